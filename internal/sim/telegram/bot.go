@@ -11,29 +11,30 @@ import (
 	"time"
 )
 
-// BotOptions describe a bot. The zero value is a bot with everything chosen.
+// BotOptions describe a bot. The zero value is a bot whose fields are all
+// generated.
 type BotOptions struct {
 	ID        int64  // default: from 7000000001 up
 	Token     string // default: "<id>:" and 35 characters
 	Name      string // first name, default the username
 	Username  string // default "sim<id>_bot"
-	NoGroups  bool   // may not be added to groups
-	Privacy   bool   // privacy mode: sees little of groups
+	NoGroups  bool   // cannot be added to groups
+	Privacy   bool   // privacy mode: sees only some of the messages in groups
 	Topics    bool   // forum topics in private chats
-	FirstID   int    // update id of the first update; default: chosen by the seed
-	NextMsgID int    // first message id in private chats, default 1
+	FirstID   int    // update_id of the first update; default: derived from Options.Seed
+	NextMsgID int    // first message_id in private chats; default 1
 }
 
-// A Bot is an account of the API.
+// A Bot is a bot account of the API.
 type Bot struct {
 	s       *Server
 	me      wireMe
 	token   string
 	privacy bool
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	private   map[int64]*Chat // private chats by user
-	nextMsg   int             // private chats share one sequence of ids
+	nextMsg   int             // all private chats share one sequence of message IDs
 	queue     queue
 	allowed   []string // nil: the default kinds
 	poll      *poll
@@ -41,12 +42,11 @@ type Bot struct {
 	conflicts time.Time // earliest time of the next undelayed 409
 	hook      *webhook
 	commands  map[string][]wireCommand
-	callbacks map[string]time.Time // open callback queries and when they end
+	callbacks map[string]time.Time // open callback queries and when they expire
 	granted   map[string]grant     // files that may be downloaded, by path
 }
 
-// AddBot makes a bot. A token or id that exists already is an error of the
-// caller and panics.
+// AddBot creates a bot. It panics if the token or the ID already exists.
 func (s *Server) AddBot(o BotOptions) *Bot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,16 +85,17 @@ func (s *Server) AddBot(o BotOptions) *Bot {
 	return b
 }
 
-// ID is the bot's user id.
+// ID returns the user ID of the bot.
 func (b *Bot) ID() int64 { return b.me.ID }
 
-// Token is what the bot calls the API with.
+// Token returns the token with which the bot calls the API.
 func (b *Bot) Token() string { return b.token }
 
-// Username is the bot's name without the @.
+// Username returns the username of the bot, without the @.
 func (b *Bot) Username() string { return b.me.Username }
 
-// SetPrivacy switches privacy mode, as the bot's owner does at BotFather.
+// SetPrivacy switches privacy mode, as the owner of the bot does with
+// BotFather.
 func (b *Bot) SetPrivacy(on bool) {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -102,7 +103,7 @@ func (b *Bot) SetPrivacy(on bool) {
 	b.me.CanReadAllGroupMessages = !on
 }
 
-// Pending is the number of updates that are not confirmed.
+// Pending returns the number of unconfirmed updates.
 func (b *Bot) Pending() int {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -110,11 +111,12 @@ func (b *Bot) Pending() int {
 	return b.queue.live
 }
 
-// ErrPending says that update ids cannot start anew while updates wait.
+// ErrPending reports that update IDs cannot be reset while updates are pending.
 var ErrPending = errors.New("telegram: updates are pending")
 
-// Reseed lets the ids of the updates go on from next, which may be lower than
-// before. The real server does it, at random, after a week without updates.
+// Reseed makes next the ID of the next update; it may be lower than earlier
+// IDs. The real server does this with a random ID after a week without updates.
+// It returns ErrPending if updates are pending.
 func (b *Bot) Reseed(next int) error {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -126,15 +128,16 @@ func (b *Bot) Reseed(next int) error {
 	return nil
 }
 
-// NextUpdate is the id that the next update will get; 0 if none was chosen.
+// NextUpdate returns the ID of the next update; 0 if it has not been chosen
+// yet.
 func (b *Bot) NextUpdate() int {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
 	return b.queue.next
 }
 
-// Push offers an update of any kind with any content, valid or not, and
-// returns its id. It passes by allowed_updates.
+// Push offers an update of any kind with any content, valid or not, and returns
+// its update_id. It ignores allowed_updates.
 func (b *Bot) Push(kind string, content []byte) int {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -143,8 +146,8 @@ func (b *Bot) Push(kind string, content []byte) int {
 	return b.addLocked(&item{kind: kind, body: body, offer: &Offer{Kind: kind}})
 }
 
-// PushRaw offers an update that is written as make returns it for the id it
-// gets; it may be no JSON at all.
+// PushRaw offers an update whose JSON is what write returns for the update_id;
+// it may be invalid JSON.
 func (b *Bot) PushRaw(kind string, write func(id int) []byte) int {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -153,8 +156,8 @@ func (b *Bot) PushRaw(kind string, write func(id int) []byte) int {
 	return b.addLocked(it)
 }
 
-// Repeat offers the content of an earlier update, confirmed or not, again
-// under a new id, and returns that id; 0 if there is no such update.
+// Repeat offers the content of an earlier update, confirmed or not, under a new
+// update_id, and returns that ID; 0 if there is no such update.
 func (b *Bot) Repeat(update int) int {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -167,8 +170,8 @@ func (b *Bot) Repeat(update int) int {
 	return b.addLocked(&item{kind: old.kind, body: old.body, raw: old.raw, lane: old.lane, offer: &o})
 }
 
-// Shuffle puts the contents of the pending updates into another order; the ids
-// stay in order. It is for receivers that must not rely on the order.
+// Shuffle permutes the contents of the pending updates; the IDs stay in order.
+// It tests receivers that must not rely on the order.
 func (b *Bot) Shuffle() {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -189,7 +192,7 @@ func (b *Bot) Shuffle() {
 	}
 }
 
-// defaultOff are the kinds that a bot gets only when it asks for them.
+// defaultOff lists the kinds that a bot receives only if it asks for them.
 var defaultOff = []string{"chat_member", "message_reaction", "message_reaction_count"}
 
 func (b *Bot) wants(kind string) bool {
@@ -199,7 +202,7 @@ func (b *Bot) wants(kind string) bool {
 	return slices.Contains(b.allowed, kind)
 }
 
-// offerLocked offers content to the bot, if it wants that kind.
+// offerLocked offers content to the bot if the bot wants that kind.
 func (b *Bot) offerLocked(kind string, content any, o Offer, lane int64) int {
 	if !b.wants(kind) {
 		return 0
@@ -240,7 +243,7 @@ func offersOf(items []*item) []*Offer {
 	return out
 }
 
-// encode is the update as it is sent.
+// encode returns the update as it is sent.
 func (it *item) encode() []byte {
 	if it.raw {
 		return it.body
@@ -256,7 +259,7 @@ type recentKey struct {
 	update int
 }
 
-// maxRecent bounds the updates that Repeat can find again.
+// maxRecent is the number of updates that Repeat can still find.
 const maxRecent = 4096
 
 func (s *Server) rememberLocked(bot int64, it *item) {

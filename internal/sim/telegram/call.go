@@ -12,30 +12,30 @@ import (
 	"time"
 )
 
-// call is one request on its way through the server.
+// A call is one request that the server processes.
 type call struct {
 	s       *Server
 	bot     *Bot
-	ctx     context.Context // ends when the client is gone or the server closes
+	ctx     context.Context // ends when the client disconnects or the server closes
 	life    context.Context // ends when the server goes down
 	method  string
-	path    string // of a download
+	path    string // file path of a download
 	req     *request
 	refused *apiError
 	rec     *Call
-	made    int // the message that was made or changed
+	made    int // ID of the message that was created or changed
 }
 
-// rawResult is a result that is JSON already, or pretends to be.
+// A rawResult is a result that is already encoded; it may be invalid JSON.
 type rawResult []byte
 
-// described is a result with a remark.
+// A described is a result with a description.
 type described struct {
 	result any
 	remark string
 }
 
-// fileResult is the content of a file.
+// A fileResult is the content of a file.
 type fileResult struct{ media *Media }
 
 func (c *call) str(name string) string { return c.req.values[name] }
@@ -56,8 +56,7 @@ func (c *call) bool(name string) bool {
 	return false
 }
 
-// serve reads the parameters, lets faults have their way, handles the call and
-// answers it.
+// serve parses the parameters, applies faults, handles the call and answers it.
 func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	req, broken := parseRequest(r)
 	c.req = req
@@ -104,7 +103,8 @@ func (c *call) record() {
 	}
 }
 
-// pause waits; false if ctx ended first.
+// pause waits for d and reports whether it did; false means that ctx ended
+// first.
 func (c *call) pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -119,19 +119,19 @@ func (c *call) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// cut ends the connection without an answer.
+// cut closes the connection without an answer.
 func (c *call) cut() {
 	c.finish(0, nil, false)
 	panic(http.ErrAbortHandler)
 }
 
-// hang waits until the client gives up.
+// hang blocks until the client gives up.
 func (c *call) hang() {
 	<-c.ctx.Done()
 	c.cut()
 }
 
-// before plays the faults that keep a call from being handled.
+// before applies the faults that prevent a call from being handled.
 func (c *call) before(w http.ResponseWriter, f Fault) {
 	switch f.Kind {
 	case Fail:
@@ -147,7 +147,7 @@ func (c *call) before(w http.ResponseWriter, f Fault) {
 
 const garbage = "<html><body><h1>It works!</h1>{\"ok\":tru"
 
-// handle gives the call its effect, if it is allowed to have one.
+// handle executes the call unless it has already been refused.
 func (c *call) handle() (any, *apiError) {
 	if c.refused != nil {
 		return nil, c.refused
@@ -163,7 +163,7 @@ func (c *call) handle() (any, *apiError) {
 	return result, refused
 }
 
-// after answers, with the faults that spoil answers.
+// after writes the answer and applies the faults that change answers.
 func (c *call) after(w http.ResponseWriter, f Fault, result any, refused *apiError) {
 	switch f.Kind {
 	case FailAfter:
@@ -205,7 +205,7 @@ func (c *call) after(w http.ResponseWriter, f Fault, result any, refused *apiErr
 	}
 }
 
-// refuse answers as a fault wants it.
+// refuse writes the error answer that a fault demands.
 func (c *call) refuse(w http.ResponseWriter, f Fault) {
 	e := f.refusal()
 	status, body := encodeAnswer(nil, e)
@@ -223,7 +223,8 @@ func (c *call) refuse(w http.ResponseWriter, f Fault) {
 	c.write(w, status, body, 0)
 }
 
-// write sends the answer, in twenty pieces over the time given.
+// write sends the answer in twenty pieces that are spread over the given
+// duration.
 func (c *call) write(w http.ResponseWriter, status int, body []byte, over time.Duration) {
 	if w.Header().Get("Content-Type") == "" {
 		w.Header().Set("Content-Type", "application/json")

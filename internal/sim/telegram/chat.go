@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A ChatType is the sort of a chat, as the Bot API names it.
+// A ChatType is the type of a chat, as the Bot API spells it.
 type ChatType string
 
-// The sorts of chats.
+// Types of chats.
 const (
 	Private    ChatType = "private"
 	Group      ChatType = "group"
@@ -18,10 +18,10 @@ const (
 	Channel    ChatType = "channel"
 )
 
-// A Status is what somebody is in a chat, as the Bot API names it.
+// A Status is the status of a member of a chat, as the Bot API spells it.
 type Status string
 
-// What one can be in a chat.
+// Statuses of chat members.
 const (
 	Creator Status = "creator"
 	Admin   Status = "administrator"
@@ -33,7 +33,7 @@ const (
 func (st Status) inside() bool { return st == Creator || st == Admin || st == Member }
 
 // A Chat is a conversation. A private chat belongs to one bot and one person
-// and has the person's id; all others are shared.
+// and has the ID of the person; all other chats are shared between bots.
 type Chat struct {
 	s    *Server
 	id   int64
@@ -41,35 +41,35 @@ type Chat struct {
 	bot  *Bot  // of a private chat
 	peer *User // of a private chat
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	title    string
 	username string
 	forum    bool
 	members  map[int64]Status
 	topics   map[int]string
-	upgraded int64 // the supergroup that this group became
+	upgraded int64 // ID of the supergroup that this group became
 	msgs     map[int]*message
 	order    []int
 	nextMsg  int
-	talker   int64 // the bot that spoke last
+	talker   int64 // ID of the bot that sent the last message
 	draft    string
-	nextItem int // for album ids
+	nextItem int // next album ID
 }
 
 // ChatOptions describe a shared chat.
 type ChatOptions struct {
 	Type     ChatType // default Group
-	ID       int64    // default: chosen, in the range of the type
+	ID       int64    // default: generated, in the range of the type
 	Title    string
 	Username string // of a public supergroup or channel
 	Forum    bool   // has topics; implies Supergroup
 	Members  []*User
-	Bots     []*Bot // members too
-	Admins   []*Bot // administrators
+	Bots     []*Bot // bots that are members
+	Admins   []*Bot // bots that are administrators
 }
 
-// AddChat makes a group, supergroup or channel. Its first members join without
-// any update.
+// AddChat creates a group, supergroup or channel. Its first members join
+// without updates.
 func (s *Server) AddChat(o ChatOptions) *Chat {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,27 +120,28 @@ func (s *Server) newChatLocked(kind ChatType, id int64) *Chat {
 		msgs: map[int]*message{}, nextMsg: 1,
 	}
 	if kind == Supergroup || kind == Channel {
-		c.nextMsg = 2 // 1 tells of the creation; in a forum it is the General topic
+		c.nextMsg = 2 // 1 is the creation message; in a forum it is the General topic
 	}
 	s.chats[id] = c
 	s.rooms = append(s.rooms, c)
 	return c
 }
 
-// ID is the chat's id.
+// ID returns the ID of the chat.
 func (c *Chat) ID() int64 { return c.id }
 
-// Type is the sort of the chat.
+// Type returns the type of the chat.
 func (c *Chat) Type() ChatType { return c.kind }
 
-// Chats returns all chats in the order in which they came to be.
+// Chats returns all chats in the order of their creation.
 func (s *Server) Chats() []*Chat {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.rooms)
 }
 
-// Messages returns what was ever said in the chat and its state now, in order.
+// Messages returns all messages ever sent in the chat, deleted ones too, in
+// order and in their current state.
 func (c *Chat) Messages() []Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -151,7 +152,7 @@ func (c *Chat) Messages() []Message {
 	return out
 }
 
-// Visible returns the messages that a person sees now: none that was deleted.
+// Visible returns the messages that were not deleted.
 func (c *Chat) Visible() []Message {
 	return slices.DeleteFunc(c.Messages(), func(m Message) bool { return !m.Deleted.IsZero() })
 }
@@ -161,7 +162,8 @@ func (c *Chat) FromBots() []Message {
 	return slices.DeleteFunc(c.Visible(), func(m Message) bool { return !m.From.IsBot || m.Service != "" })
 }
 
-// Message returns one message; false if there never was one.
+// Message returns one message, deleted or not; false if there never was one
+// with this ID.
 func (c *Chat) Message(id int) (Message, bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -172,15 +174,17 @@ func (c *Chat) Message(id int) (Message, bool) {
 	return m.snapshot(), true
 }
 
-// Draft is the text of the draft that a bot streams now, if any.
+// Draft returns the text of the draft that a bot currently streams; "" if there
+// is none.
 func (c *Chat) Draft() string {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.draft
 }
 
-// WaitFor waits until ok approves of the visible messages of bots and returns
-// them. Like Ledger.WaitFor it never looks at the clock.
+// WaitFor waits until ok returns true for the visible messages of bots and
+// returns these messages. Like Ledger.WaitFor it calls ok after changes, never
+// on a timer.
 func (c *Chat) WaitFor(ctx context.Context, ok func([]Message) bool) ([]Message, error) {
 	var seen []Message
 	err := c.s.ledger.WaitFor(ctx, func(*Ledger) bool {
@@ -190,7 +194,8 @@ func (c *Chat) WaitFor(ctx context.Context, ok func([]Message) bool) ([]Message,
 	return seen, err
 }
 
-// WaitText waits for a visible message of a bot that contains text.
+// WaitText waits for a visible message of a bot that contains text and returns
+// it.
 func (c *Chat) WaitText(ctx context.Context, text string) (Message, error) {
 	var found Message
 	_, err := c.WaitFor(ctx, func(list []Message) bool {
@@ -203,8 +208,8 @@ func (c *Chat) WaitText(ctx context.Context, text string) (Message, error) {
 	return found, err
 }
 
-// AddTopic opens a forum topic, with the service message that goes with it,
-// and returns its thread id. In a private chat the bot must have topics.
+// AddTopic creates a forum topic with its service message and returns the
+// thread ID. In a private chat the bot must have topics enabled.
 func (c *Chat) AddTopic(from *User, name string) int {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -220,8 +225,8 @@ func (c *Chat) addTopicLocked(from Person, name string) int {
 	return m.ID
 }
 
-// Upgrade turns a group into a supergroup: two service messages, and every call
-// to the old id is refused with the new one.
+// Upgrade turns a group into a supergroup and returns it. It sends two service
+// messages; afterwards every call to the old ID fails with the new ID.
 func (c *Chat) Upgrade(by *User) *Chat {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -240,8 +245,9 @@ func (c *Chat) Upgrade(by *User) *Chat {
 	return next
 }
 
-// SetStatus makes u something else in the chat: a new member, an admin, gone.
-// Bots that are concerned hear of it as the Bot API tells it.
+// SetStatus changes the status of u in the chat, for example to member,
+// administrator or left. The bots that the Bot API would inform receive
+// updates.
 func (c *Chat) SetStatus(by, u *User, st Status) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -282,7 +288,7 @@ func (c *Chat) tellMemberLocked(by, u *User, old, st Status) {
 	}
 }
 
-// botsLocked are the bots inside, in the order of their ids.
+// botsLocked returns the bots in the chat, in the order of their IDs.
 func (c *Chat) botsLocked() []*Bot {
 	if c.kind == Private {
 		return []*Bot{c.bot}

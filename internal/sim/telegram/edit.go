@@ -11,7 +11,7 @@ import (
 
 const deletableFor = 48 * time.Hour
 
-// target is the message that an edit means, if this bot may edit it.
+// target returns the message that an edit names, if this bot may edit it.
 func (c *call) target() (*Chat, *message, *apiError) {
 	if c.str("chat_id") == "" || c.int("message_id", 0) == 0 {
 		return nil, nil, badRequest("message identifier is not specified")
@@ -30,7 +30,7 @@ func (c *call) target() (*Chat, *message, *apiError) {
 	return ch, m, nil
 }
 
-// change gives m its new content, unless it is the old one.
+// change replaces the content of m. It refuses content that does not differ.
 func (c *call) change(ch *Chat, m *message, content rich) (any, *apiError) {
 	markup, buttons, err := c.markup()
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *call) editMarkup() (any, *apiError) {
 	return c.change(ch, m, rich{text: m.Text, entities: m.Entities})
 }
 
-// mayDelete says why m cannot be deleted, or nil.
+// mayDelete returns why m cannot be deleted, or nil.
 func (c *call) mayDelete(ch *Chat, m *message) *apiError {
 	switch {
 	case m == nil:
@@ -128,7 +128,7 @@ func (c *call) deleteMessage() (any, *apiError) {
 	return true, nil
 }
 
-// deleteMessages skips what it cannot find.
+// deleteMessages skips messages that it cannot find.
 func (c *call) deleteMessages() (any, *apiError) {
 	var ids []int
 	if json.Unmarshal([]byte(c.str("message_ids")), &ids) != nil || len(ids) == 0 {
@@ -158,7 +158,7 @@ func (c *call) deleteMessages() (any, *apiError) {
 	return true, nil
 }
 
-// reactionEmoji are all that Telegram lets bots put under messages.
+// reactionEmoji lists all emoji with which Telegram lets bots react.
 var reactionEmoji = []string{
 	"❤", "👍", "👎", "🔥", "🥰", "👏", "😁", "🤔", "🤯", "😱", "🤬", "😢", "🎉", "🤩", "🤮", "💩", "🙏", "👌", "🕊", "🤡",
 	"🥱", "🥴", "😍", "🐳", "❤‍🔥", "🌚", "🌭", "💯", "🤣", "⚡", "🍌", "🏆", "💔", "🤨", "😐", "🍓", "🍾", "💋", "🖕", "😈",
@@ -192,7 +192,8 @@ func (c *call) setReaction() (any, *apiError) {
 	return true, nil
 }
 
-// answerCallback works once for each query and not for long.
+// answerCallback answers a callback query. It works once per query and only
+// until the query expires.
 func (c *call) answerCallback() (any, *apiError) {
 	id := c.str("callback_query_id")
 	until, open := c.bot.callbacks[id]
@@ -247,7 +248,7 @@ func validCommand(name string) bool {
 	return true
 }
 
-// scope is the key of a command list.
+// scope returns the key of a command list.
 func (c *call) scope() (string, *apiError) {
 	sc := struct {
 		Type   string          `json:"type"`
@@ -293,7 +294,7 @@ func (c *call) deleteMyCommands() (any, *apiError) {
 }
 
 // Commands returns the names of the commands in the menu of a scope, such as
-// "default" or "all_group_chats", for all languages.
+// "default" or "all_group_chats", for users of any language.
 func (b *Bot) Commands(scope string) []string {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()

@@ -14,8 +14,8 @@ const (
 	maxEntities = 100
 )
 
-// format makes of what a bot sent what the server keeps: parsed, checked,
-// cleaned, trimmed, with mentions, links and commands found.
+// format parses the text that a bot sent, validates and cleans it, trims white
+// space, and adds the mentions, links and commands that it finds.
 func format(text, mode, entities string) (rich, *apiError) {
 	if len(text) > maxSource {
 		return rich{}, badRequest("text is too long")
@@ -42,14 +42,15 @@ var givenTypes = map[string]bool{
 	"text_link": true, "text_mention": true, "custom_emoji": true, "blockquote": true, "expandable_blockquote": true,
 }
 
-// foundTypes are found by the server; whoever sends them is not heard.
+// foundTypes are the entity types that only the server sets; those in a request
+// are ignored.
 var foundTypes = map[string]bool{
 	"mention": true, "hashtag": true, "cashtag": true, "bot_command": true, "url": true, "email": true,
 	"phone_number": true, "bank_card_number": true,
 }
 
-// readEntities reads the entities of a call. A list that is no JSON is ignored,
-// as on the real server.
+// readEntities parses the entities of a call. Like the real server it ignores a
+// list that is not JSON.
 func readEntities(raw string) ([]Entity, *apiError) {
 	var list []json.RawMessage
 	if json.Unmarshal([]byte(raw), &list) != nil {
@@ -94,8 +95,8 @@ func readEntities(raw string) ([]Entity, *apiError) {
 	return out, nil
 }
 
-// fix checks the entities against the text, settles how they cross, cleans and
-// trims the text and finds what has to be found.
+// fix validates the entities against the text, resolves overlaps, cleans and
+// trims the text and adds the entities that the server finds.
 func fix(in rich) (rich, *apiError) {
 	given := len(in.entities)
 	if given > maxEntities {
@@ -112,7 +113,7 @@ func fix(in rich) (rich, *apiError) {
 	return out, nil
 }
 
-// checkBounds refuses entities that leave the text or cut a character.
+// checkBounds refuses entities that exceed the text or split a character.
 func checkBounds(text string, entities []Entity) *apiError {
 	if len(entities) == 0 {
 		return nil
@@ -143,8 +144,8 @@ func checkBounds(text string, entities []Entity) *apiError {
 	return nil
 }
 
-// byteOffset is the place of the first character that begins at or behind a
-// UTF-16 offset.
+// byteOffset returns the byte offset of the first character that begins at or
+// after a UTF-16 offset.
 func byteOffset(text string, offset int) int {
 	n := 0
 	for i, r := range text {
@@ -182,10 +183,10 @@ func sortEntities(list []Entity) {
 	})
 }
 
-// settle brings entities into the order and nesting that the server allows and
-// counts those it had to change: continuous ones (links, mentions, code) and
-// quotes never meet their own kind, styles are cut where they cross others and
-// vanish inside code.
+// settle orders and nests entities as the server allows and counts those that
+// it had to change: continuous ones (links, mentions, code) and quotes never
+// overlap their own kind; styles are split where they cross others and removed
+// inside code.
 func settle(list []Entity) ([]Entity, int) {
 	list = slices.Clone(list)
 	sortEntities(list)
@@ -237,7 +238,8 @@ func mergeStyles(list []Entity) []Entity {
 	return out
 }
 
-// splitStyles cuts styles at the borders of others and out of code.
+// splitStyles splits styles at the bounds of others and removes the parts
+// inside code.
 func splitStyles(styles, others []Entity) []Entity {
 	var out []Entity
 	for _, e := range styles {
@@ -257,7 +259,7 @@ func splitStyles(styles, others []Entity) []Entity {
 	return out
 }
 
-// cutBy cuts a style at the borders of o; the part inside code is left out.
+// cutBy splits a style at the bounds of o; the part inside code is dropped.
 func cutBy(e, o Entity) []Entity {
 	code := o.Type == "code" || o.Type == "pre"
 	if !overlaps(e, o) || !code && (contains(e, o) || contains(o, e)) {
@@ -279,7 +281,7 @@ func cutBy(e, o Entity) []Entity {
 	return out
 }
 
-// cutOneCrossing cuts the first style that crosses a later one.
+// cutOneCrossing splits the first style that crosses a later one.
 func cutOneCrossing(list []Entity) ([]Entity, bool) {
 	sortEntities(list)
 	for i, a := range list {
@@ -295,7 +297,7 @@ func cutOneCrossing(list []Entity) ([]Entity, bool) {
 	return list, false
 }
 
-// difference counts the entities of before that are not in after.
+// difference returns the number of entities of before that are not in after.
 func difference(before, after []Entity) int {
 	n := 0
 	for _, e := range before {
@@ -306,8 +308,8 @@ func difference(before, after []Entity) int {
 	return n
 }
 
-// clean replaces control characters, drops what the server drops, and moves
-// the entities along.
+// clean replaces control characters, removes the characters that the server
+// removes, and shifts the entities accordingly.
 func clean(text string, entities []Entity) rich {
 	var out builder
 	moved := map[int]int{}
@@ -337,8 +339,8 @@ func clean(text string, entities []Entity) rich {
 	return rich{text: out.String(), entities: kept}
 }
 
-// trim takes white space from both ends and out of the entities' ends; white
-// space inside a first entity stays.
+// trim removes white space from both ends of the text and from the ends of the
+// entities; white space inside a first entity stays.
 func trim(in rich) rich {
 	u := utf16.Encode([]rune(in.text))
 	blank := func(i int) bool { return u[i] == ' ' || u[i] == '\n' }

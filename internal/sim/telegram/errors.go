@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// apiError is a refusal in the words of the Bot API.
+// An apiError is an error answer with the descriptions of the Bot API.
 type apiError struct {
 	code        int
 	description string
@@ -37,7 +37,7 @@ func tooLarge() *apiError {
 	return &apiError{code: http.StatusRequestEntityTooLarge, description: "Request Entity Too Large"}
 }
 
-// tooMany refuses for at least wait, rounded up to whole seconds.
+// tooMany returns a 429 whose retry_after is wait, rounded up to whole seconds.
 func tooMany(wait time.Duration) *apiError {
 	seconds := max(1, int((wait+time.Second-1)/time.Second))
 	return &apiError{

@@ -7,7 +7,8 @@ import (
 	"unicode/utf16"
 )
 
-// finders are what the server finds in every text, most binding first.
+// finders are the patterns of the entities that the server finds in every text,
+// highest precedence first.
 var finders = []struct {
 	kind string
 	expr *regexp.Regexp
@@ -20,7 +21,7 @@ var finders = []struct {
 	{"url", regexp.MustCompile(`(?i)\b(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|me|ru|de|info)\b(?:/[^\s<>"]*[^\s<>".,;:!?')\]])?`)},
 }
 
-// find returns the mentions, commands, links, tags and addresses of a text.
+// find returns the mentions, commands, links, hashtags and addresses in a text.
 func find(text string) []Entity {
 	if !strings.ContainsAny(text, "@/#.") {
 		return nil
@@ -47,8 +48,8 @@ func find(text string) []Entity {
 	return out
 }
 
-// standsAlone tells whether no letter or digit touches a command, a mention or
-// a tag, which would make it a part of something else.
+// standsAlone reports whether a command, mention or hashtag has no adjacent
+// letter or digit, which would make it part of a longer word.
 func standsAlone(text string, from, to int, kind string) bool {
 	if kind == "url" || kind == "email" {
 		return true
@@ -60,7 +61,7 @@ func standsAlone(text string, from, to int, kind string) bool {
 	return to >= len(text) || !word(text[to]) && (kind != "bot_command" || text[to] != '/')
 }
 
-// addFound adds what was found unless something given is there already.
+// addFound adds each found entity that does not overlap a given one.
 func addFound(given, found []Entity) []Entity {
 	if len(found) == 0 {
 		return given
@@ -81,7 +82,7 @@ func addFound(given, found []Entity) []Entity {
 	return out
 }
 
-// part is the piece of text that an entity marks.
+// part returns the part of the text that an entity covers.
 func part(text string, e Entity) string {
 	u := utf16.Encode([]rune(text))
 	if e.Offset < 0 || e.Length < 0 || e.end() > len(u) {

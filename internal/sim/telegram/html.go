@@ -4,12 +4,12 @@ import (
 	"strings"
 )
 
-// htmlTag is an open tag.
+// An htmlTag is an open tag.
 type htmlTag struct {
 	name   string
 	arg    string
 	offset int // UTF-16 units
-	begin  int // bytes of the result
+	begin  int // byte offset in the result
 }
 
 type htmlParser struct {
@@ -19,7 +19,7 @@ type htmlParser struct {
 	done []Entity
 }
 
-// parseHTML reads parse_mode HTML: the tags of the Bot API, nothing else.
+// parseHTML parses parse_mode HTML: only the tags of the Bot API.
 func parseHTML(text source) (rich, *apiError) {
 	p := &htmlParser{text: text}
 	for i := 0; i < len(text); {
@@ -98,7 +98,7 @@ func (p *htmlParser) startTag(begin int) (int, *apiError) {
 	return i + 1, nil
 }
 
-// attribute reads one attribute of tag at i and returns the place behind it.
+// attribute parses one attribute of tag at i and returns the position after it.
 func (p *htmlParser) attribute(tag *htmlTag, i, begin int) (int, *apiError) {
 	start := i
 	for !isSpace(p.text.at(i)) && p.text.at(i) != '=' && (tag.name != "blockquote" || p.text.at(i) != '>') {
@@ -205,7 +205,7 @@ func (p *htmlParser) endTag(begin int) (int, *apiError) {
 	return i + 1, nil
 }
 
-// close makes the entity of tag, which ends here and is not empty.
+// close creates the entity of tag, which ends here, unless it is empty.
 func (p *htmlParser) close(tag htmlTag) *apiError {
 	e := Entity{Type: htmlTags[tag.name], Offset: tag.offset, Length: p.out.units - tag.offset}
 	switch tag.name {
@@ -230,7 +230,7 @@ func (p *htmlParser) close(tag htmlTag) *apiError {
 			e.Type = "expandable_blockquote"
 		}
 	case "pre", "code":
-		e.Language = tag.arg // of code: kept until it is known whether a pre is around it
+		e.Language = tag.arg // language of code: kept until it is known whether a pre encloses it
 		if p.mergeCode(e) {
 			return nil
 		}
@@ -239,7 +239,7 @@ func (p *htmlParser) close(tag htmlTag) *apiError {
 	return nil
 }
 
-// mergeCode turns <pre><code class="language-x"> into one pre with a language.
+// mergeCode merges <pre><code class="language-x"> into one pre with a language.
 func (p *htmlParser) mergeCode(e Entity) bool {
 	if len(p.done) == 0 {
 		return false

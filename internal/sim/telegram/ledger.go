@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// An Offer is one update that was put before a bot.
+// An Offer is one update that was offered to a bot.
 type Offer struct {
-	Bot       int64  // whose update it is
+	Bot       int64  // ID of the bot
 	Update    int    // its update_id
 	Kind      string // "message", "edited_message", "callback_query", ...
 	Chat      int64
 	Thread    int // forum topic
-	Message   int // message_id, 0 if it is about none
+	Message   int // message_id; 0 if the update is not about a message
 	From      int64
 	Text      string // text, caption or callback data
 	At        time.Time
-	Delivered time.Time // first time in an answer or a webhook call; zero: never
-	Times     int       // how often it was delivered
+	Delivered time.Time // first delivery by getUpdates or webhook; zero: never
+	Times     int       // number of deliveries
 	Confirmed time.Time // zero: not confirmed
-	Forgotten bool      // expired or dropped without having been confirmed
+	Forgotten bool      // expired or dropped before it was confirmed
 }
 
 // A Call is one request to the API.
@@ -34,36 +34,36 @@ type Call struct {
 	Params   map[string]string
 	Files    []string // names of the parameters that were uploaded files
 	At       time.Time
-	Done     time.Time // zero: still running
-	Status   int       // HTTP status of the answer; 0: no answer went out
-	Error    string    // description of a refusal
-	Message  int       // the message that it made or changed
-	Handled  bool      // it had its effect
-	Fault    Kind      // the fault that hit it, or Pass
+	Done     time.Time // zero: the call is still running
+	Status   int       // HTTP status of the answer; 0: no answer was sent
+	Error    string    // description of the error
+	Message  int       // ID of the message that it created or changed
+	Handled  bool      // the call had its effect
+	Fault    Kind      // the fault that was applied, or Pass
 	Answered bool      // the whole answer was written
 }
 
-// Counts are the sums of a ledger. They are kept always and cost nothing.
+// Counts are the counters of a Ledger. They are maintained with every option.
 type Counts struct {
 	Offered   int // updates
 	Confirmed int
 	Forgotten int
-	Delivered int // deliveries, with repeats
+	Delivered int // deliveries, including repeated ones
 	Calls     int
 	Refused   int            // calls answered with ok: false
-	Sent      int            // messages made by bots
+	Sent      int            // messages created by bots
 	Edited    int            // edits by bots
 	Deleted   int            // deletes by bots
-	Faults    int            // calls hit by a fault
+	Faults    int            // calls to which a fault was applied
 	ByMethod  map[string]int // calls by method
 }
 
-// A Ledger is what the server saw. It may be read at any time; what it returns
-// are copies.
+// A Ledger records what the server received and sent. Its methods may be called
+// from any goroutine and return copies.
 type Ledger struct {
 	full bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	counts  Counts
 	calls   int
 	offers  []*Offer
@@ -75,7 +75,7 @@ func newLedger(full bool) *Ledger {
 	return &Ledger{full: full, counts: Counts{ByMethod: map[string]int{}}, waiters: map[chan struct{}]struct{}{}}
 }
 
-// Counts returns the sums.
+// Counts returns a copy of the counters.
 func (l *Ledger) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,8 +84,8 @@ func (l *Ledger) Counts() Counts {
 	return c
 }
 
-// Offers returns every update in the order of offering; nothing if the server
-// keeps counters only.
+// Offers returns all updates in the order in which they were offered; nil with
+// Options.CountersOnly.
 func (l *Ledger) Offers() []Offer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,9 +96,9 @@ func (l *Ledger) Offers() []Offer {
 	return out
 }
 
-// Calls returns the calls of the given methods, of all methods if none is
-// given, in the order of arrival; nothing if the server keeps counters only.
-// Method names are compared without regard to case.
+// Calls returns the calls of the given methods, or all calls if no method is
+// given, in the order of arrival; nil with Options.CountersOnly. Method names
+// are compared without regard to case.
 func (l *Ledger) Calls(methods ...string) []Call {
 	want := map[string]bool{}
 	for _, m := range methods {
@@ -115,9 +115,9 @@ func (l *Ledger) Calls(methods ...string) []Call {
 	return out
 }
 
-// WaitFor returns nil as soon as ok says so. It asks at once and then after
-// changes, never by the clock; many changes together may be asked about once.
-// When ctx ends first it returns the cause.
+// WaitFor waits until ok returns true. It calls ok immediately and again after
+// changes, never on a timer; one call may follow several changes. If ctx ends
+// first, the error wraps the cause.
 func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
 	wake := make(chan struct{}, 1)
 	l.mu.Lock()
@@ -138,7 +138,7 @@ func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
 	return nil
 }
 
-// WaitCount waits until count, taken from the sums, is at least n.
+// WaitCount waits until count, applied to the counters, returns at least n.
 func (l *Ledger) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
 	return l.WaitFor(ctx, func(l *Ledger) bool { return count(l.Counts()) >= n })
 }
@@ -152,7 +152,7 @@ func (l *Ledger) changedLocked() {
 	}
 }
 
-// note changes the sums and wakes who waits.
+// note changes the counters and wakes the waiting goroutines.
 func (l *Ledger) note(change func(*Counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +160,7 @@ func (l *Ledger) note(change func(*Counts)) {
 	l.changedLocked()
 }
 
-// offered takes an offer into the ledger.
+// offered records an offer.
 func (l *Ledger) offered(o *Offer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,7 +186,7 @@ func (l *Ledger) delivered(at time.Time, offers ...*Offer) {
 	l.changedLocked()
 }
 
-// settled says that offers are no longer pending.
+// settled marks offers as no longer pending.
 func (l *Ledger) settled(at time.Time, confirmed bool, offers ...*Offer) {
 	if len(offers) == 0 {
 		return
@@ -205,7 +205,7 @@ func (l *Ledger) settled(at time.Time, confirmed bool, offers ...*Offer) {
 	l.changedLocked()
 }
 
-// arrived takes a call into the ledger; from then on it is changed by update.
+// arrived records a call. Later changes of the call go through update.
 func (l *Ledger) arrived(c *Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,5 +222,5 @@ func (l *Ledger) arrived(c *Call) {
 	l.changedLocked()
 }
 
-// update changes a call that is in the ledger.
+// update changes a recorded call.
 func (l *Ledger) update(change func(*Counts)) { l.note(change) }

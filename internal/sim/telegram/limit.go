@@ -5,28 +5,29 @@ import (
 	"time"
 )
 
-// A Rate allows N calls at once and N more in each further Per. The zero Rate
-// allows everything.
+// A Rate allows N calls at once and N more per further Per. The zero Rate is
+// unlimited.
 type Rate struct {
 	N   int
 	Per time.Duration
 }
 
-// Limits are the rates at which a bot may send and edit. Telegram's own are
-// about one message a second in one chat, twenty a minute in a group and
-// thirty a second in all.
+// Limits are the rate limits for sends and edits of a bot. Telegram's own are
+// about one message per second in one chat, twenty per minute in a group and
+// thirty per second in total.
 type Limits struct {
 	Chat  Rate // each private chat
 	Group Rate // each group and channel
 	All   Rate // all chats of a bot together
 }
 
-// meter remembers when the next call is free of charge.
+// A meter holds the state of one rate limit.
 type meter struct {
-	next time.Time // when the allowance is whole again
+	next time.Time // when the full rate is available again
 }
 
-// ask returns how long to wait before another call fits, 0 if it does now.
+// ask returns how long to wait until another call is allowed; 0 if it is
+// allowed now.
 func (m *meter) ask(r Rate, now time.Time) time.Duration {
 	if r.N <= 0 || r.Per <= 0 {
 		return 0
@@ -38,7 +39,7 @@ func (m *meter) ask(r Rate, now time.Time) time.Duration {
 	return max(0, from.Add(r.Per/time.Duration(r.N)).Sub(now)-r.Per)
 }
 
-// take books a call that ask allowed.
+// take counts a call that ask allowed.
 func (m *meter) take(r Rate, now time.Time) {
 	if r.N <= 0 || r.Per <= 0 {
 		return
@@ -49,32 +50,33 @@ func (m *meter) take(r Rate, now time.Time) {
 	m.next = m.next.Add(r.Per / time.Duration(r.N))
 }
 
-// meterKey names the allowance of one bot in one chat; chat 0 is all chats.
+// A meterKey identifies the rate limit of one bot in one chat; chat 0 means all
+// chats.
 type meterKey struct{ bot, chat int64 }
 
-// SetLimits replaces the rates for all further calls.
+// SetLimits replaces the rate limits for later calls.
 func (s *Server) SetLimits(l Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limits = l
 }
 
-// Flood refuses every send and edit to a chat for the time given, with what is
-// left of it as retry_after; chat 0 means all chats.
+// Flood refuses every send and edit in a chat for d, with the remaining time as
+// retry_after; chat 0 means all chats.
 func (s *Server) Flood(chat int64, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.floods[chat] = time.Now().Add(d)
 }
 
-// limited tells whether calls of a method count against the rates.
+// limited reports whether calls of a method count against the rate limits.
 func limited(method string) bool {
 	return strings.HasPrefix(method, "send") && method != "sendchataction" && method != "sendmessagedraft" ||
 		strings.HasPrefix(method, "editmessage") || strings.HasPrefix(method, "copymessage") ||
 		strings.HasPrefix(method, "forwardmessage")
 }
 
-// chargeLocked refuses a call that comes too soon.
+// chargeLocked refuses a call that exceeds a rate limit.
 func (s *Server) chargeLocked(bot int64, ch *Chat) *apiError {
 	now := time.Now()
 	for _, id := range []int64{0, ch.id} {

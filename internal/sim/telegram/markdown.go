@@ -4,13 +4,13 @@ import (
 	"strings"
 )
 
-// span is an open entity of a Markdown text.
+// A span is an open entity of a Markdown text.
 type span struct {
 	kind   string
 	arg    string
 	offset int // UTF-16 units
 	source int // byte offset in the source
-	begin  int // bytes of the result
+	begin  int // byte offset in the result
 }
 
 type markdownParser struct {
@@ -28,7 +28,7 @@ var spanNames = map[string]string{
 	"custom_emoji": "CustomEmoji", "blockquote": "BlockQuote",
 }
 
-// parseMarkdownV2 reads parse_mode MarkdownV2.
+// parseMarkdownV2 parses parse_mode MarkdownV2.
 func parseMarkdownV2(text source) (rich, *apiError) {
 	p := &markdownParser{text: text}
 	for ; p.i < len(text); p.i++ {
@@ -89,7 +89,7 @@ func (p *markdownParser) finish(s span) {
 	}
 }
 
-// endsHere tells whether c ends the innermost open entity.
+// endsHere reports whether c ends the innermost open entity.
 func (p *markdownParser) endsHere(c byte) bool {
 	if len(p.open) == 0 {
 		return false
@@ -123,7 +123,7 @@ func (p *markdownParser) reserved(c byte) *apiError {
 	return syntax("Character '%c' is reserved and must be escaped with the preceding '\\'", c)
 }
 
-// begin opens the entity that c starts.
+// begin opens the entity that starts with c.
 func (p *markdownParser) begin(c byte) *apiError {
 	s := span{source: p.i}
 	next := p.text.at(p.i + 1)
@@ -169,7 +169,7 @@ func (p *markdownParser) begin(c byte) *apiError {
 	return nil
 }
 
-// fence reads the opening of a pre block and returns its language.
+// fence parses the opening of a pre block and returns its language.
 func (p *markdownParser) fence() string {
 	p.i += 3
 	end := p.i
@@ -252,7 +252,7 @@ func (p *markdownParser) closeEmoji(s span) *apiError {
 	return nil
 }
 
-// address reads "(...)" behind the current place.
+// address parses "(...)" after the current position.
 func (p *markdownParser) address(what string) (string, *apiError) {
 	p.i += 2
 	start := p.i
@@ -270,7 +270,8 @@ func (p *markdownParser) address(what string) (string, *apiError) {
 	return address.String(), nil
 }
 
-// parseMarkdown reads the old parse_mode Markdown: no nesting, no strikes.
+// parseMarkdown parses the legacy parse_mode Markdown, which has neither
+// nesting nor strikethrough.
 func parseMarkdown(text source) (rich, *apiError) {
 	p := &markdownParser{text: text}
 	for ; p.i < len(text); p.i++ {

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// rich is a text with its entities, as the server keeps it.
+// A rich is a text with entities, as the server stores it.
 type rich struct {
 	text     string
 	entities []Entity
-	mended   int // entities that the server had to cut, move or drop
+	mended   int // number of entities that the server had to cut, move or drop
 }
 
-// units is the length of s in UTF-16 units.
+// units returns the length of s in UTF-16 units.
 func units(s string) int {
 	n := 0
 	for _, r := range s {
@@ -25,7 +25,8 @@ func units(s string) int {
 	return n
 }
 
-// byteUnits is the number of UTF-16 units that begin with the UTF-8 byte c.
+// byteUnits returns the number of UTF-16 units that begin with the UTF-8 byte
+// c.
 func byteUnits(c byte) int {
 	switch {
 	case c&0xc0 == 0x80:
@@ -36,7 +37,7 @@ func byteUnits(c byte) int {
 	return 1
 }
 
-// source is a text under a parser: reading past its end gives zero bytes.
+// A source is a text that is parsed. Reads past its end return zero bytes.
 type source string
 
 func (s source) at(i int) byte {
@@ -50,7 +51,7 @@ func isSpace(c byte) bool {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == 0 || c == '\v'
 }
 
-// parseMode turns a marked-up text into text and entities, or says why not.
+// parseMode parses a text with markup into text and entities.
 func parseMode(text, mode string) (rich, *apiError) {
 	var out rich
 	var err *apiError
@@ -76,8 +77,8 @@ func syntax(format string, args ...any) *apiError {
 	return e
 }
 
-// linkEntity makes the entity of a link: a mention of a user, a link, or
-// nothing when the address is none.
+// linkEntity returns the entity of a link: a mention of a user or a link. It
+// reports false if the address is invalid.
 func linkEntity(address string, offset, length int) (Entity, bool) {
 	if rest, ok := strings.CutPrefix(address, "tg://user?id="); ok {
 		if id, err := strconv.ParseInt(rest, 10, 64); err == nil && id > 0 {
@@ -90,8 +91,8 @@ func linkEntity(address string, offset, length int) (Entity, bool) {
 	return Entity{Type: "text_link", Offset: offset, Length: length, URL: address}, true
 }
 
-// checkedLink completes an address as the server does and refuses what cannot
-// be one.
+// checkedLink normalizes an address as the server does; "" if it cannot be an
+// address.
 func checkedLink(address string) string {
 	address = strings.TrimSpace(address)
 	scheme, rest, ok := strings.Cut(address, "://")
@@ -123,8 +124,9 @@ func emojiEntity(id string, offset, length int) (Entity, *apiError) {
 	return Entity{Type: "custom_emoji", Offset: offset, Length: length, CustomEmojiID: id}, nil
 }
 
-// decodeHTMLEntity reads a character reference at text[i] == '&'. It returns
-// the rune and the place behind it, or rune 0 when it is none.
+// decodeHTMLEntity decodes a character reference at text[i] == '&'. It returns
+// the rune and the position after it, or rune 0 if there is no character
+// reference.
 func decodeHTMLEntity(text source, i int) (rune, int) {
 	end := i + 1
 	var r rune
@@ -170,7 +172,7 @@ func isAlpha(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 
 func isAlnum(c byte) bool { return isAlpha(c) || c >= '0' && c <= '9' }
 
-// builder gathers the text that remains and counts its UTF-16 units.
+// A builder collects the text without markup and counts its UTF-16 units.
 type builder struct {
 	strings.Builder
 	units int

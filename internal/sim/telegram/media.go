@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// A MediaKind is the sort of an attachment; its text is the field of a message
-// that carries it.
+// A MediaKind is the kind of an attachment; its value is the name of the
+// message field that contains it.
 type MediaKind string
 
-// The sorts of attachments.
+// Kinds of attachments.
 const (
 	Photo     MediaKind = "photo"
 	Document  MediaKind = "document"
@@ -33,7 +33,7 @@ type Media struct {
 	MIME     string
 	Data     []byte
 	Size     int64 // claimed size; 0: the length of Data
-	Unsaid   bool  // the server tells the size nowhere, as it may
+	Unsaid   bool  // the API omits the size, which it may do
 	Width    int
 	Height   int
 	Seconds  int
@@ -43,7 +43,7 @@ type Media struct {
 	unique string
 }
 
-// size is how large the file is, as the server has it.
+// size returns the size of the file on the server.
 func (m *Media) size() int64 {
 	if m.Size > 0 {
 		return m.Size
@@ -51,7 +51,7 @@ func (m *Media) size() int64 {
 	return int64(len(m.Data))
 }
 
-// said is what the server says about the size; 0: nothing.
+// said returns the size that the API reports; 0: none.
 func (m *Media) said() int64 {
 	if m.Unsaid {
 		return 0
@@ -59,7 +59,7 @@ func (m *Media) said() int64 {
 	return m.size()
 }
 
-// store gives the media its place on the server; it is called under s.mu.
+// store assigns a file path to the media. The caller must hold s.mu.
 func (m *Media) store(s *Server) {
 	if m.Kind == Location || m.unique != "" {
 		return
@@ -70,13 +70,14 @@ func (m *Media) store(s *Server) {
 	s.files[m.unique] = m
 }
 
-// fileID is the name of the media for one bot; other bots cannot use it.
+// fileID returns the file_id of the media for one bot; other bots cannot use
+// it.
 func (m *Media) fileID(b *Bot) string {
 	return "BAAC" + m.unique + "_" + strconv.FormatInt(b.ID(), 36)
 }
 
-// fileByID finds the media behind a file_id; nil if it is another bot's or
-// nobody's. It is called under s.mu.
+// fileByID returns the media with a file_id, or nil if it is unknown or belongs
+// to another bot. The caller must hold s.mu.
 func (b *Bot) fileByID(id string) *Media {
 	unique, owner, ok := cutLast(strings.TrimPrefix(id, "BAAC"), "_")
 	if !ok || !strings.HasPrefix(id, "BAAC") || owner != strconv.FormatInt(b.ID(), 36) {
@@ -93,7 +94,7 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// attach puts the media into a message for a bot.
+// attach adds the media to a message for a bot.
 func (m *Media) attach(w *wireMessage, b *Bot) {
 	if m.Kind == Location {
 		w.Location = &wireLocation{Latitude: m.Lat, Longitude: m.Lon}
@@ -136,7 +137,7 @@ func (m *Media) attach(w *wireMessage, b *Bot) {
 	}
 }
 
-// filePath is where the media can be downloaded.
+// filePath returns the path from which the media can be downloaded.
 func (m *Media) filePath(n int) string {
 	ext := path.Ext(m.Name)
 	if ext == "" {

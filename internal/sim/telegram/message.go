@@ -8,41 +8,41 @@ import (
 	"time"
 )
 
-// A Version is what a message said until it was edited.
+// A Version is the content of a message before an edit.
 type Version struct {
 	Text     string
 	Entities []Entity
 	Buttons  [][]Button
-	At       time.Time // when it began to say so
+	At       time.Time // when the message got this content
 }
 
 // A Message is one message as a person sees it now.
 type Message struct {
 	Chat     int64
 	ID       int
-	N        int  // place among all messages of the server, from 1
+	N        int  // position among all messages of the server, from 1
 	Thread   int  // message_thread_id
 	Topic    bool // Thread is a forum topic
 	From     Person
 	Text     string // text or caption
 	Entities []Entity
-	Media    *Media // nil: a text
+	Media    *Media // nil: a text message
 	Album    string // media_group_id
 	ReplyTo  int
 	Quote    string
 	Buttons  [][]Button
-	Service  string // name of the service field; empty: an ordinary message
-	Reaction string // the emoji that a bot put under it
+	Service  string // name of the service field; "": an ordinary message
+	Reaction string // emoji with which a bot reacted
 	Silent   bool   // sent without a notification
-	Mended   int    // entities that the server had to change or drop
+	Mended   int    // number of entities that the server had to change or drop
 
 	Sent     time.Time
 	Edited   time.Time // zero: never
-	Deleted  time.Time // zero: it is there
-	Versions []Version // what it said before, oldest first
+	Deleted  time.Time // zero: not deleted
+	Versions []Version // earlier contents, oldest first
 }
 
-// message is a Message and what only the wire needs.
+// A message is a Message with the fields that only the wire format needs.
 type message struct {
 	Message
 	wire   wireMessage // service fields only
@@ -58,11 +58,11 @@ func (m *message) snapshot() Message {
 	return out
 }
 
-// keepMessages is how many messages of a chat a server with counters only
-// remembers.
+// keepMessages is the number of messages per chat that a server with
+// CountersOnly keeps.
 const keepMessages = 256
 
-// newMessageLocked makes the next message of the chat.
+// newMessageLocked appends a new message to the chat.
 func (c *Chat) newMessageLocked(from Person) *message {
 	next := &c.nextMsg
 	if c.kind == Private {
@@ -80,7 +80,7 @@ func (c *Chat) newMessageLocked(from Person) *message {
 	return m
 }
 
-// liveLocked is a message that exists and was not deleted, or nil.
+// liveLocked returns a message that exists and was not deleted, or nil.
 func (c *Chat) liveLocked(id int) *message {
 	if m := c.msgs[id]; m != nil && m.Deleted.IsZero() {
 		return m
@@ -99,8 +99,8 @@ func (c *Chat) answerLocked(m, to *message) {
 	}
 }
 
-// quoteLocked makes m quote a part of the message that it answers; false if
-// that part is not there.
+// quotePart makes m quote a part of the message that it replies to. It reports
+// false if that message does not contain the part.
 func (m *message) quotePart(text string) bool {
 	i := strings.Index(m.reply.Text, text)
 	if text == "" || i < 0 {
@@ -111,21 +111,21 @@ func (m *message) quotePart(text string) bool {
 	return true
 }
 
-// wireLocked is the message as bot sees it.
+// wireLocked returns the message as bot sees it.
 func (c *Chat) wireLocked(m *message, bot *Bot) *wireMessage {
 	w := c.flatLocked(m, bot)
 	switch {
 	case m.reply != nil && m.reply.Deleted.IsZero():
 		w.ReplyTo = c.flatLocked(m.reply, bot)
 	case m.reply == nil && m.Topic && m.ID != m.Thread && m.Service == "":
-		if root := c.liveLocked(m.Thread); root != nil { // topics: as if it answered their first message
+		if root := c.liveLocked(m.Thread); root != nil { // a message in a topic looks like a reply to the first message of the topic
 			w.ReplyTo = c.flatLocked(root, bot)
 		}
 	}
 	return w
 }
 
-// flatLocked is the message without the one that it answers.
+// flatLocked returns the message without the message that it replies to.
 func (c *Chat) flatLocked(m *message, bot *Bot) *wireMessage {
 	w := m.wire
 	w.MessageID, w.ThreadID, w.IsTopicMessage = m.ID, m.Thread, m.Topic
@@ -172,7 +172,7 @@ func (c *Chat) announceLocked(m *message, kind string) []int {
 	return ids
 }
 
-// seesLocked applies privacy mode.
+// seesLocked reports whether b may see m in privacy mode.
 func (c *Chat) seesLocked(b *Bot, m *message) bool {
 	if !b.privacy || c.kind == Private || c.kind == Channel || m.Service != "" || c.members[b.ID()] != Member {
 		return true
@@ -202,7 +202,7 @@ func (c *Chat) seesLocked(b *Bot, m *message) bool {
 	return false
 }
 
-// editLocked gives m another content and keeps the old one as a version.
+// editLocked replaces the content of m and stores the old content as a version.
 func (m *message) editLocked(content rich, buttons [][]Button) {
 	since := m.Sent
 	if !m.Edited.IsZero() {
@@ -214,7 +214,7 @@ func (m *message) editLocked(content rich, buttons [][]Button) {
 	m.Edited = time.Now()
 }
 
-// String is the message in a line, for the reports of tests.
+// String returns the message as one line for test reports.
 func (m Message) String() string {
 	return fmt.Sprintf("%d/%d %s: %q", m.Chat, m.ID, m.From.FirstName, m.Text)
 }

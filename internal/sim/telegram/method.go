@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// method is one method of the API.
+// A method is one method of the API.
 type method struct {
 	run  func(*call) (any, *apiError)
-	free bool // runs without the server's lock
+	free bool // runs without the lock of the server
 }
 
-// methodTable is the whole API by lower-case name.
+// methodTable returns all methods by lower-case name.
 func methodTable() map[string]method {
 	return map[string]method{
 		"getupdates":     {(*call).getUpdates, true},
@@ -70,7 +70,7 @@ func methodTable() map[string]method {
 	}
 }
 
-// dispatch runs the method, if it exists and the rates allow it.
+// dispatch runs the method if it exists and the rate limits allow it.
 func (c *call) dispatch() (any, *apiError) {
 	m, ok := c.s.methods[c.method]
 	if !ok {
@@ -93,7 +93,7 @@ func (c *call) dispatch() (any, *apiError) {
 
 func (c *call) yes() (any, *apiError) { return true, nil }
 
-// roomLocked is the chat that an id means for this bot, or nil.
+// roomLocked returns the chat that an ID means for this bot, or nil.
 func (b *Bot) roomLocked(id int64) *Chat {
 	if id > 0 {
 		return b.private[id]
@@ -101,7 +101,7 @@ func (b *Bot) roomLocked(id int64) *Chat {
 	return b.s.chats[id]
 }
 
-// access is what a call wants to do in a chat.
+// access is what a call is going to do in a chat.
 type access int
 
 const (
@@ -110,7 +110,7 @@ const (
 	writing
 )
 
-// room is the chat of the call, if the bot may do there what it wants.
+// room returns the chat of the call if the bot has the wanted access there.
 func (c *call) room(want access) (*Chat, *apiError) { return c.roomOf(c.str("chat_id"), want) }
 
 func (c *call) roomOf(raw string, want access) (*Chat, *apiError) {
@@ -134,7 +134,7 @@ func (c *call) roomOf(raw string, want access) (*Chat, *apiError) {
 	return ch, c.mayLocked(ch, want)
 }
 
-// strangerLocked refuses a chat that the bot does not have.
+// strangerLocked returns the error for a chat that the bot cannot access.
 func (c *call) strangerLocked(id int64) *apiError {
 	u := c.s.people[id]
 	switch {
@@ -194,8 +194,8 @@ func (c *call) thread(ch *Chat) (int, bool, *apiError) {
 	return 0, false, badRequest("message thread not found")
 }
 
-// reply returns what makes a message the answer that reply_parameters or the
-// older fields ask for.
+// reply returns a function that makes a message the reply that reply_parameters
+// or the legacy fields ask for.
 func (c *call) reply(ch *Chat) (func(*message), *apiError) {
 	p := struct {
 		MessageID int    `json:"message_id"`
@@ -225,7 +225,7 @@ func (c *call) reply(ch *Chat) (func(*message), *apiError) {
 	}, nil
 }
 
-// markup checks reply_markup and returns the inline keyboard in it.
+// markup validates reply_markup and returns the inline keyboard in it.
 func (c *call) markup() (json.RawMessage, [][]Button, *apiError) {
 	raw := c.str("reply_markup")
 	if raw == "" {
@@ -238,7 +238,7 @@ func (c *call) markup() (json.RawMessage, [][]Button, *apiError) {
 		return nil, nil, badRequest("can't parse reply keyboard markup JSON object")
 	}
 	if kb.Inline == nil {
-		return nil, nil, nil // another kind of keyboard: nothing of it shows in messages
+		return nil, nil, nil // messages do not show other kinds of keyboards
 	}
 	buttons := 0
 	for _, row := range *kb.Inline {

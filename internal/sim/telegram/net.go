@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// network is the ways to the server and whether they are open.
+// A network holds the listeners of a server and whether they are open.
 type network struct {
 	s *Server
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	addr     net.Addr   // of the first listener, where Up listens again
-	memory   bool       // in-memory connections are wanted
+	memory   bool       // accept in-memory connections
 	pipes    *pipeListener
 	running  *http.Server
 	end      context.CancelFunc
@@ -28,7 +28,7 @@ type network struct {
 
 type lifeKey struct{}
 
-// lifeOf is the context that ends when the server goes down.
+// lifeOf returns the context that ends when the server goes down.
 func lifeOf(ctx, otherwise context.Context) context.Context {
 	if life, ok := ctx.Value(lifeKey{}).(context.Context); ok {
 		return life
@@ -46,8 +46,8 @@ func (s *Server) Start() (string, error) {
 	return s.URL(), nil
 }
 
-// Listen serves the connections of l, which is closed with the server. After
-// Down, Up listens at the address of the first l.
+// Listen serves the connections of l, which Close closes. After Down, Up
+// listens on the address of the first l.
 func (s *Server) Listen(l net.Listener) {
 	n := &s.net
 	n.mu.Lock()
@@ -58,8 +58,8 @@ func (s *Server) Listen(l net.Listener) {
 	n.serveLocked(l)
 }
 
-// URL is where the server listens; in memory it is a name that only Transport
-// can reach.
+// URL returns the base URL of the server. If the server is only reachable in
+// memory, it is a name that only Transport can reach.
 func (s *Server) URL() string {
 	s.net.mu.Lock()
 	defer s.net.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *Server) URL() string {
 	return "http://" + s.net.addr.String()
 }
 
-// Dial connects in memory, whatever the address.
+// Dial connects to the server in memory and ignores the address.
 func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	n := &s.net
 	n.mu.Lock()
@@ -87,17 +87,18 @@ func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return pipes.dial(ctx)
 }
 
-// Transport is a new transport over in-memory connections. Idle connections
-// end with the server.
+// Transport returns a new transport over in-memory connections. Close closes
+// its idle connections.
 func (s *Server) Transport() *http.Transport {
 	return &http.Transport{DialContext: s.Dial, MaxIdleConnsPerHost: 64}
 }
 
-// Client is an HTTP client over Transport.
+// Client returns an HTTP client that uses Transport.
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
 
 // Down takes the server off the network: connections are cut, calls that were
-// not handled yet are not handled, new connections are refused. State stays.
+// not handled yet are dropped, and new connections are refused. The state is
+// kept.
 func (s *Server) Down() {
 	n := &s.net
 	n.mu.Lock()
@@ -106,7 +107,7 @@ func (s *Server) Down() {
 	n.stopLocked()
 }
 
-// Up brings the server back at the same address.
+// Up makes the server reachable again at the same address.
 func (s *Server) Up() error {
 	n := &s.net
 	n.mu.Lock()
@@ -141,7 +142,7 @@ func (n *network) serveLocked(l net.Listener) {
 		}
 	}
 	srv := n.running
-	n.serving.Go(func() { _ = srv.Serve(l) }) // stopLocked waits
+	n.serving.Go(func() { _ = srv.Serve(l) }) // stopLocked waits for it
 }
 
 func (n *network) stopLocked() {
@@ -161,7 +162,7 @@ func (n *network) close() {
 	n.stopLocked()
 }
 
-// pipeListener accepts in-memory connections.
+// A pipeListener accepts in-memory connections.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed chan struct{}

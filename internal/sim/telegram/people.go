@@ -9,18 +9,18 @@ import (
 	"unicode/utf16"
 )
 
-// A User is a person, or the person side of a bot.
+// A User is a person, or the user account of a bot.
 type User struct {
 	s      *Server
 	person Person
 	bot    *Bot
 
-	// s.mu guards what follows.
-	blocked map[int64]bool // bots that are blocked
+	// s.mu guards the fields below.
+	blocked map[int64]bool // by bot ID
 	gone    bool           // account deleted
 }
 
-// AddUser makes a person; an id of 0 is chosen.
+// AddUser creates a person; an ID of 0 is replaced by a generated one.
 func (s *Server) AddUser(p Person) *User {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,21 +39,21 @@ func (s *Server) AddUser(p Person) *User {
 	return u
 }
 
-// ID is the user's id.
+// ID returns the ID of the user.
 func (u *User) ID() int64 { return u.person.ID }
 
-// Person is the user as bots see it.
+// Person returns the user as bots see it.
 func (u *User) Person() Person { return u.person }
 
-// User is the bot as a member of chats.
+// User returns the bot as a member of chats.
 func (b *Bot) User() *User {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
 	return b.s.people[b.ID()]
 }
 
-// Chat is the private chat with a bot. It comes to be at the first call, as
-// when a person presses Start; the bot hears nothing of it until Post.
+// Chat returns the private chat with a bot. The first call creates it, as when
+// a person presses Start; the bot receives no update until Post.
 func (u *User) Chat(b *Bot) *Chat {
 	u.s.mu.Lock()
 	defer u.s.mu.Unlock()
@@ -69,7 +69,7 @@ func (u *User) Chat(b *Bot) *Chat {
 	return c
 }
 
-// Block blocks or unblocks a bot; the bot hears of it.
+// Block blocks or unblocks a bot; the bot receives an update.
 func (u *User) Block(b *Bot, on bool) {
 	c := u.Chat(b)
 	u.s.mu.Lock()
@@ -85,34 +85,34 @@ func (u *User) Block(b *Bot, on bool) {
 	c.tellMemberLocked(u, u.s.people[b.ID()], old, st)
 }
 
-// Deactivate deletes the person's account.
+// Deactivate deletes the account of the person.
 func (u *User) Deactivate() {
 	u.s.mu.Lock()
 	defer u.s.mu.Unlock()
 	u.gone = true
 }
 
-// A Post is what a person says.
+// A Post is a message that a person sends.
 type Post struct {
-	From     *User // nil in a channel: the channel itself; nil in a private chat: its person
+	From     *User // nil: the channel itself in a channel, the person in a private chat
 	Text     string
-	Entities []Entity // besides those that are found: mentions, commands, links
-	Media    *Media   // Text is then the caption
+	Entities []Entity // in addition to mentions, commands and links, which are found
+	Media    *Media   // if set, Text is the caption
 	Album    string   // media_group_id
 	Thread   int      // forum topic; 0: none, or General
 	ReplyTo  int
-	Quote    string // a part of the message that is answered
+	Quote    string // the quoted part of the message that is replied to
 }
 
-// Post says p in the chat: it becomes a message and is offered to the bots
-// that may see it. Nothing is checked that a person's client could not do.
+// Post sends p to the chat: it becomes a message that is offered to the bots
+// that may see it. It does not check whether a client would allow the message.
 func (c *Chat) Post(p Post) Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.postLocked(p).snapshot()
 }
 
-// Say is Post with a text only.
+// Say posts a text.
 func (c *Chat) Say(from *User, text string) Message { return c.Post(Post{From: from, Text: text}) }
 
 func (c *Chat) postLocked(p Post) *message {
@@ -142,8 +142,8 @@ func (c *Chat) postLocked(p Post) *message {
 	return m
 }
 
-// SayLong says a text as a person's client does: cut into messages of at most
-// 4096 UTF-16 units, at line ends or spaces where there are some.
+// SayLong sends a text as a client does: split into messages of at most 4096
+// UTF-16 units, at line ends or spaces if possible.
 func (c *Chat) SayLong(from *User, text string) []Message {
 	var out []Message
 	for _, piece := range clientSplit(text) {
@@ -177,7 +177,7 @@ func lastBlank(u []uint16) int {
 	return -1
 }
 
-// Album says several media as one album; the caption stands at the first.
+// Album sends several media as one album; the first one has the caption.
 func (c *Chat) Album(from *User, caption string, media ...*Media) []Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -197,10 +197,11 @@ func (c *Chat) albumLocked() string {
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// ErrNoMessage says that what a person wants to touch is not there.
+// ErrNoMessage reports that the message does not exist or has no such button.
 var ErrNoMessage = errors.New("telegram: no such message")
 
-// Edit changes the text or caption of a person's message.
+// Edit changes the text or caption of a person's message. It returns
+// ErrNoMessage if there is none.
 func (c *Chat) Edit(id int, text string) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -217,7 +218,7 @@ func (c *Chat) Edit(id int, text string) error {
 	return nil
 }
 
-// Delete takes a message away, as a person may; bots are not told.
+// Delete deletes a message, as a person may. Bots receive no update.
 func (c *Chat) Delete(id int) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -231,7 +232,7 @@ func (c *Chat) Delete(id int) error {
 }
 
 // Press presses the button with the given data under a message and returns the
-// id of the callback query. Without such a button it is ErrNoMessage.
+// ID of the callback query. It returns ErrNoMessage if there is no such button.
 func (c *Chat) Press(from *User, id int, data string) (string, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -248,8 +249,8 @@ func (c *Chat) Press(from *User, id int, data string) (string, error) {
 	return c.pressLocked(author.bot, from, m.ID, data), nil
 }
 
-// Forge sends bot a callback query as Press does, but with any data and for
-// any message, also one that is gone.
+// Forge sends bot a callback query as Press does, but with any data and for any
+// message, even one that was deleted. It returns the ID of the query.
 func (c *Chat) Forge(b *Bot, from *User, id int, data string) string {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -275,8 +276,8 @@ func (c *Chat) pressLocked(b *Bot, from *User, id int, data string) string {
 	return cb.ID
 }
 
-// React puts an emoji under a message in a person's name, "" takes it away.
-// Bots hear of it when they asked for message_reaction and are administrators.
+// React sets the reaction of a person to a message; "" removes it. Bots receive
+// an update if they are administrators and asked for message_reaction.
 func (c *Chat) React(from *User, id int, emoji string) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

@@ -9,36 +9,36 @@ import (
 const (
 	updateLife  = 24 * time.Hour
 	quietWeek   = 7 * 24 * time.Hour
-	aheadLimit  = 10        // an offset this far above the next id is nonsense
-	behindLimit = 2_000_000 // and this far below it too
+	aheadLimit  = 10        // an offset that is farther above the next ID is invalid
+	behindLimit = 2_000_000 // an offset that is farther below the next ID is invalid
 	firstUpdate = 2_000_001
 	lastUpdate  = 1_000_000_000
 )
 
-// item is a pending update.
+// An item is a pending update.
 type item struct {
 	id      int
 	kind    string
-	body    []byte // the JSON of the update, without its id, or whole if raw
+	body    []byte // the JSON of the update without its ID, or the whole JSON if raw
 	raw     bool
-	lane    int64 // updates of one lane go to a webhook one after another
+	lane    int64 // a webhook delivers the updates of one lane one after another
 	expires time.Time
-	gone    bool // confirmed out of order, by a webhook
+	gone    bool // a webhook confirmed it out of order
 	offer   *Offer
 }
 
-// queue holds the pending updates of one bot in the order of their ids. It is
-// guarded by the server's mutex; every operation costs as much as the updates
-// that it returns or forgets.
+// A queue holds the pending updates of one bot in the order of their IDs. The
+// mutex of the server guards it. The cost of every operation is proportional to
+// the number of updates that it returns or drops.
 type queue struct {
 	rng   *rand.Rand
 	items []*item
-	next  int // id of the next update; 0: not chosen yet
+	next  int // ID of the next update; 0: not chosen yet
 	last  time.Time
-	live  int // items that are not gone
+	live  int // number of items that are not gone
 }
 
-// push gives it the next id and appends it.
+// push assigns the next ID to it and appends it.
 func (q *queue) push(it *item, now time.Time) {
 	if q.next == 0 || q.live == 0 && !q.last.IsZero() && now.Sub(q.last) >= quietWeek {
 		q.next = firstUpdate + q.rng.IntN(lastUpdate-firstUpdate)
@@ -52,7 +52,8 @@ func (q *queue) push(it *item, now time.Time) {
 	q.live++
 }
 
-// head is the id of the first pending update, or the next one.
+// head returns the ID of the first pending update, or the next ID if there is
+// none.
 func (q *queue) head() int {
 	for len(q.items) > 0 && q.items[0].gone {
 		q.items = q.items[1:]
@@ -63,13 +64,13 @@ func (q *queue) head() int {
 	return q.items[0].id
 }
 
-// forgetBefore takes out all updates with an id below id.
+// forgetBefore removes all updates with an ID below id.
 func (q *queue) forgetBefore(id int) []*item {
 	n := sort.Search(len(q.items), func(i int) bool { return q.items[i].id >= id })
 	return q.cut(n)
 }
 
-// cut takes out the first n items.
+// cut removes the first n items.
 func (q *queue) cut(n int) []*item {
 	var out []*item
 	for _, it := range q.items[:n] {
@@ -84,7 +85,7 @@ func (q *queue) cut(n int) []*item {
 	return out
 }
 
-// expire takes out what is too old.
+// expire removes expired items.
 func (q *queue) expire(now time.Time) []*item {
 	n := 0
 	for n < len(q.items) && q.items[n].expires.Before(now) {
@@ -93,7 +94,7 @@ func (q *queue) expire(now time.Time) []*item {
 	return q.cut(n)
 }
 
-// keepLast takes out all but the last n updates: a negative offset.
+// keepLast removes all but the last n updates, as a negative offset does.
 func (q *queue) keepLast(n int) []*item {
 	q.head()
 	cut := len(q.items)
@@ -105,8 +106,8 @@ func (q *queue) keepLast(n int) []*item {
 	return q.cut(cut)
 }
 
-// read is getUpdates: it returns up to limit updates from offset on and those
-// that the offset confirms.
+// read implements getUpdates: it returns up to limit updates from offset on,
+// and the updates that the offset confirms.
 func (q *queue) read(offset, limit int) (got, confirmed []*item) {
 	if offset <= 0 || offset > q.next+aheadLimit || offset < q.next-behindLimit {
 		offset = q.head()
@@ -123,7 +124,7 @@ func (q *queue) read(offset, limit int) (got, confirmed []*item) {
 	return got, confirmed
 }
 
-// drop takes out one update, as a webhook's success does.
+// drop removes one update after a webhook accepted it.
 func (q *queue) drop(it *item) bool {
 	if it.gone {
 		return false
@@ -134,7 +135,7 @@ func (q *queue) drop(it *item) bool {
 	return true
 }
 
-// pending are the items that wait, in order.
+// pending returns the pending items in order.
 func (q *queue) pending() []*item {
 	out := make([]*item, 0, q.live)
 	for _, it := range q.items {

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	maxUpload = 50 << 20 // of one file
-	maxFields = 8 << 20  // of everything that is not a file
+	maxUpload = 50 << 20 // bytes of one file
+	maxFields = 8 << 20  // bytes of all fields that are not files
 	maxBody   = 10 * maxUpload
 )
 
-// upload is a file that came with a request.
+// An upload is a file in a request.
 type upload struct {
 	name string
 	mime string
 	data []byte
 }
 
-// request holds the parameters of a call, whatever way they came.
+// A request holds the parameters of a call, from the query or the body.
 type request struct {
 	values map[string]string
 	files  map[string]*upload
 }
 
 // parseRequest reads the parameters from the query and from a body in JSON,
-// urlencoded or multipart form. A parameter in the body wins. It reads no more
-// than the limits of the public server.
+// urlencoded or multipart form. A parameter in the body takes precedence. It
+// reads no more than the public server accepts.
 func parseRequest(r *http.Request) (*request, *apiError) {
 	q := &request{values: map[string]string{}, files: map[string]*upload{}}
 	q.addForm(r.URL.Query())
@@ -132,7 +132,7 @@ func (q *request) readMultipart(r io.Reader, boundary string) *apiError {
 	fields := int64(maxFields)
 	for {
 		part, err := parts.NextPart()
-		empty := whole.N == maxBody // no parameters, no body: that is allowed
+		empty := whole.N == maxBody // a request without parameters may have no body
 		if err == io.EOF || empty && errors.Is(err, io.EOF) {
 			return nil
 		}

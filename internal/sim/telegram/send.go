@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// outgoing is a message that a bot wants to send, checked.
+// An outgoing is a validated message that a bot is going to send.
 type outgoing struct {
 	room    *Chat
 	thread  int
@@ -20,7 +20,7 @@ type outgoing struct {
 	album   string
 }
 
-// outgoing checks everything but the content.
+// outgoing validates everything but the content.
 func (c *call) outgoing() (outgoing, *apiError) {
 	var o outgoing
 	var err *apiError
@@ -37,7 +37,7 @@ func (c *call) outgoing() (outgoing, *apiError) {
 	return o, err
 }
 
-// deliver makes the message.
+// deliver creates the message.
 func (c *call) deliver(o outgoing) *message {
 	m := o.room.newMessageLocked(c.bot.me.Person)
 	if o.room.kind == Channel {
@@ -57,7 +57,7 @@ func (c *call) deliver(o outgoing) *message {
 	return m
 }
 
-// text reads and checks text, parse_mode and entities.
+// text reads and validates text, parse_mode and entities.
 func (c *call) text() (rich, *apiError) {
 	if c.str("text") == "" {
 		return rich{}, badRequest("message text is empty")
@@ -74,7 +74,7 @@ func (c *call) text() (rich, *apiError) {
 	return out, nil
 }
 
-// caption reads and checks caption, parse_mode and caption_entities.
+// caption reads and validates caption, parse_mode and caption_entities.
 func (c *call) caption() (rich, *apiError) {
 	return checkCaption(c.str("caption"), c.str("parse_mode"), c.str("caption_entities"))
 }
@@ -100,7 +100,7 @@ func (c *call) sendMessage() (any, *apiError) {
 	return o.room.wireLocked(c.deliver(o), c.bot), nil
 }
 
-// sendMessageDraft shows a text that is still being written.
+// sendMessageDraft shows a text that is still being generated.
 func (c *call) sendMessageDraft() (any, *apiError) {
 	ch, err := c.room(writing)
 	if err != nil {
@@ -146,7 +146,8 @@ func (c *call) sendMedia() (any, *apiError) {
 
 const maxPhoto = 10 << 20
 
-// media is what a parameter names: an uploaded file, or one that is there.
+// media returns the media that a parameter names: an uploaded file, or one that
+// exists on the server.
 func (c *call) media(kind MediaKind, field, value string) (*Media, *apiError) {
 	if name, ok := strings.CutPrefix(value, "attach://"); ok {
 		field = name
@@ -256,7 +257,7 @@ func (c *call) sendChatAction() (any, *apiError) {
 	return true, nil
 }
 
-// original is the message that is forwarded or copied.
+// original returns the message that is forwarded or copied.
 func (c *call) original() (*message, *apiError) {
 	from, err := c.roomOf(c.str("from_chat_id"), reading)
 	if err != nil {
@@ -300,7 +301,7 @@ func (c *call) copyMessage() (any, *apiError) {
 	}{m.ID}, nil
 }
 
-// grant lets a bot download a file for an hour.
+// A grant lets a bot download a file for an hour.
 type grant struct {
 	media *Media
 	until time.Time

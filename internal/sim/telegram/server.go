@@ -8,36 +8,37 @@ import (
 	"time"
 )
 
-// Options change a server. The zero value is a quick server without limits
-// that remembers everything.
+// Options configure a Server. The zero value is a server without latency and
+// rate limits that records everything.
 type Options struct {
-	// Latency is the round trip of every call, half of it before the call is
-	// handled and half after.
+	// Latency is the round-trip time of every call; half of it passes before
+	// the call is handled and half after.
 	Latency time.Duration
-	// Limits are the rates of sending; none by default.
+	// Limits are the rate limits for sends and edits; none by default.
 	Limits Limits
-	// CountersOnly keeps the sums of the ledger and the last messages of each
-	// chat, and forgets the rest: for long runs at high rates.
+	// CountersOnly keeps the counters and the last messages of each chat only,
+	// for long runs at high rates.
 	CountersOnly bool
-	// Seed chooses the update ids.
+	// Seed determines the update IDs.
 	Seed uint64
-	// NoPollGuard lifts the real server's guard against busy polling: a poll
-	// with the offset of the last one is held for 3 s when that was less than
-	// 3 s ago, and gets a single update when it was less than 0.5 s ago.
+	// NoPollGuard disables the real server's protection against busy polling: a
+	// poll with the same offset as the last one is delayed by 3 s if that was
+	// less than 3 s ago, and gets a single update if it was less than 0.5 s
+	// ago.
 	NoPollGuard bool
 	// CallbackLife is how long a callback query can be answered; default 1 min.
 	CallbackLife time.Duration
-	// Webhooks makes the webhook calls; default: over the network. With one of
-	// its own a server accepts plain http addresses of any host.
+	// Webhooks sends the webhook requests; default: over the network. A server
+	// with its own Webhooks accepts plain http addresses of any host.
 	Webhooks http.RoundTripper
 }
 
-// A Server is a Bot API server. It is made by New and ended by Close.
+// A Server is a simulated Bot API server. New creates it and Close releases it.
 type Server struct {
 	opts    Options
 	ledger  *Ledger
 	methods map[string]method
-	ctx     context.Context // ends with the server
+	ctx     context.Context // ends when the server closes
 	stop    context.CancelFunc
 	active  sync.WaitGroup // requests and listeners
 	net     network
@@ -45,16 +46,16 @@ type Server struct {
 	faultMu sync.Mutex // guards faults
 	faults  []*Injected
 
-	mu          sync.Mutex // guards what follows, and all chats and bots
+	mu          sync.Mutex // guards the fields below and all chats and bots
 	closed      bool
 	latency     time.Duration
 	limits      Limits
 	floods      map[int64]time.Time
 	meters      map[meterKey]*meter
 	bots        map[string]*Bot // by token
-	people      map[int64]*User // bots too
-	chats       map[int64]*Chat // shared ones
-	rooms       []*Chat         // all, in order
+	people      map[int64]*User // includes bots
+	chats       map[int64]*Chat // shared chats
+	rooms       []*Chat         // all chats, in the order of creation
 	files       map[string]*Media
 	recent      map[recentKey]*item
 	recentOrder []recentKey
@@ -65,8 +66,8 @@ type Server struct {
 	messages    int
 }
 
-// New makes a server that nobody can reach yet: it is an http.Handler, and
-// Start, Listen or Transport open the ways to it.
+// New returns a server that is not reachable yet: it is an http.Handler, and
+// Start, Listen or Transport make it reachable.
 func New(o Options) *Server {
 	if o.CallbackLife <= 0 {
 		o.CallbackLife = time.Minute
@@ -84,18 +85,18 @@ func New(o Options) *Server {
 	return s
 }
 
-// Ledger is the server's record.
+// Ledger returns the record of the server. It stays readable after Close.
 func (s *Server) Ledger() *Ledger { return s.ledger }
 
-// SetLatency changes the round trip of all further calls.
+// SetLatency changes the round-trip time of later calls.
 func (s *Server) SetLatency(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latency = d
 }
 
-// Close ends everything and waits for it: listeners, connections, calls,
-// webhook deliveries. The ledger stays readable.
+// Close closes listeners, connections, calls and webhook deliveries and waits
+// until all have ended. The Ledger stays readable.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -115,7 +116,8 @@ func (s *Server) Close() {
 	s.active.Wait()
 }
 
-// enter counts a request in; false if the server is closed.
+// enter registers a request, for which Close waits. It reports false if the
+// server is closed.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +128,7 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// ServeHTTP answers one request of a bot.
+// ServeHTTP implements http.Handler for the requests of bots.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		panic(http.ErrAbortHandler)
@@ -140,8 +142,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.serve(w, r)
 }
 
-// route finds bot and method in a path: /bot<token>/<method>, perhaps with
-// test/ before the method, or /file/bot<token>/<path>.
+// route parses a path into bot and method: /bot<token>/<method>, with an
+// optional test/ before the method, or /file/bot<token>/<path>.
 func (c *call) route(path string) {
 	rest, file := strings.CutPrefix(path, "/file")
 	rest, ok := strings.CutPrefix(rest, "/bot")

@@ -15,7 +15,7 @@ const (
 	veryBusy      = 500 * time.Millisecond
 )
 
-// poll is a getUpdates that waits.
+// A poll is a waiting getUpdates.
 type poll struct {
 	wake chan struct{}
 	end  chan *apiError
@@ -28,14 +28,14 @@ func (p *poll) wakeUp() {
 	}
 }
 
-// pollMark remembers the last poll, against busy polling.
+// A pollMark holds the last poll, for the protection against busy polling.
 type pollMark struct {
 	offset int
 	start  time.Time
 }
 
-// conflictLocked is a 409; when the last one was less than three seconds ago
-// it is held back for three seconds, as the real server does.
+// conflictLocked returns a 409. If the last one was less than three seconds
+// ago, the answer is delayed by three seconds, as on the real server.
 func (b *Bot) conflictLocked(what string) *apiError {
 	e := conflict(what)
 	now := time.Now()
@@ -47,7 +47,7 @@ func (b *Bot) conflictLocked(what string) *apiError {
 	return e
 }
 
-// abortPollLocked ends the poll that waits.
+// abortPollLocked ends the waiting poll.
 func (b *Bot) abortPollLocked(what string) {
 	if b.poll != nil {
 		b.poll.end <- b.conflictLocked(what)
@@ -57,7 +57,7 @@ func (b *Bot) abortPollLocked(what string) {
 
 const terminated = "terminated by other getUpdates request; make sure that only one bot instance is running"
 
-// getUpdates waits for updates; it is called without the lock.
+// getUpdates waits for updates; the caller must not hold the lock.
 func (c *call) getUpdates() (any, *apiError) {
 	s, b := c.s, c.bot
 	s.mu.Lock()
@@ -82,7 +82,7 @@ func (c *call) getUpdates() (any, *apiError) {
 	b.lastPoll = pollMark{offset, now}
 	got := b.readLocked(offset, limit)
 	if len(got) > 0 || wait == 0 {
-		answer := updatesAnswer(got) // before Shuffle can change them
+		answer := updatesAnswer(got) // encode before Shuffle can change them
 		s.mu.Unlock()
 		return answer, nil
 	}
@@ -93,7 +93,7 @@ func (c *call) getUpdates() (any, *apiError) {
 	return c.await(p, wait, func() []*item { return b.readLocked(max(offset, 0), limit) })
 }
 
-// await ends with updates, with nothing after wait, or with a conflict.
+// await returns updates, nothing after wait, or a conflict.
 func (c *call) await(p *poll, wait time.Duration, read func() []*item) (any, *apiError) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -109,7 +109,7 @@ func (c *call) await(p *poll, wait time.Duration, read func() []*item) (any, *ap
 			over = true
 		}
 		c.s.mu.Lock()
-		if c.bot.poll != p { // a conflict came at the same time
+		if c.bot.poll != p { // a conflict arrived at the same time
 			c.s.mu.Unlock()
 			return nil, <-p.end
 		}
@@ -127,7 +127,7 @@ func (c *call) await(p *poll, wait time.Duration, read func() []*item) (any, *ap
 	}
 }
 
-// readLocked confirms and reads, and writes both into the ledger.
+// readLocked confirms and reads updates and records both.
 func (b *Bot) readLocked(offset, limit int) []*item {
 	now := time.Now()
 	b.expireLocked(now)
@@ -147,8 +147,8 @@ func (b *Bot) readLocked(offset, limit int) []*item {
 	return got
 }
 
-// allowLocked takes over allowed_updates; without any, or with nonsense, what
-// was said before stays.
+// allowLocked sets allowed_updates. If the parameter is missing or invalid, the
+// previous value stays.
 func (b *Bot) allowLocked(raw string) {
 	var kinds []string
 	if raw == "" || json.Unmarshal([]byte(raw), &kinds) != nil {
@@ -160,7 +160,7 @@ func (b *Bot) allowLocked(raw string) {
 			known = append(known, k)
 		}
 	}
-	b.allowed = known // none: the default again
+	b.allowed = known // an empty list restores the default
 }
 
 var updateKinds = []string{
@@ -171,7 +171,8 @@ var updateKinds = []string{
 	"deleted_business_messages", "purchased_paid_media",
 }
 
-// updatesAnswer writes the array by hand: what was pushed raw stays as it is.
+// updatesAnswer builds the array without package json, so that raw updates stay
+// as they are.
 func updatesAnswer(items []*item) rawResult {
 	out := []byte{'['}
 	for i, it := range items {

@@ -9,54 +9,54 @@ import (
 	"time"
 )
 
-// A Judge compares what people said with what bots answered. Every message of
-// a person that shall be answered carries a token of its own, and every answer
-// carries the tokens of what it answers.
+// A Judge compares the messages of people with the answers of bots. Every
+// message that expects an answer contains a unique token, and every answer
+// contains the tokens of the messages that it answers.
 type Judge struct {
 	// Tokens returns the tokens in a text. Default: words such as "#m12#".
 	Tokens func(text string) []string
-	// Repeat marks messages that say of themselves that they may be a repeat.
-	// Default: "(may be a repeat)".
+	// Repeat is the text that marks an answer as a possible repeat. Default:
+	// "(may be a repeat)".
 	Repeat string
-	// PerSender compares the order of the answers only among the messages of
-	// one person, for bots that keep a session for each member of a group.
+	// PerSender compares the order of answers only between messages of the same
+	// person, for bots that keep one session per member of a group.
 	PerSender bool
 }
 
-// Token makes the n-th token of the default scheme.
+// Token returns the n-th token of the default scheme.
 func Token(n int) string { return fmt.Sprintf("#m%d#", n) }
 
 var defaultToken = regexp.MustCompile(`#m[0-9]+#`)
 
-// A Verdict is what a Judge found.
+// A Verdict is the result of a Judge.
 type Verdict struct {
 	Offered   int // messages with a token
-	Answered  int // of them, with at least one visible answer
+	Answered  int // messages with a token that have at least one visible answer
 	Lost      []Case
-	Doubled   []Case        // more than one visible answer that is not marked as a repeat
+	Doubled   []Case        // with more than one visible answer that is not marked as a repeat
 	Repeats   []Case        // with answers that are marked as repeats
-	Disorder  []Case        // answered before something that was offered earlier in the same place
-	Stray     []Case        // answers with a token that nobody offered
-	ShortWait time.Duration // shortest time from the offer to the first answer
-	LongWait  time.Duration // longest
+	Disorder  []Case        // answered before an earlier message in the same place
+	Stray     []Case        // answers with a token that no message had
+	ShortWait time.Duration // shortest time from a message to its first answer
+	LongWait  time.Duration // longest time from a message to its first answer
 }
 
-// A Case is one token and what became of it.
+// A Case is one token with its message and answers.
 type Case struct {
 	Token   string
-	Chat    int64 // the supergroup, if a group became one
-	Offer   int   // message id of the person
-	Answers []int // message ids of the visible answers, repeats included
-	Marked  int   // how many of the answers are marked as repeats
+	Chat    int64 // the supergroup, if the group became one
+	Offer   int   // message ID of the person's message
+	Answers []int // message IDs of the visible answers, including repeats
+	Marked  int   // number of answers that are marked as repeats
 }
 
-// OK says that everything was answered exactly once and in order. Answers that
-// are marked as repeats are counted apart and do not spoil it.
+// OK reports whether everything was answered exactly once and in order. Answers
+// that are marked as repeats are counted separately and do not make it false.
 func (v Verdict) OK() bool {
 	return len(v.Lost) == 0 && len(v.Doubled) == 0 && len(v.Disorder) == 0 && len(v.Stray) == 0
 }
 
-// String is the verdict in one line, with some cases.
+// String returns the verdict as one line with some of the cases.
 func (v Verdict) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d offered, %d answered, %d lost, %d doubled, %d repeats, %d out of order, %d stray",
@@ -75,7 +75,7 @@ func (v Verdict) String() string {
 	return b.String()
 }
 
-// tally is a case under examination.
+// A tally is a case that is being examined.
 type tally struct {
 	Case
 	place   string
@@ -84,7 +84,7 @@ type tally struct {
 	first   int // Message.N of the first answer
 }
 
-// Judge examines the chats given, all chats if none is given.
+// Judge examines the given chats, or all chats if none is given.
 func (j Judge) Judge(s *Server, chats ...*Chat) Verdict {
 	if j.Tokens == nil {
 		j.Tokens = func(text string) []string { return defaultToken.FindAllString(text, -1) }
@@ -98,7 +98,7 @@ func (j Judge) Judge(s *Server, chats ...*Chat) Verdict {
 	cases := map[string]*tally{}
 	var order []*tally
 	stray := map[string]*tally{}
-	for _, bots := range []bool{false, true} { // an edit may answer what was said after the message that it changes
+	for _, bots := range []bool{false, true} { // people first: an edit may answer what was sent after the message that it changes
 		for _, m := range said(chats) {
 			if to := moved[m.Chat]; to != 0 {
 				m.Chat = to
@@ -123,7 +123,7 @@ func (j Judge) Judge(s *Server, chats ...*Chat) Verdict {
 	return v
 }
 
-// said are the messages of chats, without service messages.
+// said returns the messages of chats, without service messages.
 func said(chats []*Chat) (out []Message) {
 	for _, ch := range chats {
 		for _, m := range ch.Messages() {
@@ -135,7 +135,8 @@ func said(chats []*Chat) (out []Message) {
 	return out
 }
 
-// upgrades are the groups that became supergroups: both count as one chat.
+// upgrades maps groups to the supergroups that they became; both count as one
+// chat.
 func upgrades(s *Server) map[int64]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +149,8 @@ func upgrades(s *Server) map[int64]int64 {
 	return out
 }
 
-// offered takes the token of a person's message; what the message said first
-// counts, edits do not.
+// offered adds a case for the token of a person's message. The first version of
+// the message counts; edits do not.
 func (j Judge) offered(m Message, cases map[string]*tally, order []*tally) []*tally {
 	text := m.Text
 	if len(m.Versions) > 0 {
@@ -170,7 +171,7 @@ func (j Judge) offered(m Message, cases map[string]*tally, order []*tally) []*ta
 	return order
 }
 
-// answered counts a bot's message for every token in it, once each.
+// answered counts a bot's message once for every distinct token in it.
 func (j Judge) answered(m Message, cases, stray map[string]*tally) {
 	tokens := j.Tokens(m.Text)
 	slices.Sort(tokens)
@@ -212,10 +213,10 @@ func (v *Verdict) add(t *tally) {
 	v.LongWait = max(v.LongWait, wait)
 }
 
-// disorder finds what was answered before something offered earlier.
+// disorder returns the cases that were answered before an earlier one.
 func disorder(order []*tally) []Case {
 	var out []Case
-	latest := map[string]int{} // first answers so far, by place
+	latest := map[string]int{} // latest first answer so far, by place
 	for _, t := range order {
 		if t.first == 0 {
 			continue

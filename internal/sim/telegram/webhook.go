@@ -25,8 +25,8 @@ const (
 	maxWebhookBody = 1 << 20
 )
 
-// webhook sends the updates of a bot to its address: those of one chat one
-// after another, others side by side.
+// A webhook sends the updates of a bot to its address: those of one chat one
+// after another, those of different chats concurrently.
 type webhook struct {
 	b       *Bot
 	url     string
@@ -36,9 +36,9 @@ type webhook struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	workers sync.WaitGroup
-	free    chan struct{} // as many as connections are allowed
+	free    chan struct{} // capacity: the number of allowed connections
 
-	// The server's mu guards what follows.
+	// The server's mu guards the fields below.
 	lanes     map[int64][]*item
 	lastError string
 	errorAt   time.Time
@@ -46,8 +46,9 @@ type webhook struct {
 
 var secretToken = regexp.MustCompile(`^[A-Za-z0-9_-]*$`)
 
-// setWebhook is deleteWebhook too, which has no url. It is called without the
-// lock because it waits for deliveries of the old webhook to end.
+// setWebhook implements setWebhook and deleteWebhook, which has no url. The
+// caller must not hold the lock, because it waits until the deliveries of the
+// old webhook have ended.
 func (c *call) setWebhook() (any, *apiError) {
 	address := ""
 	if c.method == "setwebhook" {
@@ -94,7 +95,7 @@ func (c *call) setWebhook() (any, *apiError) {
 	return described{true, "Webhook was set"}, nil
 }
 
-// newWebhook checks the parameters; nil without an address.
+// newWebhook validates the parameters; it returns nil if there is no address.
 func (c *call) newWebhook(address string) (*webhook, *apiError) {
 	if address == "" {
 		return nil, nil
@@ -138,7 +139,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// close ends the deliveries and waits for them; what was not confirmed stays
+// close stops the deliveries and waits for them; unconfirmed updates stay
 // pending.
 func (h *webhook) close() {
 	h.stop()
@@ -146,7 +147,7 @@ func (h *webhook) close() {
 	h.client.CloseIdleConnections()
 }
 
-// addLocked queues an update in its lane.
+// addLocked appends an update to its lane.
 func (h *webhook) addLocked(it *item) {
 	lane, busy := h.lanes[it.lane]
 	h.lanes[it.lane] = append(lane, it)
@@ -155,7 +156,7 @@ func (h *webhook) addLocked(it *item) {
 	}
 }
 
-// work delivers the updates of one lane until there are none.
+// work delivers the updates of one lane until it is empty.
 func (h *webhook) work(lane int64) {
 	s := h.b.s
 	for {
@@ -173,8 +174,8 @@ func (h *webhook) work(lane int64) {
 	}
 }
 
-// deliver tries until the receiver takes the update, it is too old, or the
-// webhook ends.
+// deliver retries until the receiver accepts the update, the update expires, or
+// the webhook closes.
 func (h *webhook) deliver(it *item) {
 	s := h.b.s
 	pause := time.Second
@@ -221,8 +222,8 @@ func (h *webhook) deliver(it *item) {
 	}
 }
 
-// post makes one call to the receiver. It returns how long the receiver wants
-// to be left alone, and what it answered.
+// post sends one request to the receiver. It returns the Retry-After of the
+// receiver and the body of its answer.
 func (h *webhook) post(it *item) (time.Duration, []byte, error) {
 	ctx, cancel := context.WithTimeout(h.ctx, webhookTimeout)
 	defer cancel()
@@ -255,7 +256,7 @@ func (h *webhook) post(it *item) (time.Duration, []byte, error) {
 	return 0, body, nil
 }
 
-// obey makes the call that a receiver put into its answer.
+// obey executes the call that a receiver put into its answer.
 func (h *webhook) obey(answer []byte) {
 	q := &request{values: map[string]string{}}
 	if len(answer) == 0 || q.addJSON(answer) != nil {
@@ -268,7 +269,7 @@ func (h *webhook) obey(answer []byte) {
 	c := &call{s: h.b.s, bot: h.b, ctx: h.ctx, life: h.ctx, method: name, req: q}
 	c.record()
 	c.s.ledger.arrived(c.rec)
-	_, _ = c.handle() // nobody hears the result
+	_, _ = c.handle() // nobody receives the result
 	c.finish(0, nil, false)
 }
 
@@ -285,7 +286,7 @@ func (c *call) getWebhookInfo() (any, *apiError) {
 	return w, nil
 }
 
-// sentence is an error as getWebhookInfo shows it.
+// sentence formats an error as getWebhookInfo shows it.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]

@@ -2,7 +2,7 @@ package telegram
 
 import "encoding/json"
 
-// A Person is a user as the Bot API shows one; bots are persons too.
+// A Person is a user as the Bot API describes it; bots are persons too.
 type Person struct {
 	ID           int64  `json:"id"`
 	IsBot        bool   `json:"is_bot"`
@@ -81,8 +81,8 @@ type wireFile struct {
 	FilePath     string `json:"file_path,omitempty"`
 }
 
-// wireMedia serves every kind of attachment: the fields that a kind does not
-// have stay empty and are left out.
+// A wireMedia describes an attachment of any kind. Fields that a kind does not
+// have are empty and omitted.
 type wireMedia struct {
 	FileID       string `json:"file_id"`
 	FileUniqueID string `json:"file_unique_id"`
