@@ -8,34 +8,34 @@ import (
 // BotOptions describe a bot.
 type BotOptions struct {
 	Name  string // default: "bot" and a number
-	Token string // default: one of the usual form
-	// Denied are the privileged intents that are switched off for the bot's
-	// application: who asks for them is refused with 4014, and without
-	// IntentMessageContent the REST interface hides contents too.
+	Token string // default: a generated token in Discord's format
+	// Denied are the privileged intents that are disabled for the application
+	// of the bot. Clients that ask for them are closed with 4014; without
+	// IntentMessageContent the REST API hides contents too.
 	Denied Intent
 	// Owner may write to the bot without a common guild.
 	Owner *User
 }
 
-// A Bot is an application with its bot user; both have the same id.
+// A Bot is an application with its bot user; both have the same ID.
 type Bot struct {
 	s      *Server
 	user   *User
 	owner  *User
 	denied Intent
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	token      string
 	identified time.Time
-	starts     int // of the day that ends at startsEnd
+	starts     int // sessions started in the day that ends at startsEnd
 	startsEnd  time.Time
-	dms        map[string]*Channel // by user
+	dms        map[string]*Channel // by user ID
 	commands   []*command
-	nonces     []nonce // in the order of their ends
+	nonces     []nonce // in the order of their expiry
 	known      map[string]*message
 }
 
-// AddBot makes a bot. It is in no guild.
+// AddBot creates a bot, which is in no guild.
 func (s *Server) AddBot(o BotOptions) *Bot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,21 +53,21 @@ func (s *Server) AddBot(o BotOptions) *Bot {
 	return b
 }
 
-// ID is the id of the application and of its user.
+// ID returns the ID of the application and of its user.
 func (b *Bot) ID() string { return b.user.ID }
 
-// User is the bot as a member of guilds.
+// User returns the bot as a member of guilds.
 func (b *Bot) User() *User { return b.user }
 
-// Token is the bot's token, without "Bot ".
+// Token returns the token of the bot, without the "Bot " prefix.
 func (b *Bot) Token() string {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
 	return b.token
 }
 
-// ResetToken gives the bot a new token and closes its connections, as its
-// owner does after a leak.
+// ResetToken gives the bot a new token, closes its connections and returns the
+// token, as its owner does after a leak.
 func (b *Bot) ResetToken() string {
 	b.s.mu.Lock()
 	b.s.resetTokenLocked(b)
@@ -88,7 +88,8 @@ func (s *Server) resetTokenLocked(b *Bot) {
 	}
 }
 
-// Sessions is how many sessions of the bot live, with or without connection.
+// Sessions returns the number of sessions of the bot, with or without a
+// connection.
 func (b *Bot) Sessions() int {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -101,15 +102,15 @@ func (b *Bot) Sessions() int {
 	return n
 }
 
-// SetSessionStarts sets how many times the bot may still identify before the
-// time is over.
+// SetSessionStarts sets how many times the bot may still identify within the
+// given time.
 func (b *Bot) SetSessionStarts(left int, until time.Duration) {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
 	b.starts, b.startsEnd = b.s.opts.SessionStarts-left, time.Now().Add(until)
 }
 
-// startLocked counts an identify; false if it is one too many.
+// startLocked counts an identify. It reports false if the limit is exceeded.
 func (b *Bot) startLocked() bool {
 	if b.startsLeftLocked() <= 0 {
 		return false
@@ -137,17 +138,17 @@ func (b *Bot) flags() int {
 	return flags
 }
 
-// A User is a person, or the person side of a bot.
+// A User is a person, or the user account of a bot.
 type User struct {
 	s    *Server
 	ID   string
 	Name string
 	bot  *Bot
 
-	noDM bool // guarded by s.mu
+	noDM bool // s.mu guards it
 }
 
-// AddUser makes a person, who is in no guild.
+// AddUser creates a person, who is in no guild.
 func (s *Server) AddUser(name string) *User {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,11 +164,11 @@ func (s *Server) addUserLocked(name string) *User {
 // IsBot reports whether the user is a bot.
 func (u *User) IsBot() bool { return u.bot != nil }
 
-// Mention is the text that mentions the user.
+// Mention returns the text that mentions the user.
 func (u *User) Mention() string { return "<@" + u.ID + ">" }
 
-// RefuseDM says whether the person takes direct messages: bots that write to
-// one who does not are refused with 50007.
+// RefuseDM sets whether the person refuses direct messages: sends of bots then
+// fail with 50007.
 func (u *User) RefuseDM(on bool) {
 	u.s.mu.Lock()
 	defer u.s.mu.Unlock()
@@ -181,7 +182,7 @@ func (u *User) wire() obj {
 	}
 }
 
-// DM is the direct chat with a bot. It comes to be at the first call.
+// DM returns the direct message channel with a bot. The first call creates it.
 func (u *User) DM(b *Bot) *Channel {
 	u.s.mu.Lock()
 	defer u.s.mu.Unlock()

@@ -11,30 +11,30 @@ import (
 	"time"
 )
 
-// call is one request on its way through the server.
+// A call is one request that the server processes.
 type call struct {
 	s      *Server
 	r      *http.Request
-	ctx    context.Context // ends when the client is gone or the server closes
+	ctx    context.Context // ends when the client disconnects or the server closes
 	life   context.Context // ends when the server goes down
-	bot    *Bot            // nil where no token is needed
+	bot    *Bot            // nil for routes without a bot token
 	header http.Header     // of the answer
 	body   []byte          // JSON of the request
 	files  []upload
 	rec    *Call
 }
 
-// created is a result that is answered with 201.
+// A created is a result that is answered with 201.
 type created struct{ result any }
 
-// rawFile is a result that is a file.
+// A rawFile is a result that is a file.
 type rawFile struct{ file *File }
 
 func (c *call) path(name string) string { return c.r.PathValue(name) }
 
 func (c *call) query(name string) string { return c.r.URL.Query().Get(name) }
 
-// decode reads the body.
+// decode decodes the JSON body.
 func (c *call) decode(into any) *apiError {
 	if len(c.body) == 0 {
 		return nil
@@ -45,8 +45,7 @@ func (c *call) decode(into any) *apiError {
 	return nil
 }
 
-// serve reads the request, lets faults have their way, handles the call and
-// answers it.
+// serve parses the request, applies faults, handles the call and answers it.
 func (c *call) serve(w http.ResponseWriter, rt route) {
 	broken := c.read()
 	c.rec = &Call{Route: rt.name, Path: c.r.URL.Path, Channel: c.path("channel"), Body: string(c.body), At: time.Now()}
@@ -96,13 +95,13 @@ func (c *call) serve(w http.ResponseWriter, rt route) {
 	c.after(w, fault, result, refused)
 }
 
-// admit finds the bot and looks at the headers.
+// admit finds the bot and validates the headers.
 func (c *call) admit(rt route) *apiError {
 	if rt.open {
 		return nil
 	}
 	if !strings.HasPrefix(c.r.UserAgent(), "DiscordBot (") {
-		return refuse(http.StatusForbidden, 40333, "internal network error") // what Cloudflare says to others
+		return refuse(http.StatusForbidden, 40333, "internal network error") // Cloudflare's answer to clients without a proper User-Agent
 	}
 	if v := c.path("version"); v != "v9" && v != "v10" {
 		return refuse(http.StatusBadRequest, 50041, "Invalid API version specified")
@@ -120,7 +119,8 @@ func (c *call) admit(rt route) *apiError {
 	return nil
 }
 
-// pause waits; false if ctx ended first.
+// pause waits for d and reports whether it did; false means that ctx ended
+// first.
 func pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -135,13 +135,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// cut ends the connection without an answer.
+// cut closes the connection without an answer.
 func (c *call) cut() {
 	c.finish(0, nil, false)
 	panic(http.ErrAbortHandler)
 }
 
-// hang waits until the client gives up.
+// hang blocks until the client gives up.
 func (c *call) hang() {
 	<-c.ctx.Done()
 	c.cut()
@@ -149,7 +149,7 @@ func (c *call) hang() {
 
 const garbage = "<html><body><h1>It works!</h1>{\"id\":"
 
-// before plays the faults that keep a call from being handled.
+// before applies the faults that prevent a call from being handled.
 func (c *call) before(w http.ResponseWriter, f Fault) {
 	switch f.Kind {
 	case Fail:
@@ -163,7 +163,7 @@ func (c *call) before(w http.ResponseWriter, f Fault) {
 	}
 }
 
-// after answers, with the faults that spoil answers.
+// after writes the answer and applies the faults that change answers.
 func (c *call) after(w http.ResponseWriter, f Fault, result any, refused *apiError) {
 	switch f.Kind {
 	case FailAfter:
@@ -208,7 +208,7 @@ func (c *call) after(w http.ResponseWriter, f Fault, result any, refused *apiErr
 	}
 }
 
-// refuse answers with an error.
+// refuse writes an error answer.
 func (c *call) refuse(w http.ResponseWriter, e *apiError, page bool) {
 	body := encode(e.body())
 	if page {
@@ -226,7 +226,8 @@ func (c *call) refuse(w http.ResponseWriter, e *apiError, page bool) {
 	c.write(w, e.status, body, 0)
 }
 
-// write sends the answer, in twenty pieces over the time given.
+// write sends the answer in twenty pieces that are spread over the given
+// duration.
 func (c *call) write(w http.ResponseWriter, status int, body []byte, over time.Duration) {
 	if w.Header().Get("Content-Type") == "" && status != http.StatusNoContent {
 		w.Header().Set("Content-Type", "application/json")

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A ChannelKind is the type of a channel, in Discord's numbers.
+// A ChannelKind is the type of a channel; the values are those of Discord.
 type ChannelKind int
 
-// The kinds of channels.
+// Kinds of channels.
 const (
 	Text               ChannelKind = 0
 	DirectMessage      ChannelKind = 1
@@ -29,7 +29,8 @@ type ChannelOptions struct {
 	Topic string
 }
 
-// A Channel is a place for messages: in a guild, a thread or a direct chat.
+// A Channel contains messages: a guild channel, a thread or a direct message
+// channel.
 type Channel struct {
 	s      *Server
 	id     string
@@ -41,21 +42,22 @@ type Channel struct {
 	owner  *User    // of a thread
 	made   time.Time
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	name       string
 	topic      string
 	overwrites []*overwrite
 	archived   bool
 	locked     bool
 	archivedAt time.Time
-	archiving  int             // minutes
-	inThread   map[string]bool // members of a thread
-	msgs       []*message      // in the order of their ids
+	archiving  int             // in minutes
+	inThread   map[string]bool // member IDs of a thread
+	msgs       []*message      // in the order of their IDs
 	byID       map[string]*message
 	typing     int
 }
 
-// AddChannel makes a channel in the guild; bots that may see it hear of it.
+// AddChannel creates a channel in the guild. Bots that may see it receive an
+// event.
 func (g *Guild) AddChannel(o ChannelOptions) *Channel {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -72,19 +74,19 @@ func (s *Server) newChannelLocked(g *Guild, o ChannelOptions) *Channel {
 	return c
 }
 
-// ID is the channel's id.
+// ID returns the ID of the channel.
 func (c *Channel) ID() string { return c.id }
 
-// Kind is the channel's type.
+// Kind returns the type of the channel.
 func (c *Channel) Kind() ChannelKind { return c.kind }
 
-// Guild is the channel's guild; nil for direct messages.
+// Guild returns the guild of the channel; nil for direct messages.
 func (c *Channel) Guild() *Guild { return c.guild }
 
-// Parent is the channel of a thread; nil for other channels.
+// Parent returns the channel of a thread; nil for other channels.
 func (c *Channel) Parent() *Channel { return c.parent }
 
-// Name is the channel's name.
+// Name returns the name of the channel.
 func (c *Channel) Name() string {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -98,22 +100,22 @@ func (c *Channel) Archived() (archived, locked bool) {
 	return c.archived, c.locked
 }
 
-// Typed is how many times bots showed that they type.
+// Typed returns how many times bots have shown the typing indicator.
 func (c *Channel) Typed() int {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.typing
 }
 
-// Channels are all channels that were not removed, in the order of their
-// making, threads and direct chats too.
+// Channels returns all channels that were not removed, including threads and
+// direct message channels, in the order of their creation.
 func (s *Server) Channels() []*Channel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.order)
 }
 
-// Remove deletes the channel with its threads; bots hear of it.
+// Remove deletes the channel with its threads. Bots receive events.
 func (c *Channel) Remove() {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -137,10 +139,10 @@ func (c *Channel) removeLocked() {
 
 func (c *Channel) isThread() bool { return c.kind >= AnnouncementThread && c.kind <= PrivateThread }
 
-// takesMessages reports whether messages can stand in the channel itself.
+// takesMessages reports whether the channel itself can contain messages.
 func (c *Channel) takesMessages() bool { return c.kind != Forum && c.kind != Category }
 
-// botsLocked are the bots that may see the channel.
+// botsLocked returns the bots that may see the channel.
 func (c *Channel) botsLocked() []*Bot {
 	if c.guild == nil {
 		return []*Bot{c.bot}
@@ -151,7 +153,7 @@ func (c *Channel) botsLocked() []*Bot {
 // announceLocked offers an event about the channel to the bots that may see it.
 func (c *Channel) announceLocked(kind string, intent Intent, render func(view) obj) {
 	if c.guild == nil && (kind == "CHANNEL_CREATE" || kind == "CHANNEL_UPDATE") {
-		return // bots do not hear of direct channels
+		return // bots receive no events about direct message channels
 	}
 	for _, b := range c.botsLocked() {
 		b.dispatchLocked(kind, intent, Offer{Channel: c.id}, render)
@@ -160,7 +162,7 @@ func (c *Channel) announceLocked(kind string, intent Intent, render func(view) o
 
 func decimal(p Permission) string { return strconv.FormatInt(int64(p), 10) }
 
-// wireLocked is the channel as a bot sees it.
+// wireLocked returns the channel as a bot sees it.
 func (c *Channel) wireLocked(view) obj {
 	w := obj{"id": c.id, "type": int(c.kind), "last_message_id": nil, "flags": 0}
 	for _, m := range slices.Backward(c.msgs) {

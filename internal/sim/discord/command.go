@@ -29,21 +29,21 @@ func commandRoutes() map[string]func(*call) (any, *apiError) {
 // A Command is a registered application command.
 type Command struct {
 	ID          string
-	Guild       string // "" for a global one
+	Guild       string // "": a global command
 	Name        string
 	Description string
-	Version     string // another one after each change
+	Version     string // changes with every update
 }
 
-// command is a command with everything that the bot said of it.
+// A command is a command with all fields that the bot registered.
 type command struct {
 	Command
 	kind   int
 	fields obj
 }
 
-// Commands are the registered commands of the bot, sorted by name: the global
-// ones, or those of a guild.
+// Commands returns the registered commands of the bot, sorted by name: the
+// global ones, or those of a guild.
 func (b *Bot) Commands(guild string) []Command {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()
@@ -65,8 +65,8 @@ const (
 
 var commandName = regexp.MustCompile(`^[-_'\p{L}\p{N}]{1,32}$`)
 
-// appLocked looks whether the call is about the bot's own application, and for
-// a guild, whether the bot is there.
+// appLocked requires that the call is about the bot's own application and that
+// the bot is in the guild of the call, if there is one.
 func (c *call) appLocked() *apiError {
 	if c.path("app") != c.bot.user.ID {
 		return refuse(http.StatusForbidden, 20012, "You are not authorized to perform this action on this application")
@@ -78,7 +78,7 @@ func (c *call) appLocked() *apiError {
 	return nil
 }
 
-// merge takes over the fields of a request and checks the whole.
+// merge sets the fields of a request and validates the result.
 func (cm *command) merge(fields obj) *apiError {
 	all := obj{"type": 1.0, "description": "", "nsfw": false, "default_member_permissions": nil}
 	for _, source := range []obj{cm.fields, fields} {
@@ -110,7 +110,7 @@ func (cm *command) merge(fields obj) *apiError {
 			return invalid("options."+strconv.Itoa(i)+".name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
 		}
 		if on, _ := option["required"].(bool); !on {
-			delete(option, "required") // the real server leaves it out too
+			delete(option, "required") // the real server omits it too
 		}
 	}
 	if len(list) == 0 {
@@ -138,7 +138,7 @@ func (cm *command) wire(b *Bot) obj {
 	return w
 }
 
-// findLocked returns the command with a name and type.
+// findLocked returns the command with a name and type, or nil.
 func (b *Bot) findLocked(guild, name string, kind int) *command {
 	for _, cm := range b.commands {
 		if cm.Guild == guild && cm.Name == name && cm.kind == kind {
@@ -148,7 +148,7 @@ func (b *Bot) findLocked(guild, name string, kind int) *command {
 	return nil
 }
 
-// getCommands is RouteCommands and RouteGuildCommands.
+// getCommands handles RouteCommands and RouteGuildCommands.
 func getCommands(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -168,8 +168,8 @@ func (c *call) commandsLocked() []obj {
 	return out
 }
 
-// createCommand is RouteCreateCommand and RouteCreateGuildCmd: a known name is
-// changed.
+// createCommand handles RouteCreateCommand and RouteCreateGuildCmd. It updates
+// a command with a known name.
 func createCommand(c *call) (any, *apiError) {
 	var fields obj
 	if err := c.decode(&fields); err != nil {
@@ -201,8 +201,8 @@ func (c *call) addCommandLocked(cm *command) {
 	c.bot.commands = append(c.bot.commands, cm)
 }
 
-// setCommands is RouteSetCommands and RouteSetGuildCommands: known names keep
-// their ids, what is not named is gone.
+// setCommands handles RouteSetCommands and RouteSetGuildCommands. Known names
+// keep their IDs; commands that are not named are deleted.
 func setCommands(c *call) (any, *apiError) {
 	var list []obj
 	if err := c.decode(&list); err != nil {
@@ -243,7 +243,7 @@ func setCommands(c *call) (any, *apiError) {
 	return c.commandsLocked(), nil
 }
 
-// commandLocked finds the command that the path names.
+// commandLocked returns the command that the path names.
 func (c *call) commandLocked() (*command, *apiError) {
 	if err := c.appLocked(); err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ func (c *call) commandLocked() (*command, *apiError) {
 	return nil, unknown(10063, "application command")
 }
 
-// editCommand is RouteEditCommand and RouteEditGuildCmd.
+// editCommand handles RouteEditCommand and RouteEditGuildCmd.
 func editCommand(c *call) (any, *apiError) {
 	var fields obj
 	if err := c.decode(&fields); err != nil {
@@ -277,7 +277,7 @@ func editCommand(c *call) (any, *apiError) {
 	return cm.wire(c.bot), nil
 }
 
-// deleteCommand is RouteDeleteCommand and RouteDeleteGuildCmd.
+// deleteCommand handles RouteDeleteCommand and RouteDeleteGuildCmd.
 func deleteCommand(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -289,8 +289,8 @@ func deleteCommand(c *call) (any, *apiError) {
 	return nil, nil
 }
 
-// An Option is a value that a person gives to a command: a string, bool, int
-// or float64.
+// An Option is an option of a command that a person uses; its value is a
+// string, bool, int or float64.
 type Option struct {
 	Name  string
 	Value any

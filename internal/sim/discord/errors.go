@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// obj is a JSON object.
+// An obj is a JSON object.
 type obj = map[string]any
 
-// apiError is a refusal.
+// An apiError is an error answer.
 type apiError struct {
 	status     int
 	code       int
@@ -40,7 +40,7 @@ func wrongChannel() *apiError {
 	return refuse(http.StatusBadRequest, 50024, "Cannot execute action on this channel type")
 }
 
-// invalid is a refusal of one field of the body.
+// invalid returns the error for one invalid field of the body.
 func invalid(field, code, message string) *apiError {
 	e := refuse(http.StatusBadRequest, 50035, "Invalid Form Body")
 	e.errors = obj{field: obj{"_errors": []obj{{"code": code, "message": message}}}}
@@ -61,7 +61,7 @@ func tooMany(after time.Duration, global bool, scope string) *apiError {
 	return e
 }
 
-// body is the refusal as JSON.
+// body returns the JSON object of the error answer.
 func (e *apiError) body() obj {
 	if e.status == http.StatusTooManyRequests {
 		return obj{"message": e.message, "retry_after": e.retryAfter.Seconds(), "global": e.global}

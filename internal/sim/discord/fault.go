@@ -8,28 +8,29 @@ import (
 	"time"
 )
 
-// A Kind is what a fault does to a call.
+// A Kind is the effect of a fault on a call.
 type Kind int
 
-// The kinds of faults. Those named After let the call have its effect.
+// Kinds of faults. With a kind whose name ends in After the call has its
+// effect.
 const (
-	Pass         Kind = iota // nothing but the delays
+	Pass         Kind = iota // only the delays of the fault
 	Fail                     // refused with Status, before it has any effect
 	FailAfter                // has its effect, then is answered with Status
 	Hang                     // never handled, never answered
 	HangAfter                // has its effect, then is never answered
 	Cut                      // connection cut before the call is handled
 	CutAfter                 // has its effect, then the connection is cut
-	CutBody                  // has its effect; the answer breaks off in the middle
-	Garbage                  // not handled; the answer is no JSON
-	GarbageAfter             // has its effect; the answer is no JSON
-	Slow                     // has its effect; the answer trickles for Delay
+	CutBody                  // has its effect; the answer is truncated
+	Garbage                  // not handled; the answer is not JSON
+	GarbageAfter             // has its effect; the answer is not JSON
+	Slow                     // has its effect; the answer is written slowly over Delay
 )
 
 var kindNames = [...]string{"pass", "fail", "fail after", "hang", "hang after", "cut", "cut after", "cut body",
 	"garbage", "garbage after", "slow"}
 
-// String returns the name of the kind in plain words.
+// String returns the name of the kind.
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kindNames) {
 		return "unknown"
@@ -37,44 +38,45 @@ func (k Kind) String() string {
 	return kindNames[k]
 }
 
-// A Fault is trouble ordered for certain calls of the REST interface. The first
-// fault that matches a call hits it; faults that are used up are gone. Trouble
-// of the gateway is made by CutAll, Swallow, Reconnect, Invalidate and CloseAll.
+// A Fault is applied to REST calls that match it. If several faults match a
+// call, the first one is applied. A fault that is used up is removed. For
+// faults of the gateway see CutAll, Swallow, Reconnect, Invalidate and
+// CloseAll.
 type Fault struct {
 	Kind Kind
 
-	// What it hits; empty fields match everything.
-	Route   string // one of the Route constants; one that ends in "*" matches a beginning
+	// Which calls the fault matches; empty fields match every call.
+	Route   string // one of the Route constants; a value that ends in "*" matches a prefix
 	Channel string
-	Text    string // a part of the content
+	Text    string // part of the content
 	Bot     string
-	Match   func(Call) bool // asked last, if given
+	Match   func(Call) bool // optional; checked after the other fields
 
-	Skip  int           // matching calls that pass unhurt before it begins
-	Times int           // calls that it hits; 0: one, negative: all
-	For   time.Duration // how long it lasts; 0: until used up or removed
+	Skip  int           // number of matching calls that pass before the fault is applied
+	Times int           // number of calls to which it is applied; 0: one, negative: all
+	For   time.Duration // how long it is active; 0: until used up or removed
 
-	Delay time.Duration // waited before the call is handled (Slow: the length of the answer)
-	Late  time.Duration // waited after the call is handled, before it is answered
+	Delay time.Duration // delay before the call is handled (Slow: the duration of the answer)
+	Late  time.Duration // delay between handling and answer
 
-	Status     int           // of Fail and FailAfter; 0: 502
-	Code       int           // JSON error code of the refusal
-	Message    string        // of the refusal; empty: the usual one of Status
-	RetryAfter time.Duration // makes a 429
-	Global     bool          // the 429 is about all routes
-	NoJSON     bool          // the refusal is a page in HTML, as proxies send it
+	Status     int           // HTTP status of Fail and FailAfter; 0: 502
+	Code       int           // JSON error code of the answer
+	Message    string        // error text; empty: the default text of Status
+	RetryAfter time.Duration // if positive, the answer is a 429
+	Global     bool          // the 429 applies to all routes
+	NoJSON     bool          // the answer is an HTML page, as proxies send it
 }
 
-// An Injected is a fault in force.
+// An Injected is an active fault.
 type Injected struct {
 	Fault
 	s     *Server
 	until time.Time
-	seen  int // guarded by s.faultMu, like hits
+	seen  int // s.faultMu guards seen and hits
 	hits  int
 }
 
-// Inject puts a fault into force.
+// Inject activates a fault.
 func (s *Server) Inject(f Fault) *Injected {
 	in := &Injected{Fault: f, s: s}
 	if f.For > 0 {
@@ -89,21 +91,22 @@ func (s *Server) Inject(f Fault) *Injected {
 	return in
 }
 
-// Remove takes the fault out of force; calls that it has hit stay hit.
+// Remove deactivates the fault. Calls to which it has already been applied are
+// not affected.
 func (f *Injected) Remove() {
 	f.s.faultMu.Lock()
 	defer f.s.faultMu.Unlock()
 	f.s.dropFaultLocked(f)
 }
 
-// Hits is the number of calls that the fault has hit.
+// Hits returns the number of calls to which the fault has been applied.
 func (f *Injected) Hits() int {
 	f.s.faultMu.Lock()
 	defer f.s.faultMu.Unlock()
 	return f.hits
 }
 
-// ClearFaults takes all faults out of force.
+// ClearFaults deactivates all faults.
 func (s *Server) ClearFaults() {
 	s.faultMu.Lock()
 	defer s.faultMu.Unlock()
@@ -119,7 +122,7 @@ func (s *Server) dropFaultLocked(f *Injected) {
 	}
 }
 
-// faultFor returns the fault that hits c, if any.
+// faultFor returns the fault that is applied to c, or the zero Fault.
 func (s *Server) faultFor(c *Call) Fault {
 	s.faultMu.Lock()
 	defer s.faultMu.Unlock()
@@ -151,7 +154,7 @@ func (f *Injected) matches(c *Call) bool {
 	return f.Match == nil || f.Match(*c)
 }
 
-// refusal is the answer of Fail and FailAfter.
+// refusal returns the error that Fail and FailAfter answer with.
 func (f Fault) refusal() *apiError {
 	if f.RetryAfter > 0 {
 		scope := "user"

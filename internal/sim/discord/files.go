@@ -22,16 +22,16 @@ type File struct {
 	Type string // MIME type
 	Data []byte
 
-	path string // guarded by the server's mutex
+	path string // the server's mutex guards it
 }
 
-// upload is a file in a request.
+// An upload is a file in a request.
 type upload struct {
 	field, name, kind string
 	data              []byte
 }
 
-// read takes the body of the request: JSON, or a form with payload_json and
+// read reads the body of the request: JSON, or a form with payload_json and
 // files.
 func (c *call) read() *apiError {
 	kind, params, _ := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
@@ -78,7 +78,7 @@ func (c *call) read() *apiError {
 	}
 }
 
-// storeLocked keeps the files of the call as attachments of m.
+// storeLocked stores the files of the call as attachments of m.
 func (c *call) storeLocked(m *message) {
 	for _, u := range c.files {
 		m.attachLocked(&File{Name: u.name, Type: u.kind, Data: u.data})
@@ -96,7 +96,7 @@ func (m *message) attachLocked(f *File) {
 	m.Files = append(m.Files, f)
 }
 
-// wireFilesLocked are the attachments, with URLs that are good from now on.
+// wireFilesLocked returns the attachments, with URLs whose validity starts now.
 func (m *message) wireFilesLocked(v view) []obj {
 	out := []obj{}
 	base := "https://cdn.discordapp.com"
@@ -113,7 +113,7 @@ func (m *message) wireFilesLocked(v view) []obj {
 	return out
 }
 
-// getFile is RouteFile: a file, as long as its URL is good.
+// getFile handles RouteFile: it serves a file until its URL expires.
 func getFile(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// usableLocked finds the interaction of a follow-up, whose token is good for
-// some minutes.
+// usableLocked returns the interaction of a follow-up if its token has not
+// expired.
 func (c *call) usableLocked() (*Interaction, *apiError) {
 	i := c.s.inters[c.path("token")]
 	switch {
@@ -24,8 +24,8 @@ func (c *call) usableLocked() (*Interaction, *apiError) {
 	return i, nil
 }
 
-// followUp is RouteFollowUp. The first one after a deferral takes the place of
-// what was deferred.
+// followUp handles RouteFollowUp. The first follow-up after a deferral replaces
+// the deferred message.
 func followUp(c *call) (any, *apiError) {
 	d, err := c.draft()
 	if err != nil {
@@ -51,7 +51,7 @@ func followUp(c *call) (any, *apiError) {
 	return m.wireLocked(c.viewLocked()), nil
 }
 
-// completeLocked fills what was deferred.
+// completeLocked fills in a deferred message.
 func (c *call) completeLocked(m *message, d *draft) *apiError {
 	if err := c.changeLocked(m, d, m.ch.permsLocked(c.bot.user)); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (c *call) completeLocked(m *message, d *draft) *apiError {
 	return nil
 }
 
-// followUpLocked finds the message that the path names.
+// followUpLocked returns the message that the path names.
 func (c *call) followUpLocked() (*message, *apiError) {
 	i, err := c.usableLocked()
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *call) followUpLocked() (*message, *apiError) {
 	return nil, unknown(10008, "Message")
 }
 
-// getFollowUp is RouteGetFollowUp.
+// getFollowUp handles RouteGetFollowUp.
 func getFollowUp(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -91,7 +91,7 @@ func getFollowUp(c *call) (any, *apiError) {
 	return m.wireLocked(c.viewLocked()), nil
 }
 
-// editFollowUp is RouteEditFollowUp.
+// editFollowUp handles RouteEditFollowUp.
 func editFollowUp(c *call) (any, *apiError) {
 	d, err := c.draft()
 	if err != nil {
@@ -113,7 +113,7 @@ func editFollowUp(c *call) (any, *apiError) {
 	return m.wireLocked(c.viewLocked()), nil
 }
 
-// deleteFollowUp is RouteDeleteFollowUp.
+// deleteFollowUp handles RouteDeleteFollowUp.
 func deleteFollowUp(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

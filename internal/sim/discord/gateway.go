@@ -12,7 +12,7 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// The codes with which the gateway closes connections.
+// Codes with which the gateway closes connections.
 const (
 	CloseUnknownError      = 4000
 	CloseUnknownOpcode     = 4001
@@ -30,7 +30,7 @@ const (
 	CloseDisallowedIntents = 4014
 )
 
-// frame is something for a client: a payload, or the end.
+// A frame is a payload for a client, or a close frame.
 type frame struct {
 	data  []byte
 	offer *Offer
@@ -38,23 +38,23 @@ type frame struct {
 	text  string
 }
 
-// conn is one connection to the gateway.
+// A conn is one connection to the gateway.
 type conn struct {
 	s    *Server
 	ws   *websocket.Conn
 	host string
-	wake chan struct{} // there is something in queue
+	wake chan struct{} // signals that queue is not empty
 	done chan struct{} // the reader has ended
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	queue    []frame
 	session  *session
-	hole     bool // carries nothing any more
-	ended    bool // by a close frame that stands in the queue
+	hole     bool // black hole: nothing is sent or received
+	ended    bool // a close frame is in queue
 	commands []time.Time
 }
 
-// payload is what travels on the gateway.
+// A payload is a gateway payload.
 type payload struct {
 	Op   int             `json:"op"`
 	Data json.RawMessage `json:"d"`
@@ -62,16 +62,16 @@ type payload struct {
 	Type *string         `json:"t"`
 }
 
-const maxCommand = 4096 // bytes of a payload from the client
+const maxCommand = 4096 // maximum size of a client's payload in bytes
 
-// serveGateway carries one connection until it ends.
+// serveGateway serves one connection until it closes.
 func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	up := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 	ws, err := up.Upgrade(w, r, nil)
 	if err != nil {
 		return
 	}
-	ws.SetCloseHandler(func(int, string) error { return nil }) // not answered: see linger
+	ws.SetCloseHandler(func(int, string) error { return nil }) // close frames are not answered, see linger
 	c := &conn{s: s, ws: ws, host: r.Host, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	s.mu.Lock()
 	refused := s.closed || lifeOf(r.Context(), s.ctx).Err() != nil
@@ -80,12 +80,12 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 	if refused {
-		_ = ws.Close() // nobody reads any more
+		_ = ws.Close() // no writer or reader uses it
 		return
 	}
 	s.ledger.note(func(n *Counts) { n.Connects++ })
 	written := make(chan struct{})
-	go func() { // awaited below
+	go func() { // this function waits for it below
 		defer close(written)
 		c.write()
 	}()
@@ -97,14 +97,15 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	c.linger(c.read())
 	close(c.done)
 	<-written
-	_ = ws.Close() // the other end sees it end, whatever came before
+	_ = ws.Close() // the client notices the end of the connection in any case
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
 	c.leaveLocked()
 }
 
-// leaveLocked takes the connection from its session, which waits for a resume.
+// leaveLocked detaches the connection from its session, which can then be
+// resumed.
 func (c *conn) leaveLocked() {
 	if c.session != nil && c.session.conn == c {
 		c.session.conn, c.session.left = nil, time.Now()
@@ -112,7 +113,7 @@ func (c *conn) leaveLocked() {
 	c.session = nil
 }
 
-// write brings the queue to the client.
+// write sends queued frames to the client.
 func (c *conn) write() {
 	for {
 		c.s.mu.Lock()
@@ -132,9 +133,9 @@ func (c *conn) write() {
 	}
 }
 
-// writeOne reports whether the connection still stands.
+// writeOne writes a frame and reports whether the connection is still open.
 func (c *conn) writeOne(f frame) bool {
-	_ = c.ws.SetWriteDeadline(time.Now().Add(30 * time.Second)) // fails with the write
+	_ = c.ws.SetWriteDeadline(time.Now().Add(30 * time.Second)) // an error shows at the next write
 	if f.code != 0 {
 		c.s.ledger.note(func(n *Counts) { n.Closes[f.code]++ })
 		_ = c.ws.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(f.code, f.text))
@@ -142,7 +143,7 @@ func (c *conn) writeOne(f frame) bool {
 		return false
 	}
 	if f.offer != nil {
-		c.s.ledger.delivered(f.offer, 1) // before the client can say that it has it
+		c.s.ledger.delivered(f.offer, 1) // recorded before the client can acknowledge the event
 	}
 	if c.ws.WriteMessage(websocket.TextMessage, f.data) == nil {
 		return true
@@ -154,7 +155,7 @@ func (c *conn) writeOne(f frame) bool {
 	return false
 }
 
-// queueLocked puts a frame behind the others; nothing comes after an end.
+// queueLocked queues a frame, unless the connection has already ended.
 func (c *conn) queueLocked(f frame) {
 	if c.ended {
 		return
@@ -183,8 +184,8 @@ func (c *conn) close(code int, text string) {
 	c.closeLocked(code, text)
 }
 
-// closeLocked ends the connection. Codes after which a client must not resume
-// end its session too.
+// closeLocked closes the connection. A code after which a client must not
+// resume ends its session too.
 func (c *conn) closeLocked(code int, text string) {
 	if c.session != nil && (code == CloseInvalidSeq || code == CloseSessionTimedOut) {
 		delete(c.s.sessions, c.session.id)
@@ -192,16 +193,17 @@ func (c *conn) closeLocked(code int, text string) {
 	c.queueLocked(frame{code: code, text: text})
 }
 
-// beatLocked gives the client time until two heartbeats are missing.
+// beatLocked extends the read deadline to two heartbeat intervals.
 func (c *conn) beatLocked() {
 	deadline := time.Now().Add(2 * c.s.opts.HeartbeatInterval)
 	if c.hole {
-		deadline = time.Time{} // it stands for ever
+		deadline = time.Time{} // a black hole stays open
 	}
-	_ = c.ws.SetReadDeadline(deadline) // fails with the read
+	_ = c.ws.SetReadDeadline(deadline) // an error shows at the next read
 }
 
-// read handles what the client sends until the connection ends, and says why.
+// read handles the payloads of the client until the connection closes, and
+// returns the reason.
 func (c *conn) read() error {
 	c.s.mu.Lock()
 	c.beatLocked()
@@ -228,40 +230,41 @@ func (c *conn) read() error {
 	}
 }
 
-// linger leaves it to a client that has said goodbye to close the connection,
-// for some time. A client that sleeps with a lock in its hand after its goodbye
-// (discordgo does) would else stop the clock of a synctest bubble: its reader
-// would wait for the lock.
+// linger gives a client that has sent a close frame some time to close the
+// connection itself. Otherwise a client that sleeps while it holds a lock after
+// its close frame (discordgo does) would stop the clock of a synctest bubble:
+// its reader would wait for the lock.
 func (c *conn) linger(err error) {
 	var bye *websocket.CloseError
 	if !errors.As(err, &bye) || bye.Code == websocket.CloseAbnormalClosure {
 		return
 	}
-	_ = c.ws.SetReadDeadline(time.Now().Add(5 * time.Second)) // fails with the read
-	_, _ = io.Copy(io.Discard, c.ws.NetConn())                // until the other end is closed
+	_ = c.ws.SetReadDeadline(time.Now().Add(5 * time.Second)) // an error shows at the next read
+	_, _ = io.Copy(io.Discard, c.ws.NetConn())                // until the client closes the connection
 }
 
-// readEnded looks at why: a client that closes with 1000 or 1001 ends its
-// session, one that is silent is told so; else the session waits for a resume.
+// readEnded handles the end of the reader: a close by the client with 1000 or
+// 1001 ends the session, and a client without heartbeats gets a close frame;
+// otherwise the session can be resumed.
 func (c *conn) readEnded(err error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	defer c.leaveLocked()
 	bye := websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway)
-	if bye && c.session != nil && !c.ended { // else it is the answer to our own end
+	if bye && c.session != nil && !c.ended { // otherwise it answers the server's own close frame
 		delete(c.s.sessions, c.session.id)
 	}
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() && !c.ended {
 		c.closeLocked(CloseSessionTimedOut, "Session timed out.")
-		c.queue = nil // the writer may not come to it any more
+		c.queue = nil // the writer may not get to it
 		c.s.ledger.note(func(n *Counts) { n.Closes[CloseSessionTimedOut]++ })
 		end := websocket.FormatCloseMessage(CloseSessionTimedOut, "Session timed out.")
-		_ = c.ws.WriteControl(websocket.CloseMessage, end, time.Now().Add(time.Second)) // it may be gone
+		_ = c.ws.WriteControl(websocket.CloseMessage, end, time.Now().Add(time.Second)) // the connection may be broken
 	}
 }
 
-// handle does what a payload asks for.
+// handle executes a payload of the client.
 func (c *conn) handle(p payload) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -280,7 +283,7 @@ func (c *conn) handle(p payload) {
 		c.identifyLocked(p.Data)
 	case 6:
 		c.resumeLocked(p.Data)
-	case 3, 4, 8: // presence, voice state, members: taken without effect
+	case 3, 4, 8: // presence, voice state and members are accepted without effect
 		if c.session == nil {
 			c.closeLocked(CloseNotAuthenticated, "Not authenticated.")
 		}
@@ -303,7 +306,7 @@ func (c *conn) heartbeatLocked(data json.RawMessage) {
 	c.sendLocked(11, nil)
 }
 
-// identify is what opens a session.
+// An identify is the payload that starts a session.
 type identify struct {
 	Token   string  `json:"token"`
 	Intents *int    `json:"intents"`
@@ -340,7 +343,7 @@ func (c *conn) identifyLocked(data json.RawMessage) {
 	}
 }
 
-// resume is what goes on with a session.
+// A resume is the payload that continues a session.
 type resume struct {
 	Token   string `json:"token"`
 	Session string `json:"session_id"`

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// A Guild is a server in the words of Discord's people.
+// A Guild is a guild, which the Discord client calls a server.
 type Guild struct {
 	s    *Server
 	id   string
 	name string
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	owner   *User
-	roles   []*Role // the first is @everyone
+	roles   []*Role // the first one is @everyone
 	members map[string]*member
 	gone    bool // unavailable
 }
 
-// member is a user in a guild.
+// A member is the membership of a user in a guild.
 type member struct {
 	user   *User
 	nick   string
@@ -48,7 +48,7 @@ func stamp(t time.Time) any {
 	return t.UTC().Format("2006-01-02T15:04:05.000000-07:00")
 }
 
-// AddGuild makes a guild with one member, its owner, and no channel.
+// AddGuild creates a guild without channels whose only member is its owner.
 func (s *Server) AddGuild(name string, owner *User) *Guild {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,10 +59,10 @@ func (s *Server) AddGuild(name string, owner *User) *Guild {
 	return g
 }
 
-// ID is the guild's id, and that of its role @everyone.
+// ID returns the ID of the guild, which is also the ID of its role @everyone.
 func (g *Guild) ID() string { return g.id }
 
-// AddRole makes a role; members get it by Join or Give.
+// AddRole creates a role. Members get it by Give.
 func (g *Guild) AddRole(name string, p Permission) *Role {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -76,8 +76,8 @@ func (g *Guild) AddRole(name string, p Permission) *Role {
 	return r
 }
 
-// Join makes users members of the guild. Bots are told the guild, others hear
-// of the member if they asked for members.
+// Join adds users to the guild. A bot that joins receives GUILD_CREATE; bots
+// with the members intent receive an event about the new member.
 func (g *Guild) Join(users ...*User) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -93,7 +93,7 @@ func (g *Guild) Join(users ...*User) {
 	}
 }
 
-// Leave takes a member out; a bot is told that the guild is gone.
+// Leave removes a member. A bot that leaves receives GUILD_DELETE.
 func (g *Guild) Leave(u *User) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -107,7 +107,7 @@ func (g *Guild) Leave(u *User) {
 	}
 }
 
-// Give gives a member a role.
+// Give gives a role to a member.
 func (g *Guild) Give(u *User, r *Role) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -141,8 +141,8 @@ func (g *Guild) tellMemberLocked(kind string, u *User) {
 	}
 }
 
-// Outage makes the guild unavailable, or available again; its bots hear of it.
-// Their calls go on working, which is more than the real server gives.
+// Outage makes the guild unavailable, or available again. Its bots receive an
+// event. Unlike on the real server, their calls continue to work.
 func (g *Guild) Outage(on bool) {
 	g.s.mu.Lock()
 	defer g.s.mu.Unlock()
@@ -161,7 +161,8 @@ func (g *Guild) Outage(on bool) {
 	}
 }
 
-// botsLocked are the bots among the members, in the order of their making.
+// botsLocked returns the bots among the members, in the order of their
+// creation.
 func (g *Guild) botsLocked() []*Bot {
 	var out []*Bot
 	for _, m := range g.members {
@@ -191,8 +192,8 @@ func (g *Guild) wire() obj {
 	}
 }
 
-// wireCreateLocked is what GUILD_CREATE tells: channels and threads that the
-// bot may see, and of the members only the bot.
+// wireCreateLocked returns the content of GUILD_CREATE: channels and threads
+// that the bot may see, and of the members only the bot.
 func (g *Guild) wireCreateLocked(v view) obj {
 	w := g.wire()
 	channels, threads := []obj{}, []obj{}

@@ -27,7 +27,7 @@ const (
 	maxHistory   = 100
 )
 
-// getMessages is RouteMessages: some of the history, newest first.
+// getMessages handles RouteMessages: a page of the history, newest first.
 func getMessages(c *call) (any, *apiError) {
 	limit := usualHistory
 	if q := c.query("limit"); q != "" {
@@ -57,7 +57,7 @@ func getMessages(c *call) (any, *apiError) {
 	return out, nil
 }
 
-// pageLocked is what the query asks for, oldest first.
+// pageLocked returns the messages that the query asks for, oldest first.
 func (c *call) pageLocked(ch *Channel, limit int) []*message {
 	live := make([]*message, 0, len(ch.msgs))
 	for _, m := range ch.msgs {
@@ -91,7 +91,8 @@ func (c *call) pageLocked(ch *Channel, limit int) []*message {
 	return live[max(0, len(live)-limit):]
 }
 
-// messageLocked finds the channel and the message of a call.
+// messageLocked returns the message of a call and the permissions of the bot in
+// its channel.
 func (c *call) messageLocked() (*message, Permission, *apiError) {
 	ch, p, err := c.placeLocked()
 	if err != nil {
@@ -105,7 +106,7 @@ func (c *call) messageLocked() (*message, Permission, *apiError) {
 	return m, p, nil
 }
 
-// getMessage is RouteMessage.
+// getMessage handles RouteMessage.
 func getMessage(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -119,7 +120,7 @@ func getMessage(c *call) (any, *apiError) {
 	return m.wireLocked(c.viewLocked()), nil
 }
 
-// editMessage is RouteEditMessage.
+// editMessage handles RouteEditMessage.
 func editMessage(c *call) (any, *apiError) {
 	d, err := c.draft()
 	if err != nil {
@@ -143,7 +144,8 @@ func editMessage(c *call) (any, *apiError) {
 	return m.wireLocked(c.viewLocked()), nil
 }
 
-// changeLocked edits a bot's message: what the draft does not name stays.
+// changeLocked edits a bot's message. Fields that are missing in the draft
+// stay.
 func (c *call) changeLocked(m *message, d *draft, p Permission) *apiError {
 	text := m.Text
 	if d.Content != nil {
@@ -179,7 +181,7 @@ func (m *message) editLocked(text string) {
 	m.Text, m.Edited = text, time.Now()
 }
 
-// deleteMessage is RouteDeleteMessage.
+// deleteMessage handles RouteDeleteMessage.
 func deleteMessage(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -202,7 +204,7 @@ func (m *message) deleteLocked() {
 	m.announceLocked("MESSAGE_DELETE")
 }
 
-// react is RouteReact.
+// react handles RouteReact.
 func react(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -232,7 +234,7 @@ func (c *call) emoji() string {
 	return "?"
 }
 
-// unreact is RouteUnreact.
+// unreact handles RouteUnreact.
 func unreact(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -247,7 +249,7 @@ func unreact(c *call) (any, *apiError) {
 	return nil, nil
 }
 
-// reactLocked puts a reaction under the message, or takes it away, and tells.
+// reactLocked adds or removes a reaction and offers the event.
 func (m *message) reactLocked(u *User, emoji string, on bool) {
 	r := Reaction{Emoji: emoji, From: u.ID}
 	if slices.Contains(m.Reactions, r) == on {
@@ -276,7 +278,7 @@ func (m *message) reactLocked(u *User, emoji string, on bool) {
 	}
 }
 
-// typing is RouteTyping.
+// typing handles RouteTyping.
 func typing(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

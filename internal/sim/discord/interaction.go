@@ -8,60 +8,60 @@ import (
 	"time"
 )
 
-// The deadlines of interactions.
+// Deadlines of interactions.
 const (
-	AckWithin   = 3 * time.Second  // for the first answer
-	TokenUsable = 15 * time.Minute // for everything after it
+	AckWithin   = 3 * time.Second  // until the first answer
+	TokenUsable = 15 * time.Minute // until the token expires
 )
 
-// The ways to answer an interaction.
+// Types of answers to an interaction.
 const (
-	CallbackMessage        = 4 // with a message
-	CallbackDeferred       = 5 // with a message that comes later
-	CallbackDeferredUpdate = 6 // of a button: with nothing, or a change of its message that comes later
-	CallbackUpdate         = 7 // of a button: with a change of its message
+	CallbackMessage        = 4 // a message
+	CallbackDeferred       = 5 // a message that follows later
+	CallbackDeferredUpdate = 6 // for a button: no answer, or a later update of its message
+	CallbackUpdate         = 7 // for a button: an update of its message
 	callbackPong           = 1
 	callbackChoices        = 8
 	callbackModal          = 9
 )
 
-// ErrNoCommand says that the bot has not registered the command, globally or
-// for the guild, so that no client shows it.
+// ErrNoCommand reports that the bot has not registered the command, globally or
+// for the guild, so that clients do not offer it.
 var ErrNoCommand = errors.New("discord: no such command")
 
-// An Interaction is a command that a person used, or a button.
+// An Interaction is the use of a command or button by a person.
 type Interaction struct {
 	s     *Server
 	bot   *Bot
 	from  *User
 	ch    *Channel
-	on    *message // with the button
+	on    *message // message with the button
 	id    string
 	token string
 	name  string
 	kind  int
 	began time.Time
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	acked    time.Time
 	callback int
 	answer   *message // the original answer
 	more     []*message
 }
 
-// An InteractionState is what became of an interaction.
+// An InteractionState describes the outcome of an interaction so far.
 type InteractionState struct {
 	ID       string
 	Token    string
-	Name     string // of the command, or custom id
+	Name     string // name of the command, or custom_id
 	Began    time.Time
 	Acked    time.Time // zero: never
-	Callback int       // how it was answered first
-	Failed   bool      // the person reads that the application did not respond
-	Answers  []Message // the messages that answered it and stand
+	Callback int       // type of the first answer
+	Failed   bool      // the client shows that the application did not respond
+	Answers  []Message // the answers that were not deleted
 }
 
-// State is what became of the interaction.
+// State returns the current state of the interaction.
 func (i *Interaction) State() InteractionState {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
@@ -75,14 +75,14 @@ func (i *Interaction) State() InteractionState {
 	return st
 }
 
-// Expire makes the token of the interaction as old as it may be.
+// Expire makes the token of the interaction expire immediately.
 func (i *Interaction) Expire() {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
 	i.began = i.began.Add(-TokenUsable)
 }
 
-// Command uses a command of the bot in a person's name.
+// Command uses, as a person, a command of the bot.
 func (c *Channel) Command(from *User, b *Bot, name string, options ...Option) (*Interaction, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -109,7 +109,8 @@ func (c *Channel) Command(from *User, b *Bot, name string, options ...Option) (*
 	return i, nil
 }
 
-// Press presses a button under a message in a person's name.
+// Press presses, as a person, a button under a message. It returns ErrNoMessage
+// if there is no such button.
 func (c *Channel) Press(from *User, id, customID string) (*Interaction, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -122,8 +123,8 @@ func (c *Channel) Press(from *User, id, customID string) (*Interaction, error) {
 	return c.pressLocked(from, m, customID), nil
 }
 
-// Forge sends the interaction of a button as Press does, but with any custom
-// id, as a changed client can, and under a message that may have been deleted.
+// Forge sends the interaction of a button as Press does, but with any
+// custom_id, as a manipulated client can, and even for a deleted message.
 func (c *Channel) Forge(from *User, id, customID string) (*Interaction, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -184,13 +185,13 @@ func interactionRoutes() map[string]func(*call) (any, *apiError) {
 	}
 }
 
-// answer is the first answer to an interaction.
+// An answer is the first answer to an interaction.
 type answer struct {
 	Type int   `json:"type"`
 	Data draft `json:"data"`
 }
 
-// callback is RouteCallback.
+// callback handles RouteCallback.
 func callback(c *call) (any, *apiError) {
 	var a answer
 	if err := c.decode(&a); err != nil {
@@ -249,7 +250,7 @@ func (c *call) answerLocked(i *Interaction, a answer) *apiError {
 	return nil
 }
 
-// messageLocked makes an empty message that answers the interaction.
+// messageLocked creates an empty message that answers the interaction.
 func (i *Interaction) messageLocked() *message {
 	m := i.ch.newMessageLocked(i.bot.user, "")
 	m.Interaction = i.id

@@ -10,58 +10,58 @@ import (
 	"time"
 )
 
-// An Offer is one event that was put before a bot.
+// An Offer is one event that was offered to a bot.
 type Offer struct {
 	N         int    // running number, from 1
-	Bot       string // whose event it is
+	Bot       string // ID of the bot
 	Kind      string // "MESSAGE_CREATE", "INTERACTION_CREATE", ...
 	Channel   string
 	Message   string
 	From      string
-	Text      string // content, name of the command or custom id
+	Text      string // content, name of the command or custom_id
 	At        time.Time
-	Sessions  int       // how many sessions it was put into; 0: nobody was there and only history can tell
-	Delivered time.Time // first time written to a connection; zero: never
-	Times     int       // how often it was written
-	Acked     time.Time // first heartbeat or resume that counts it in; zero: none
+	Sessions  int       // number of sessions that received it; 0: none, so that only the history has it
+	Delivered time.Time // first write to a connection; zero: never
+	Times     int       // number of writes
+	Acked     time.Time // first heartbeat or resume that acknowledges it; zero: none
 }
 
-// A Call is one request to the REST interface.
+// A Call is one request to the REST API.
 type Call struct {
 	N        int // running number, from 1
 	Bot      string
-	Route    string // as in the Route constants; "" if there is none
+	Route    string // one of the Route constants; "": unknown route
 	Path     string
 	Channel  string
 	Text     string // content
 	Body     string // JSON of the request
 	Files    []string
 	At       time.Time
-	Done     time.Time // zero: still running
-	Status   int       // HTTP status of the answer; 0: no answer went out
-	Code     int       // JSON error code of a refusal
-	Error    string    // message of a refusal
-	Message  string    // the message that it made or changed
-	Repeat   bool      // nothing was made, the nonce was known
-	Handled  bool      // it had its effect
-	Fault    Kind      // the fault that hit it, or Pass
+	Done     time.Time // zero: the call is still running
+	Status   int       // HTTP status of the answer; 0: no answer was sent
+	Code     int       // JSON error code of the answer
+	Error    string    // error message of the answer
+	Message  string    // ID of the message that it created or changed
+	Repeat   bool      // nothing was created because the nonce was known
+	Handled  bool      // the call had its effect
+	Fault    Kind      // the fault that was applied, or Pass
 	Answered bool      // the whole answer was written
 }
 
-// Counts are the sums of a ledger. They are kept always and cost nothing.
+// Counts are the counters of a Ledger. They are maintained with every option.
 type Counts struct {
 	Offered    int // events
-	Missed     int // events for which a bot had no session
-	Acked      int // events, each once
-	Delivered  int // writes of events, with repeats
+	Missed     int // events that were offered to a bot without a session
+	Acked      int // events, each counted once
+	Delivered  int // writes of events, including repeated ones
 	Calls      int
 	Refused    int            // calls answered with an error
 	Invalid    int            // calls answered with 401, 403 or 429
-	Sent       int            // messages made by bots
-	Repeated   int            // sends that made nothing because of their nonce
+	Sent       int            // messages created by bots
+	Repeated   int            // sends that created nothing because of their nonce
 	Edited     int            // edits by bots
 	Deleted    int            // deletes by bots
-	Faults     int            // calls hit by a fault
+	Faults     int            // calls to which a fault was applied
 	Connects   int            // gateway connections
 	Identifies int            // sessions begun
 	Resumes    int            // sessions resumed
@@ -70,12 +70,12 @@ type Counts struct {
 	Closes     map[int]int    // gateway connections closed by the server, by code; 0: cut
 }
 
-// A Ledger is what the server saw. It may be read at any time; what it returns
-// are copies.
+// A Ledger records what the server received and sent. Its methods may be called
+// from any goroutine and return copies.
 type Ledger struct {
 	full bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	counts  Counts
 	offers  []*Offer
 	log     []*Call
@@ -89,7 +89,7 @@ func newLedger(full bool) *Ledger {
 	}
 }
 
-// Counts returns the sums.
+// Counts returns a copy of the counters.
 func (l *Ledger) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,8 +98,9 @@ func (l *Ledger) Counts() Counts {
 	return c
 }
 
-// Offers returns the events of the given kinds, of all kinds if none is given,
-// in the order of offering; nothing if the server keeps counters only.
+// Offers returns the events of the given kinds, or all events if no kind is
+// given, in the order in which they were offered; nil with
+// Options.CountersOnly.
 func (l *Ledger) Offers(kinds ...string) []Offer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,14 +114,14 @@ func (l *Ledger) Offers(kinds ...string) []Offer {
 }
 
 // Unacked returns the offers of the given kinds that no heartbeat and no resume
-// has counted in.
+// has acknowledged.
 func (l *Ledger) Unacked(kinds ...string) []Offer {
 	return slices.DeleteFunc(l.Offers(kinds...), func(o Offer) bool { return !o.Acked.IsZero() })
 }
 
-// Calls returns the calls of the given routes, of all routes if none is given,
-// in the order of arrival; nothing if the server keeps counters only. A route
-// that ends in "*" matches a beginning.
+// Calls returns the calls of the given routes, or all calls if no route is
+// given, in the order of arrival; nil with Options.CountersOnly. A route that
+// ends in "*" matches a prefix.
 func (l *Ledger) Calls(routes ...string) []Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,9 +141,9 @@ func matchRoute(pattern, route string) bool {
 	return pattern == route
 }
 
-// WaitFor returns nil as soon as ok says so. It asks at once and then after
-// changes, never by the clock; many changes together may be asked about once.
-// When ctx ends first it returns the cause.
+// WaitFor waits until ok returns true. It calls ok immediately and again after
+// changes, never on a timer; one call may follow several changes. If ctx ends
+// first, the error wraps the cause.
 func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
 	wake := make(chan struct{}, 1)
 	l.mu.Lock()
@@ -163,12 +164,12 @@ func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
 	return nil
 }
 
-// WaitCount waits until count, taken from the sums, is at least n.
+// WaitCount waits until count, applied to the counters, returns at least n.
 func (l *Ledger) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
 	return l.WaitFor(ctx, func(l *Ledger) bool { return count(l.Counts()) >= n })
 }
 
-// note changes the sums, and what stands in the ledger, and wakes who waits.
+// note changes the record under its lock and wakes the waiting goroutines.
 func (l *Ledger) note(change func(*Counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +182,7 @@ func (l *Ledger) note(change func(*Counts)) {
 	}
 }
 
-// offered takes an offer into the ledger.
+// offered records an offer.
 func (l *Ledger) offered(o *Offer) {
 	l.note(func(n *Counts) {
 		n.Offered++
@@ -195,7 +196,7 @@ func (l *Ledger) offered(o *Offer) {
 	})
 }
 
-// delivered counts a write of an event, or takes it back.
+// delivered adds n writes of an event; a negative n undoes a write.
 func (l *Ledger) delivered(o *Offer, n int) {
 	l.note(func(c *Counts) {
 		c.Delivered += n
@@ -223,7 +224,7 @@ func (l *Ledger) acked(offers []*Offer) {
 	})
 }
 
-// arrived takes a call into the ledger; from then on it is changed by note.
+// arrived records a call. Later changes of the call go through note.
 func (l *Ledger) arrived(c *Call) {
 	l.note(func(n *Counts) {
 		n.Calls++

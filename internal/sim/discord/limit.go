@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// A Rate is so many requests in a time.
+// A Rate is a number of requests per duration.
 type Rate struct {
 	Requests int
 	Per      time.Duration
 }
 
-// Limits are the rates that bots must keep. A zero rate is no limit. Answers
-// to limited routes carry the X-RateLimit headers.
+// Limits are the rate limits of bots. A zero Rate is unlimited. Answers to
+// limited routes have X-RateLimit headers.
 type Limits struct {
-	Global   Rate // of one bot, over all routes
-	Messages Rate // sends and edits, each counted for itself, in one channel
-	Other    Rate // of every other route, in one channel or guild
+	Global   Rate // of one bot, across all routes
+	Messages Rate // sends and edits in one channel, each counted separately
+	Other    Rate // every other route, per channel or guild
 }
 
-// RealLimits are about what Discord had when this was written.
+// RealLimits returns limits close to those of Discord.
 func RealLimits() Limits {
 	return Limits{
 		Global:   Rate{Requests: 50, Per: time.Second},
@@ -32,15 +32,15 @@ func RealLimits() Limits {
 	}
 }
 
-// meter counts requests; guarded by the server's mutex.
+// A meter counts requests. The server's mutex guards it.
 type meter struct {
 	limits  Limits
 	windows map[string]*window
-	invalid []time.Time // answers of the last ten minutes that count
+	invalid []time.Time // times of invalid requests in the last ten minutes
 	ban     time.Time
 }
 
-// window is a span in which so many requests are allowed.
+// A window is a period in which a number of requests is allowed.
 type window struct {
 	left int
 	ends time.Time
@@ -60,14 +60,14 @@ func (m *meter) take(key string, r Rate) (left int, wait time.Duration) {
 	return w.left, w.ends.Sub(now)
 }
 
-// SetLimits changes the rates for all further requests.
+// SetLimits replaces the rate limits for later requests.
 func (s *Server) SetLimits(l Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meter.limits, s.meter.windows = l, nil
 }
 
-// takeRate counts a request and refuses it when it is one too many.
+// takeRate counts a request and refuses it if it exceeds a limit.
 func (s *Server) takeRate(c *call) *apiError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,8 @@ func tellLimit(h http.Header, e *apiError) {
 // invalidSpan is how long an invalid request counts, and how long a ban lasts.
 const invalidSpan = 10 * time.Minute
 
-// countInvalid counts what brings a ban nearer.
+// countInvalid counts an answer that contributes to a ban, and bans when the
+// limit is reached.
 func (s *Server) countInvalid(e *apiError) {
 	switch e.status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
@@ -143,15 +144,15 @@ func (s *Server) countInvalid(e *apiError) {
 	}
 }
 
-// Ban keeps all clients out for some time, as Cloudflare does after too many
-// invalid requests: 429 without JSON. Gateway connections stay.
+// Ban refuses the requests of all clients for d, as Cloudflare does after too
+// many invalid requests: with 429 without JSON. Gateway connections stay open.
 func (s *Server) Ban(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meter.ban = time.Now().Add(d)
 }
 
-// banned answers a client that is kept out.
+// banned answers the request of a banned client and reports whether it did.
 func (c *call) banned(w http.ResponseWriter) bool {
 	c.s.mu.Lock()
 	wait := time.Until(c.s.meter.ban)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The types of messages that the server makes.
+// Types of messages that the server creates.
 const (
 	TypeDefault       = 0
 	TypeJoin          = 7
@@ -18,42 +18,42 @@ const (
 	TypeThreadStarter = 21
 )
 
-// A Message is what stands, or stood, in a channel.
+// A Message is a message in a channel, possibly deleted.
 type Message struct {
 	ID          string
 	Channel     string
 	Guild       string
-	N           int // running number over all channels
+	N           int // running number across all channels
 	From        *User
 	Type        int
 	Text        string
 	Nonce       string
 	ReplyTo     string
-	Thread      string // that was started from it
-	Interaction string // that it answers
+	Thread      string // ID of the thread that was started from it
+	Interaction string // ID of the interaction that it answers
 	Embeds      []json.RawMessage
 	Buttons     [][]Button
 	Files       []*File
-	Mentions    []string // users
-	Roles       []string // that were mentioned
+	Mentions    []string // IDs of mentioned users
+	Roles       []string // IDs of mentioned roles
 	Everyone    bool     // everyone was mentioned
 	Reactions   []Reaction
-	Ephemeral   bool // only the person who started the interaction sees it
-	Pending     bool // "is thinking": a deferred answer that has not come
-	Bare        bool // no previews of what it links to
+	Ephemeral   bool // only the person of the interaction sees it
+	Pending     bool // a deferred answer that has not been filled in ("is thinking")
+	Bare        bool // link previews are suppressed
 	Sent        time.Time
 	Edited      time.Time // zero: never
-	Deleted     time.Time // zero: it stands
-	Versions    []Version // what it said before its edits
+	Deleted     time.Time // zero: not deleted
+	Versions    []Version // earlier contents
 }
 
-// A Version is what a message said before an edit.
+// A Version is the content of a message before an edit.
 type Version struct {
 	Text  string
 	Until time.Time
 }
 
-// A Button is a button under a message, or another component with a custom id.
+// A Button is a button under a message, or another component with a custom_id.
 type Button struct {
 	CustomID string
 	Label    string
@@ -61,19 +61,19 @@ type Button struct {
 	Disabled bool
 }
 
-// A Reaction is an emoji that somebody put under a message.
+// A Reaction is an emoji on a message with its users.
 type Reaction struct {
 	Emoji string
 	From  string
 }
 
-// message is a message with what only the server knows.
+// A message is a Message with the fields that only the server knows.
 type message struct {
 	Message
 	ch         *Channel
 	components json.RawMessage
-	starter    *message // of a thread starter
-	about      *Channel // the thread that the message tells of
+	starter    *message // of a thread starter message
+	about      *Channel // the thread that the message announces
 	reply      *message
 }
 
@@ -83,7 +83,8 @@ func (m *message) snapshot() Message {
 	return c
 }
 
-// Messages are all messages of the channel in their order, the deleted ones too.
+// Messages returns all messages of the channel in order, including deleted
+// ones.
 func (c *Channel) Messages() []Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -94,8 +95,8 @@ func (c *Channel) Messages() []Message {
 	return out
 }
 
-// Message returns one message of the channel, also a deleted one; false if
-// there never was one.
+// Message returns one message of the channel, deleted or not; false if there
+// never was one with this ID.
 func (c *Channel) Message(id string) (Message, bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -106,8 +107,8 @@ func (c *Channel) Message(id string) (Message, bool) {
 	return m.snapshot(), true
 }
 
-// Visible are the texts of a user's messages that stand in the channel, in
-// their order; of all users if u is nil. Ephemeral and pending ones count.
+// Visible returns the texts of the messages of a user that were not deleted, in
+// order; of all users if u is nil. Ephemeral and pending messages are included.
 func (c *Channel) Visible(u *User) []string {
 	var out []string
 	for _, m := range c.Messages() {
@@ -118,7 +119,7 @@ func (c *Channel) Visible(u *User) []string {
 	return out
 }
 
-const keptMessages = 1000 // of each channel, with CountersOnly
+const keptMessages = 1000 // messages per channel, with CountersOnly
 
 func (c *Channel) newMessageLocked(from *User, text string) *message {
 	c.s.messages++
@@ -144,7 +145,7 @@ func (c *Channel) putLocked(m *message) {
 	}
 }
 
-// liveLocked returns a message that stands.
+// liveLocked returns a message that was not deleted, or nil.
 func (c *Channel) liveLocked(id string) *message {
 	if m := c.byID[id]; m != nil && m.Deleted.IsZero() {
 		return m
@@ -154,7 +155,7 @@ func (c *Channel) liveLocked(id string) *message {
 
 var mention = regexp.MustCompile(`<@([!&]?)([0-9]+)>`)
 
-// allowed is what of the mentions in a text may ring.
+// An allowed is the allowed_mentions object: which mentions notify users.
 type allowed struct {
 	Parse       []string `json:"parse"`
 	Roles       []string `json:"roles"`
@@ -162,7 +163,8 @@ type allowed struct {
 	RepliedUser bool     `json:"replied_user"`
 }
 
-// mentionLocked finds whom the text mentions; a nil a allows everything.
+// mentionLocked sets the mentions of the message from its text; a nil a allows
+// all.
 func (m *message) mentionLocked(a *allowed, p Permission) {
 	m.Mentions, m.Roles, m.Everyone = nil, nil, false
 	may := func(kind, id string, list []string) bool {
@@ -199,12 +201,13 @@ func (m *message) mentionLocked(a *allowed, p Permission) {
 	}
 }
 
-// secretLocked reports whether a viewer gets the message without its content.
+// secretLocked reports whether the content of the message is hidden from a
+// viewer.
 func (m *message) secretLocked(v view) bool {
 	return !v.content && m.ch.guild != nil && m.From != v.bot.user && !slices.Contains(m.Mentions, v.bot.user.ID)
 }
 
-// wireLocked is the message as a bot sees it.
+// wireLocked returns the message as a bot sees it.
 func (m *message) wireLocked(v view) obj {
 	w := obj{
 		"id": m.ID, "channel_id": m.Channel, "type": m.Type, "author": m.From.wire(), "content": m.Text,
@@ -230,7 +233,7 @@ func (m *message) wireLocked(v view) obj {
 		w["referenced_message"] = nil
 		if m.reply.Deleted.IsZero() {
 			flat := *m.reply
-			flat.reply = nil // one step only
+			flat.reply = nil // only one level of replies
 			w["referenced_message"] = flat.wireLocked(v)
 		}
 	}
@@ -301,7 +304,7 @@ func (m *message) wireReactionsLocked(v view) []obj {
 // announceLocked offers an event about the message to the bots that may see it.
 func (m *message) announceLocked(kind string) {
 	if m.Ephemeral {
-		return // ephemeral messages are not told
+		return // ephemeral messages result in no event
 	}
 	intent := IntentGuildMessages
 	if m.ch.guild == nil {

@@ -14,24 +14,24 @@ import (
 	"hermesd/internal/sim/memnet"
 )
 
-// network is the ways to the server and whether they are open.
+// A network holds the listeners of a server and whether they are open.
 type network struct {
 	s *Server
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	addr     net.Addr   // of the first listener, where Up listens again
 	memory   *memnet.Listener
 	running  *http.Server
 	end      context.CancelFunc
 	serving  sync.WaitGroup // listeners
-	open     sync.WaitGroup // connections, but those of the gateway
+	open     sync.WaitGroup // connections other than gateway connections
 	down     bool
 	finished bool
 }
 
 type lifeKey struct{}
 
-// lifeOf is the context that ends when the server goes down.
+// lifeOf returns the context that ends when the server goes down.
 func lifeOf(ctx, otherwise context.Context) context.Context {
 	if life, ok := ctx.Value(lifeKey{}).(context.Context); ok {
 		return life
@@ -49,8 +49,8 @@ func (s *Server) Start() (string, error) {
 	return "http://" + l.Addr().String(), nil
 }
 
-// Listen serves the connections of l, which is closed with the server. After
-// Down, Up listens at the address of the first l.
+// Listen serves the connections of l, which Close closes. After Down, Up
+// listens on the address of the first l.
 func (s *Server) Listen(l net.Listener) {
 	n := &s.net
 	n.mu.Lock()
@@ -61,7 +61,7 @@ func (s *Server) Listen(l net.Listener) {
 	n.serveLocked(l)
 }
 
-// Dial connects in memory, whatever the address.
+// Dial connects to the server in memory and ignores the address.
 func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	n := &s.net
 	n.mu.Lock()
@@ -78,8 +78,8 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return l.Dial(ctx, network, address)
 }
 
-// DialLoopback connects over the network to where Start or Listen listens,
-// whatever the address.
+// DialLoopback connects over the network to the address of Start or Listen and
+// ignores the given address.
 func (s *Server) DialLoopback(ctx context.Context, _, _ string) (net.Conn, error) {
 	s.net.mu.Lock()
 	addr := s.net.addr
@@ -91,24 +91,25 @@ func (s *Server) DialLoopback(ctx context.Context, _, _ string) (net.Conn, error
 	return d.DialContext(ctx, addr.Network(), addr.String())
 }
 
-// A Dialer makes connections: Server.Dial or Server.DialLoopback.
+// A Dialer makes connections; Server.Dial and Server.DialLoopback are Dialers.
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Transport is a new transport for REST and files whose connections dial
-// makes. All hosts, with https too, lead to the server that dial reaches. Its
-// owner closes idle connections.
+// Transport returns a new transport for the REST API and files that connects
+// with dial. Requests to all hosts, with https too, reach the server of dial.
+// The caller closes idle connections.
 func Transport(dial Dialer) *http.Transport {
 	return &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 64}
 }
 
-// Websocket is a dialer for the gateway whose connections dial makes; wss too.
+// Websocket returns a dialer for the gateway that connects with dial, for wss
+// too.
 func Websocket(dial Dialer) *websocket.Dialer {
 	return &websocket.Dialer{NetDialContext: dial, NetDialTLSContext: dial}
 }
 
 // Down takes the server off the network: connections are cut, requests that
-// were not handled yet are not handled, new connections are refused. State
-// stays, sessions can be resumed in time.
+// were not handled yet are dropped, and new connections are refused. The state
+// is kept, and sessions can be resumed within the resume window.
 func (s *Server) Down() {
 	n := &s.net
 	n.mu.Lock()
@@ -118,7 +119,7 @@ func (s *Server) Down() {
 	s.CutAll()
 }
 
-// Up brings the server back at the same address.
+// Up makes the server reachable again at the same address.
 func (s *Server) Up() error {
 	n := &s.net
 	n.mu.Lock()
@@ -154,10 +155,10 @@ func (n *network) serveLocked(l net.Listener) {
 		}
 	}
 	srv := n.running
-	n.serving.Go(func() { _ = srv.Serve(l) }) // stopLocked waits
+	n.serving.Go(func() { _ = srv.Serve(l) }) // stopLocked waits for it
 }
 
-// count keeps the number of connections that net/http looks after.
+// count tracks the number of connections that net/http manages.
 func (n *network) count(_ net.Conn, st http.ConnState) {
 	switch st {
 	case http.StateNew:

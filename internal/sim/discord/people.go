@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// A Post is what a person says.
+// A Post is a message that a person sends.
 type Post struct {
 	Text    string
-	ReplyTo string // id of a message of the channel
-	Silent  bool   // a reply that does not ring
-	Files   []File // Name, Data and, if not to be guessed, Type
+	ReplyTo string // ID of a message in the channel
+	Silent  bool   // a reply that does not notify the author
+	Files   []File // Name and Data are required; Type defaults to a guess
 }
 
-// ErrNoMessage says that what a person wants to touch is not there.
+// ErrNoMessage reports that the message does not exist or has no such button.
 var ErrNoMessage = errors.New("discord: no such message")
 
-// Post says p in the channel: it becomes a message and is offered to the bots
-// that may see it. Nothing is checked that a person's client could not do.
+// Post sends p to the channel: it becomes a message that is offered to the bots
+// that may see it. It does not check whether a client would allow the message.
 func (c *Channel) Post(from *User, p Post) Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -43,15 +43,15 @@ func (c *Channel) Post(from *User, p Post) Message {
 	return m.snapshot()
 }
 
-// Say is Post with a text only.
+// Say posts a text.
 func (c *Channel) Say(from *User, text string) Message { return c.Post(from, Post{Text: text}) }
 
-// Reply is Post with a text that answers a message.
+// Reply posts a text as a reply to a message.
 func (c *Channel) Reply(from *User, to, text string) Message {
 	return c.Post(from, Post{Text: text, ReplyTo: to})
 }
 
-// Joined is the message that tells of a new member; it has no text.
+// Joined adds the message that announces a new member; it has no text.
 func (c *Channel) Joined(who *User) Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *Channel) Joined(who *User) Message {
 	return m.snapshot()
 }
 
-// touch does something to a message that stands.
+// touch applies do to a message that was not deleted.
 func (c *Channel) touch(id string, do func(*message)) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -74,7 +74,8 @@ func (c *Channel) touch(id string, do func(*message)) error {
 	return nil
 }
 
-// Edit changes the text of a person's message.
+// Edit changes the text of a person's message. It returns ErrNoMessage if there
+// is none.
 func (c *Channel) Edit(id, text string) error {
 	return c.touch(id, func(m *message) {
 		m.editLocked(text)
@@ -83,26 +84,26 @@ func (c *Channel) Edit(id, text string) error {
 	})
 }
 
-// Unfurl lets a message be told again as changed without an edit, as when a
-// preview of a link is added.
+// Unfurl sends an update of a message without an edit, as when a link preview
+// is added.
 func (c *Channel) Unfurl(id string) error {
 	return c.touch(id, func(m *message) { m.announceLocked("MESSAGE_UPDATE") })
 }
 
-// Delete takes a message away.
+// Delete deletes a message. It returns ErrNoMessage if there is none.
 func (c *Channel) Delete(id string) error { return c.touch(id, (*message).deleteLocked) }
 
-// Redeliver offers a message once more as if it were new.
+// Redeliver offers a message again as if it were new.
 func (c *Channel) Redeliver(id string) error {
 	return c.touch(id, func(m *message) { m.announceLocked("MESSAGE_CREATE") })
 }
 
-// React puts an emoji under a message in a person's name.
+// React adds a reaction of a person to a message.
 func (c *Channel) React(from *User, id, emoji string) error {
 	return c.touch(id, func(m *message) { m.reactLocked(from, emoji, true) })
 }
 
-// Type shows that a person types.
+// Type shows the typing indicator of a person.
 func (c *Channel) Type(from *User) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -118,8 +119,8 @@ func (c *Channel) Type(from *User) {
 	}
 }
 
-// Thread starts a thread in a person's name: from a message of the channel if
-// one is given, which may have only one.
+// Thread starts a thread as a person: without a message, or from a message of
+// the channel, which can have only one.
 func (c *Channel) Thread(from *User, name, message string) (*Channel, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -133,7 +134,7 @@ func (c *Channel) Thread(from *User, name, message string) (*Channel, error) {
 	return m.threadLocked(from, thread{Name: name}), nil
 }
 
-// ForumPost opens a thread in a forum with its first message.
+// ForumPost starts a thread in a forum with its first message.
 func (c *Channel) ForumPost(from *User, name, text string) *Channel {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -144,7 +145,7 @@ func (c *Channel) ForumPost(from *User, name, text string) *Channel {
 	return t
 }
 
-// Archive archives the thread; one that is locked too cannot be written to.
+// Archive archives the thread and optionally locks it.
 func (c *Channel) Archive(locked bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -152,7 +153,7 @@ func (c *Channel) Archive(locked bool) {
 	c.updatedLocked()
 }
 
-// Threads are the threads of the channel that were not removed.
+// Threads returns the threads of the channel that were not removed.
 func (c *Channel) Threads() []*Channel {
 	return slices.DeleteFunc(c.s.Channels(), func(t *Channel) bool { return t.parent != c })
 }

@@ -1,9 +1,9 @@
 package discord
 
-// A Permission is a bit of what a role may do.
+// A Permission is a set of permission bits of a role.
 type Permission int64
 
-// The permissions that the server knows.
+// Permissions that the server knows.
 const (
 	Administrator      Permission = 1 << 3
 	ManageChannels     Permission = 1 << 4
@@ -24,7 +24,7 @@ const (
 	allPermissions Permission = 1<<50 - 1
 )
 
-// EveryonePermissions are what members of a new guild may do.
+// EveryonePermissions are the permissions of the role @everyone in a new guild.
 const EveryonePermissions = AddReactions | ViewChannel | SendMessages | EmbedLinks | AttachFiles |
 	ReadMessageHistory | UseCommands | CreateThreads | CreatePrivate | SendInThreads
 
@@ -36,14 +36,14 @@ type Role struct {
 	Mentionable bool
 }
 
-// overwrite is a change of permissions in one channel.
+// An overwrite changes permissions in one channel.
 type overwrite struct {
 	id          string
 	user        bool
 	allow, deny Permission
 }
 
-// permsLocked is what a user may do in a channel.
+// permsLocked returns the permissions of a user in a channel.
 func (c *Channel) permsLocked(u *User) Permission {
 	if c.guild == nil {
 		if c.peer == u || c.bot.user == u {
@@ -63,7 +63,7 @@ func (c *Channel) permsLocked(u *User) Permission {
 	if c.parent != nil && c.isThread() {
 		at = c.parent
 	}
-	for step := range 3 { // everyone, then roles together, then the member
+	for step := range 3 { // everyone, then all roles together, then the member
 		var allow, deny Permission
 		for _, o := range at.overwrites {
 			everyone := o.id == c.guild.id
@@ -85,7 +85,8 @@ func (c *Channel) permsLocked(u *User) Permission {
 	return all
 }
 
-// permsLocked is what a user may do in the guild, but for its channels.
+// permsLocked returns the permissions of a user in the guild, without channel
+// overwrites.
 func (g *Guild) permsLocked(u *User) Permission {
 	m := g.members[u.ID]
 	if m == nil {
@@ -106,7 +107,8 @@ func (g *Guild) permsLocked(u *User) Permission {
 	return all
 }
 
-// placeLocked finds the channel of a call and what the bot may do there.
+// placeLocked returns the channel of a call and the permissions of the bot in
+// it.
 func (c *call) placeLocked() (*Channel, Permission, *apiError) {
 	ch := c.s.channels[c.path("channel")]
 	if ch == nil {
@@ -119,12 +121,12 @@ func (c *call) placeLocked() (*Channel, Permission, *apiError) {
 	return ch, p, nil
 }
 
-// Allow permits p to a role or member in the channel, whatever its role says;
-// bots hear of it.
+// Allow grants p to a role or member in the channel, whatever its roles say.
+// Bots receive an event.
 func (c *Channel) Allow(id string, p Permission) { c.overwrite(id, p, 0) }
 
-// Deny forbids p to a role or member in the channel; a guild's id is its role
-// @everyone. Bots hear of it.
+// Deny denies p to a role or member in the channel; the ID of a guild is the ID
+// of its role @everyone. Bots receive an event.
 func (c *Channel) Deny(id string, p Permission) { c.overwrite(id, 0, p) }
 
 func (c *Channel) overwrite(id string, allow, deny Permission) {

@@ -24,10 +24,10 @@ func placeRoutes() map[string]func(*call) (any, *apiError) {
 	}
 }
 
-// getGateway is RouteGateway.
+// getGateway handles RouteGateway.
 func getGateway(c *call) (any, *apiError) { return obj{"url": gatewayURL(c.r.Host)}, nil }
 
-// getGatewayBot is RouteGatewayBot.
+// getGatewayBot handles RouteGatewayBot.
 func getGatewayBot(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -38,10 +38,10 @@ func getGatewayBot(c *call) (any, *apiError) {
 	}}, nil
 }
 
-// getMe is RouteMe.
+// getMe handles RouteMe.
 func getMe(c *call) (any, *apiError) { return c.bot.user.wire(), nil }
 
-// getUser is RouteUser.
+// getUser handles RouteUser.
 func getUser(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -52,12 +52,12 @@ func getUser(c *call) (any, *apiError) {
 	return u.wire(), nil
 }
 
-// getApplication is RouteApplication.
+// getApplication handles RouteApplication.
 func getApplication(c *call) (any, *apiError) {
 	return obj{"id": c.bot.user.ID, "name": c.bot.user.Name, "flags": c.bot.flags(), "bot_public": true}, nil
 }
 
-// getMyGuilds is RouteMyGuilds.
+// getMyGuilds handles RouteMyGuilds.
 func getMyGuilds(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -73,7 +73,7 @@ func getMyGuilds(c *call) (any, *apiError) {
 	return out, nil
 }
 
-// createDM is RouteCreateDM.
+// createDM handles RouteCreateDM.
 func createDM(c *call) (any, *apiError) {
 	var in struct {
 		Recipient string `json:"recipient_id"`
@@ -93,7 +93,7 @@ func createDM(c *call) (any, *apiError) {
 	return c.bot.dmLocked(u).wireLocked(c.viewLocked()), nil
 }
 
-// guildLocked finds the guild of a call.
+// guildLocked returns the guild of a call.
 func (c *call) guildLocked() (*Guild, *apiError) {
 	for _, g := range c.s.guilds {
 		if g.id == c.path("guild") {
@@ -106,7 +106,7 @@ func (c *call) guildLocked() (*Guild, *apiError) {
 	return nil, unknown(10004, "Guild")
 }
 
-// getGuild is RouteGuild.
+// getGuild handles RouteGuild.
 func getGuild(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -117,8 +117,8 @@ func getGuild(c *call) (any, *apiError) {
 	return g.wire(), nil
 }
 
-// getGuildChannels is RouteGuildChannels: all channels but threads, also those
-// that the bot must not see.
+// getGuildChannels handles RouteGuildChannels: all channels except threads,
+// including those that the bot may not see.
 func getGuildChannels(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -135,7 +135,7 @@ func getGuildChannels(c *call) (any, *apiError) {
 	return out, nil
 }
 
-// getMember is RouteMember.
+// getMember handles RouteMember.
 func getMember(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -153,7 +153,7 @@ func getMember(c *call) (any, *apiError) {
 	return m.wireWithUser(), nil
 }
 
-// getChannel is RouteChannel.
+// getChannel handles RouteChannel.
 func getChannel(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -164,7 +164,7 @@ func getChannel(c *call) (any, *apiError) {
 	return ch.wireLocked(c.viewLocked()), nil
 }
 
-// editChannel is RouteEditChannel.
+// editChannel handles RouteEditChannel.
 func editChannel(c *call) (any, *apiError) {
 	var in struct {
 		Name     *string `json:"name"`
@@ -222,7 +222,7 @@ func badName(name string) bool {
 	return n < 1 || n > maxName
 }
 
-// updatedLocked tells that the channel is not what it was.
+// updatedLocked offers the event about a changed channel.
 func (c *Channel) updatedLocked() {
 	kind := "CHANNEL_UPDATE"
 	if c.isThread() {
@@ -231,8 +231,8 @@ func (c *Channel) updatedLocked() {
 	c.announceLocked(kind, IntentGuilds, c.wireLocked)
 }
 
-// deleteChannel is RouteDeleteChannel. A direct chat is only closed, which
-// changes nothing.
+// deleteChannel handles RouteDeleteChannel. A direct message channel is only
+// closed, which changes nothing.
 func deleteChannel(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// The routes of the REST interface, for faults and the ledger. Between method
-// and path a client writes /api/v9 or /api/v10, except for files.
+// Routes of the REST API, for faults and the record of calls. A client inserts
+// /api/v9 or /api/v10 between method and path, except for files.
 const (
 	RouteGateway          = "GET /gateway"
 	RouteGatewayBot       = "GET /gateway/bot"
@@ -51,13 +51,13 @@ const (
 	RouteFile             = "GET /attachments/{channel}/{file}/{name}"
 )
 
-// route is one way into the server.
+// A route is one method and path of the server.
 type route struct {
 	name  string
 	run   func(*call) (any, *apiError)
-	token bool // the path carries the proof, no bot token is needed
-	open  bool // neither
-	meter bool // rates count
+	token bool // the path contains a token; no bot token is needed
+	open  bool // needs no token
+	meter bool // counts against the rate limits
 }
 
 func (s *Server) routes() *http.ServeMux {
@@ -87,7 +87,7 @@ func (s *Server) routes() *http.ServeMux {
 	return mux
 }
 
-// handle puts a route into mux.
+// handle registers a route in mux.
 func (s *Server) handle(mux *http.ServeMux, rt route) {
 	method, path, _ := strings.Cut(rt.name, " ")
 	if !rt.open {

@@ -15,7 +15,7 @@ const (
 	maxEmbeds  = 10
 )
 
-// draft is a message as a bot sends it.
+// A draft is a message as a bot sends it.
 type draft struct {
 	Content     *string           `json:"content"`
 	Embeds      []json.RawMessage `json:"embeds"`
@@ -37,14 +37,15 @@ type reference struct {
 	Fail    *bool  `json:"fail_if_not_exists"`
 }
 
-// nonce is what a bot sent a short time ago.
+// A nonce is a nonce that a bot used recently.
 type nonce struct {
 	key     string
 	message *message
 	until   time.Time
 }
 
-// draft reads a message from the body and checks all that needs no channel.
+// draft parses a message from the body and validates all that does not depend
+// on the channel.
 func (c *call) draft() (*draft, *apiError) {
 	d := &draft{}
 	if err := c.decode(d); err != nil {
@@ -68,7 +69,7 @@ func (d *draft) check() *apiError {
 	return err
 }
 
-// nonce is the nonce, which may be a number or a string.
+// nonce returns the nonce, which may be a number or a string.
 func (d *draft) nonce() string {
 	var s string
 	if json.Unmarshal(d.Nonce, &s) == nil {
@@ -84,7 +85,7 @@ func (d *draft) text() string {
 	return strings.TrimSpace(*d.Content)
 }
 
-// createMessage is RouteCreateMessage.
+// createMessage handles RouteCreateMessage.
 func createMessage(c *call) (any, *apiError) {
 	d, err := c.draft()
 	if err != nil {
@@ -102,7 +103,7 @@ func createMessage(c *call) (any, *apiError) {
 	switch known := c.bot.knownLocked(d); {
 	case known == nil:
 	case !known.Deleted.IsZero():
-		return nil, unknown(10008, "Message") // not made again, and not there
+		return nil, unknown(10008, "Message") // not created again, although it was deleted
 	default:
 		c.s.ledger.note(func(n *Counts) {
 			n.Repeated++
@@ -121,7 +122,7 @@ func createMessage(c *call) (any, *apiError) {
 	return c.sentLocked(m), nil
 }
 
-// maySendLocked looks whether the bot may say something in the channel.
+// maySendLocked checks whether the bot may send in the channel.
 func (c *call) maySendLocked(ch *Channel, p Permission) *apiError {
 	need := SendMessages
 	if ch.isThread() {
@@ -140,7 +141,7 @@ func (c *call) maySendLocked(ch *Channel, p Permission) *apiError {
 	return ch.closedLocked(p)
 }
 
-// knownLocked returns the message that was made with the nonce.
+// knownLocked returns the message that was created with the nonce, or nil.
 func (b *Bot) knownLocked(d *draft) *message {
 	now := time.Now()
 	for len(b.nonces) > 0 && now.After(b.nonces[0].until) {
@@ -156,7 +157,7 @@ func (b *Bot) knownLocked(d *draft) *message {
 	return b.known[d.nonce()]
 }
 
-// rememberLocked keeps the last message of each nonce for some minutes.
+// rememberLocked stores the last message of each nonce for NonceMemory.
 func (b *Bot) rememberLocked(m *message) {
 	if m.Nonce == "" {
 		return
@@ -165,7 +166,7 @@ func (b *Bot) rememberLocked(m *message) {
 	b.nonces = append(b.nonces, nonce{m.Nonce, m, time.Now().Add(b.s.opts.NonceMemory)})
 }
 
-// ForgetNonces makes the memory of enforce_nonce empty, as if minutes had
+// ForgetNonces clears the memory of enforce_nonce, as if NonceMemory had
 // passed.
 func (b *Bot) ForgetNonces() {
 	b.s.mu.Lock()
@@ -173,7 +174,7 @@ func (b *Bot) ForgetNonces() {
 	b.nonces, b.known = nil, map[string]*message{}
 }
 
-// replyLocked finds the message that is answered.
+// replyLocked returns the message that the draft replies to.
 func (d *draft) replyLocked(ch *Channel, p Permission) (*message, *apiError) {
 	if d.Reference == nil || d.Reference.Message == "" {
 		return nil, nil
@@ -193,7 +194,7 @@ func (d *draft) replyLocked(ch *Channel, p Permission) (*message, *apiError) {
 	return to, nil
 }
 
-// makeLocked makes a bot's message and tells it.
+// makeLocked creates a message of a bot and offers it.
 func (c *call) makeLocked(ch *Channel, d *draft, p Permission, to *message) (*message, *apiError) {
 	if d.text() == "" && len(d.Embeds) == 0 && len(c.files) == 0 && len(d.buttons) == 0 {
 		return nil, refuse(http.StatusBadRequest, 50006, "Cannot send an empty message")
@@ -213,7 +214,7 @@ func (c *call) makeLocked(ch *Channel, d *draft, p Permission, to *message) (*me
 	return m, nil
 }
 
-// sentByBotLocked counts a message that the call made.
+// sentByBotLocked records a message that the call created.
 func (c *call) sentByBotLocked(m *message) {
 	c.s.ledger.note(func(n *Counts) {
 		n.Sent++
@@ -221,7 +222,7 @@ func (c *call) sentByBotLocked(m *message) {
 	})
 }
 
-// fillLocked gives a message what it shows besides its text.
+// fillLocked sets the fields of a message other than its text.
 func (d *draft) fillLocked(m *message) {
 	m.Embeds, m.components, m.Buttons = d.Embeds, d.Components, d.buttons
 	m.Bare = d.bare()
@@ -229,8 +230,8 @@ func (d *draft) fillLocked(m *message) {
 	m.Ephemeral = m.Ephemeral || m.Interaction != "" && d.flags()&ephemeral != 0
 }
 
-// suppressEmbeds is the flag of a message that shows no previews of links; the
-// one that an edit can change.
+// suppressEmbeds is the flag of a message without link previews; it is the only
+// flag that an edit can change.
 const suppressEmbeds = 1 << 2
 
 func (d *draft) flags() int {
@@ -242,7 +243,7 @@ func (d *draft) flags() int {
 
 func (d *draft) bare() bool { return d.flags()&suppressEmbeds != 0 }
 
-// sentLocked is the answer to who made the message.
+// sentLocked returns the answer to the call that created the message.
 func (c *call) sentLocked(m *message) obj {
 	w := m.wireLocked(c.viewLocked())
 	if m.Nonce != "" {
@@ -251,12 +252,12 @@ func (c *call) sentLocked(m *message) obj {
 	return w
 }
 
-// viewLocked is the bot as reader of REST answers.
+// viewLocked returns the bot as the reader of REST answers.
 func (c *call) viewLocked() view {
 	return view{bot: c.bot, host: c.r.Host, content: c.bot.denied&IntentMessageContent == 0}
 }
 
-// component is a component of a message; rows carry more of them.
+// A component is a component of a message; rows contain further components.
 type component struct {
 	Type     int         `json:"type"`
 	CustomID string      `json:"custom_id"`
@@ -277,7 +278,7 @@ const (
 	linkStyle  = 5
 )
 
-// readComponents checks components and finds the buttons.
+// readComponents validates components and returns the buttons.
 func readComponents(raw json.RawMessage) ([][]Button, *apiError) {
 	var rows []component
 	if len(raw) > 0 && json.Unmarshal(raw, &rows) != nil {

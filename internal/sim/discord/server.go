@@ -8,41 +8,44 @@ import (
 	"time"
 )
 
-// Options change a server. The zero value is a quick server without rate
-// limits that remembers everything.
+// Options configure a Server. The zero value is a server without latency and
+// rate limits that records everything.
 type Options struct {
-	// HeartbeatInterval is what hello tells; default 41.25 s. A connection
-	// that sends no heartbeat for twice as long is closed.
+	// HeartbeatInterval is the interval that hello announces; default 41.25 s.
+	// A connection without a heartbeat for twice as long is closed.
 	HeartbeatInterval time.Duration
 	// ResumeWindow is how long a session without a connection can be resumed;
 	// default 3 minutes.
 	ResumeWindow time.Duration
-	// ReplayBuffer is how many events a session keeps for a resume; default
-	// 1000. A resume from before them is an invalid session.
+	// ReplayBuffer is the number of events that a session keeps for a resume;
+	// default 1000. A resume from before them results in an invalid session.
 	ReplayBuffer int
-	// NonceMemory is how long enforce_nonce remembers; default 3 minutes.
+	// NonceMemory is how long enforce_nonce remembers a nonce; default 3
+	// minutes.
 	NonceMemory time.Duration
-	// SessionStarts is how many times a bot may identify in a day; default
-	// 1000. One more takes its token away.
+	// SessionStarts is how many times a bot may identify per day; default 1000.
+	// One more identify invalidates its token.
 	SessionStarts int
-	// IdentifyEvery is the shortest time between two identifies of a bot; a
-	// quicker one is an invalid session. Discord: 5 s; default: none.
+	// IdentifyEvery is the minimum time between two identifies of a bot; an
+	// earlier one results in an invalid session. Default: none; Discord's is 5
+	// s.
 	IdentifyEvery time.Duration
-	// Limits are the rates of requests; none by default.
+	// Limits are the rate limits of requests; none by default.
 	Limits Limits
-	// InvalidRequests is how many answers 401, 403 and 429 in ten minutes ban
-	// the clients from the server; default 10000.
+	// InvalidRequests is the number of answers with 401, 403 or 429 within ten
+	// minutes after which clients are banned; default 10000.
 	InvalidRequests int
-	// Latency is the round trip of every request, half of it before it is
-	// handled and half after.
+	// Latency is the round-trip time of every request; half of it passes before
+	// the request is handled and half after.
 	Latency time.Duration
-	// FileLife is how long the URL of an attachment is good; default 24 h.
+	// FileLife is how long the URL of an attachment is valid; default 24 h.
 	FileLife time.Duration
-	// FileLimit is how large one uploaded file may be; default 10 MiB, which is
-	// what a guild without boosts has. A request may be ten times as large.
+	// FileLimit is the maximum size in bytes of one uploaded file; default 10
+	// MiB, the limit of a guild without boosts. A request may be ten times as
+	// large.
 	FileLimit int
-	// CountersOnly keeps the sums of the ledger and the last messages of each
-	// channel, and forgets the rest: for long runs at high rates.
+	// CountersOnly keeps the counters and the last messages of each channel
+	// only, for long runs at high rates.
 	CountersOnly bool
 }
 
@@ -65,13 +68,13 @@ func (o *Options) defaults() {
 	}
 }
 
-// A Server is a Discord: REST interface, gateway and file store. It is made by
-// New and ended by Close.
+// A Server simulates Discord with REST API, gateway and file store. New creates
+// it and Close releases it.
 type Server struct {
 	opts   Options
 	ledger *Ledger
 	mux    *http.ServeMux
-	ctx    context.Context // ends with the server
+	ctx    context.Context // ends when the server closes
 	stop   context.CancelFunc
 	active sync.WaitGroup // requests and gateway connections
 	net    network
@@ -79,7 +82,7 @@ type Server struct {
 	faultMu sync.Mutex // guards faults
 	faults  []*Injected
 
-	mu       sync.Mutex // guards what follows, and all guilds, channels, bots and sessions
+	mu       sync.Mutex // guards the fields below and all guilds, channels, bots and sessions
 	closed   bool
 	lastID   uint64
 	messages int
@@ -87,7 +90,7 @@ type Server struct {
 	users    map[string]*User
 	guilds   []*Guild
 	channels map[string]*Channel
-	order    []*Channel // all channels, in the order of making
+	order    []*Channel // all channels, in the order of creation
 	sessions map[string]*session
 	conns    map[*conn]struct{}
 	files    map[string]*File // by path
@@ -95,8 +98,8 @@ type Server struct {
 	meter    meter
 }
 
-// New makes a server that nobody can reach yet: it is an http.Handler, and
-// Start, Listen, Dial and Transport open the ways to it.
+// New returns a server that is not reachable yet: it is an http.Handler, and
+// Start, Listen, Dial or Transport make it reachable.
 func New(o Options) *Server {
 	o.defaults()
 	ctx, stop := context.WithCancel(context.Background())
@@ -112,11 +115,11 @@ func New(o Options) *Server {
 	return s
 }
 
-// Ledger is the server's record.
+// Ledger returns the record of the server. It stays readable after Close.
 func (s *Server) Ledger() *Ledger { return s.ledger }
 
-// Close ends everything and waits for it: listeners, connections, requests. The
-// ledger stays readable.
+// Close closes listeners, connections and requests and waits until all have
+// ended. The Ledger stays readable.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -127,7 +130,8 @@ func (s *Server) Close() {
 	s.active.Wait()
 }
 
-// enter counts a request in; false if the server is closed.
+// enter registers a request, for which Close waits. It reports false if the
+// server is closed.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +142,8 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// ServeHTTP answers one request of a bot, or carries its gateway connection.
+// ServeHTTP implements http.Handler for the requests and gateway connections of
+// bots.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		panic(http.ErrAbortHandler)
@@ -150,11 +155,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// epoch is where the ids of Discord begin, in milliseconds of Unix time.
+// epoch is the first instant of Discord's IDs, in milliseconds of Unix time.
 const epoch = 1_420_070_400_000
 
-// newIDLocked makes a snowflake: later ones are larger, and they carry the time
-// if it is after 2015.
+// newIDLocked returns a snowflake. Later ones are larger, and they contain the
+// time if it is after 2015.
 func (s *Server) newIDLocked() string {
 	s.lastID++
 	if ms := time.Now().UnixMilli() - epoch; ms > 0 {
@@ -163,7 +168,8 @@ func (s *Server) newIDLocked() string {
 	return strconv.FormatUint(s.lastID, 10)
 }
 
-// number is the value of an id, for comparing; 0 for what is none.
+// number returns the numeric value of an ID, for comparisons; 0 for an invalid
+// ID.
 func number(id string) uint64 {
 	n, err := strconv.ParseUint(id, 10, 64)
 	if err != nil {

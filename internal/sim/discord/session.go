@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// An Intent is a bit of what a session wants to hear.
+// An Intent is a bit of the events that a session asks for.
 type Intent int
 
-// The intents that the server knows. GuildMembers, Presences and
-// MessageContent are privileged.
+// Intents that the server knows. GuildMembers, Presences and MessageContent are
+// privileged.
 const (
 	IntentGuilds          Intent = 1 << 0
 	IntentGuildMembers    Intent = 1 << 1
@@ -23,12 +23,12 @@ const (
 	IntentDirectTyping    Intent = 1 << 14
 	IntentMessageContent  Intent = 1 << 15
 	allIntents            Intent = 1<<26 - 1
-	intentNone            Intent = 0 // sent whatever was asked for
-	directShift                  = 3 // from an intent of guilds to that of direct messages
+	intentNone            Intent = 0 // sent regardless of the requested intents
+	directShift                  = 3 // shift from an intent for guilds to the same intent for direct messages
 )
 
-// session is what a client identified for. It lives on without a connection
-// until the resume window is over.
+// A session is created by an identify. Without a connection it exists until the
+// resume window has passed.
 type session struct {
 	s       *Server
 	id      string
@@ -36,29 +36,29 @@ type session struct {
 	intents Intent
 	host    string
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	conn    *conn
-	left    time.Time // since when there is no connection
+	left    time.Time // when the connection was lost
 	seq     int
-	events  []event // the last ones, for a resume
+	events  []event // latest events, for a resume
 	unacked []event
 }
 
-// event is one dispatch.
+// An event is one dispatch.
 type event struct {
 	seq   int
 	data  []byte
 	offer *Offer
 }
 
-// view is for whom something is written down.
+// A view identifies the reader for whom an object is encoded.
 type view struct {
 	bot     *Bot
 	host    string
-	content bool // the message content intent
+	content bool // has the message content intent
 }
 
-// beginLocked opens a session on c.
+// beginLocked starts a session on c.
 func (c *conn) beginLocked(b *Bot, intents Intent) {
 	s := c.s
 	ss := &session{s: s, id: fmt.Sprintf("%032x", number(s.newIDLocked())), bot: b, intents: intents, host: c.host, conn: c}
@@ -107,7 +107,7 @@ func (ss *session) pushLocked(kind string, data any, o *Offer) {
 	}
 }
 
-// ackLocked notes that the client has everything up to seq.
+// ackLocked records that the client has received every event up to seq.
 func (ss *session) ackLocked(seq int) {
 	var done []*Offer
 	for len(ss.unacked) > 0 && ss.unacked[0].seq <= seq {
@@ -121,12 +121,12 @@ func (ss *session) aliveLocked() bool {
 	return ss.conn != nil || time.Since(ss.left) <= ss.s.opts.ResumeWindow
 }
 
-// reachesLocked reports whether everything after seq can be sent again.
+// reachesLocked reports whether the buffer has every event after seq.
 func (ss *session) reachesLocked(seq int) bool {
 	return seq >= 0 && (seq >= ss.seq || len(ss.events) > 0 && ss.events[0].seq <= seq+1)
 }
 
-// attachLocked goes on with the session on c, from after seq.
+// attachLocked resumes the session on c with the events after seq.
 func (ss *session) attachLocked(c *conn, seq int) {
 	if ss.conn != nil {
 		ss.conn.closeLocked(CloseUnknownError, "Session resumed elsewhere.")
@@ -143,8 +143,8 @@ func (ss *session) attachLocked(c *conn, seq int) {
 	ss.pushLocked("RESUMED", obj{"_trace": []string{}}, nil)
 }
 
-// dispatchLocked offers an event to a bot: to each of its sessions that asked
-// for it. A bot that is not there has missed it.
+// dispatchLocked offers an event to each session of a bot that asked for it. A
+// bot without a session misses the event.
 func (b *Bot) dispatchLocked(kind string, intent Intent, o Offer, render func(view) obj) {
 	all, wanting := 0, []*session{}
 	for id, ss := range b.s.sessions {
@@ -170,8 +170,8 @@ func (b *Bot) dispatchLocked(kind string, intent Intent, o Offer, render func(vi
 	}
 }
 
-// each calls do for every gateway connection of the given bots, of all if none
-// is given.
+// each calls do for every gateway connection of the given bots, or of all bots
+// if none is given.
 func (s *Server) each(bots []*Bot, do func(*conn)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,20 +186,20 @@ func (s *Server) each(bots []*Bot, do func(*conn)) {
 	}
 }
 
-// CutAll cuts the gateway connections of the bots, of all if none is given, as
-// a broken cable does: no close frame, and what was under way may be lost.
-// Sessions can be resumed.
+// CutAll cuts the gateway connections of the given bots, or of all bots if none
+// is given, without a close frame; data in transit may be lost. Sessions can be
+// resumed.
 func (s *Server) CutAll(bots ...*Bot) {
 	s.each(bots, func(c *conn) {
 		s.ledger.note(func(n *Counts) { n.Closes[0]++ })
-		_ = c.ws.NetConn().Close() // the reader sees it
+		_ = c.ws.NetConn().Close() // the reader notices it
 		c.leaveLocked()
 	})
 }
 
-// Swallow turns the gateway connections into black holes: they stand, but
-// nothing arrives on either side any more, heartbeats neither. New connections
-// are as usual.
+// Swallow turns the gateway connections into black holes: they stay open, but
+// nothing arrives on either side, not even heartbeats. New connections work
+// normally.
 func (s *Server) Swallow(bots ...*Bot) {
 	s.each(bots, func(c *conn) {
 		c.hole = true
@@ -208,13 +208,13 @@ func (s *Server) Swallow(bots ...*Bot) {
 	})
 }
 
-// Reconnect asks the clients to come back and resume (opcode 7).
+// Reconnect asks the clients to reconnect and resume (opcode 7).
 func (s *Server) Reconnect(bots ...*Bot) {
 	s.each(bots, func(c *conn) { c.sendLocked(7, nil) })
 }
 
-// Invalidate tells the clients that their session is invalid (opcode 9). One
-// that is not resumable is forgotten.
+// Invalidate sends the clients an invalid session (opcode 9). A session that is
+// not resumable is deleted.
 func (s *Server) Invalidate(resumable bool, bots ...*Bot) {
 	s.each(bots, func(c *conn) {
 		c.sendLocked(9, resumable)
@@ -230,13 +230,13 @@ func (s *Server) CloseAll(code int, bots ...*Bot) {
 	s.each(bots, func(c *conn) { c.closeLocked(code, "") })
 }
 
-// RequestHeartbeat asks the clients for a heartbeat at once (opcode 1).
+// RequestHeartbeat asks the clients for an immediate heartbeat (opcode 1).
 func (s *Server) RequestHeartbeat(bots ...*Bot) {
 	s.each(bots, func(c *conn) { c.sendLocked(1, nil) })
 }
 
-// ForgetSessions ends all sessions without telling: the next resume is an
-// invalid session. Connections stand as they are, but hear no event any more.
+// ForgetSessions deletes all sessions silently: the next resume results in an
+// invalid session. Connections stay open but receive no more events.
 func (s *Server) ForgetSessions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ func threadRoutes() map[string]func(*call) (any, *apiError) {
 	}
 }
 
-// thread is what a bot asks for.
+// A thread holds the parameters with which a bot starts a thread.
 type thread struct {
 	Name      string      `json:"name"`
 	Archiving int         `json:"auto_archive_duration"`
@@ -37,7 +37,7 @@ func (t *thread) check() *apiError {
 	return nil
 }
 
-// threadFromMessage is RouteThreadFrom.
+// threadFromMessage handles RouteThreadFrom.
 func threadFromMessage(c *call) (any, *apiError) {
 	var t thread
 	if err := c.decode(&t); err != nil {
@@ -63,7 +63,7 @@ func threadFromMessage(c *call) (any, *apiError) {
 	return created{ch.wireLocked(c.viewLocked())}, nil
 }
 
-// threadLocked starts the thread of a message. They share their id.
+// threadLocked starts the thread of a message. Both have the same ID.
 func (m *message) threadLocked(by *User, t thread) *Channel {
 	ch := m.ch.makeThreadLocked(m.ID, by, t)
 	m.Thread = ch.id
@@ -75,7 +75,7 @@ func (m *message) threadLocked(by *User, t thread) *Channel {
 	return ch
 }
 
-// threadLocked starts a thread that belongs to no message.
+// threadLocked starts a thread without a message.
 func (c *Channel) threadLocked(by *User, t thread) *Channel {
 	id := c.s.newIDLocked()
 	ch := c.makeThreadLocked(id, by, t)
@@ -116,7 +116,8 @@ func (c *Channel) tellMadeLocked() {
 	})
 }
 
-// firstLocked makes the first message of a forum post; it has the post's id.
+// firstLocked creates the first message of a forum post; it has the ID of the
+// post.
 func (c *Channel) firstLocked(by *User, text string) *message {
 	m := c.newMessageLocked(by, text)
 	delete(c.byID, m.ID)
@@ -125,7 +126,7 @@ func (c *Channel) firstLocked(by *User, text string) *message {
 	return m
 }
 
-// startThread is RouteThread: a thread without a message, or a forum post.
+// startThread handles RouteThread: a thread without a message, or a forum post.
 func startThread(c *call) (any, *apiError) {
 	var t thread
 	if err := c.decode(&t); err != nil {
@@ -178,7 +179,7 @@ func (c *call) forumPostLocked(forum *Channel, p Permission, t thread) (any, *ap
 	return created{w}, nil
 }
 
-// wakeLocked brings an archived thread back before something is said in it.
+// wakeLocked unarchives a thread before a message is sent in it.
 func (c *Channel) wakeLocked() {
 	if c.archived {
 		c.archived, c.archivedAt = false, time.Now()
@@ -186,9 +187,9 @@ func (c *Channel) wakeLocked() {
 	}
 }
 
-// frozenLocked looks whether a thread keeps the bot from changing anything: an
-// archived one does, whoever asks, and a locked one does for who may not manage
-// threads.
+// frozenLocked returns an error if the thread does not allow changes: an
+// archived thread allows none, a locked thread only those of members who may
+// manage threads.
 func (c *Channel) frozenLocked(p Permission) *apiError {
 	switch {
 	case c.archived:
@@ -199,8 +200,8 @@ func (c *Channel) frozenLocked(p Permission) *apiError {
 	return nil
 }
 
-// closedLocked looks whether a thread keeps the bot from sending: archived ones
-// are woken by that, unless they are locked.
+// closedLocked returns an error if the thread does not allow sends. A send
+// unarchives an archived thread unless it is locked.
 func (c *Channel) closedLocked(p Permission) *apiError {
 	if !c.locked || p&ManageThreads != 0 {
 		return nil
@@ -208,7 +209,7 @@ func (c *Channel) closedLocked(p Permission) *apiError {
 	return c.frozenLocked(p)
 }
 
-// joinThread is RouteJoinThread.
+// joinThread handles RouteJoinThread.
 func joinThread(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -226,7 +227,7 @@ func joinThread(c *call) (any, *apiError) {
 	return nil, nil
 }
 
-// activeThreads is RouteActiveThreads.
+// activeThreads handles RouteActiveThreads.
 func activeThreads(c *call) (any, *apiError) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()

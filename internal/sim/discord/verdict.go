@@ -8,53 +8,53 @@ import (
 	"strings"
 )
 
-// A Judge compares what people said with what bots answered. Every message of
-// a person that shall be answered carries a token of its own, and every answer
-// carries the tokens of what it answers.
+// A Judge compares the messages of people with the answers of bots. Every
+// message that expects an answer contains a unique token, and every answer
+// contains the tokens of the messages that it answers.
 type Judge struct {
 	// Tokens returns the tokens in a text. Default: words such as "#m12#".
 	Tokens func(text string) []string
-	// Repeat marks messages that say of themselves that they may be a repeat.
-	// Default: "(may be a repeat)".
+	// Repeat is the text that marks an answer as a possible repeat. Default:
+	// "(may be a repeat)".
 	Repeat string
-	// Anywhere lets an answer stand in another channel than the message, as
-	// when a bot opens a thread. A thread of the channel always counts.
+	// Anywhere allows an answer in another channel than the message, as when a
+	// bot starts a thread. An answer in a thread of the channel always counts.
 	Anywhere bool
 }
 
-// Token makes the n-th token of the default scheme.
+// Token returns the n-th token of the default scheme.
 func Token(n int) string { return fmt.Sprintf("#m%d#", n) }
 
 var defaultToken = regexp.MustCompile(`#m[0-9]+#`)
 
-// A Verdict is what a Judge found.
+// A Verdict is the result of a Judge.
 type Verdict struct {
 	Offered  int // messages with a token
-	Answered int // of them, with at least one visible answer
+	Answered int // messages with a token that have at least one visible answer
 	Lost     []Case
-	Doubled  []Case // more than one visible answer that is not marked as a repeat
+	Doubled  []Case // with more than one visible answer that is not marked as a repeat
 	Repeats  []Case // with answers that are marked as repeats
-	Disorder []Case // answered before something that was offered earlier in the same channel
-	Stray    []Case // answers with a token that nobody offered there
+	Disorder []Case // answered before an earlier message in the same channel
+	Stray    []Case // answers with a token that no message in their place had
 }
 
-// A Case is one token and what became of it.
+// A Case is one token with its message and answers.
 type Case struct {
 	Token   string
 	Channel string
-	Offer   string   // message of the person
-	Answers []string // visible messages of bots, repeats included
-	Marked  int      // how many of the answers are marked as repeats
+	Offer   string   // ID of the person's message
+	Answers []string // IDs of the visible answers of bots, including repeats
+	Marked  int      // number of answers that are marked as repeats
 	first   int
 }
 
-// OK says that everything was answered exactly once and in order. Answers that
-// are marked as repeats are counted apart and do not spoil it.
+// OK reports whether everything was answered exactly once and in order. Answers
+// that are marked as repeats are counted separately and do not make it false.
 func (v Verdict) OK() bool {
 	return len(v.Lost) == 0 && len(v.Doubled) == 0 && len(v.Disorder) == 0 && len(v.Stray) == 0
 }
 
-// String is the verdict in one line, with some cases.
+// String returns the verdict as one line with some of the cases.
 func (v Verdict) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d offered, %d answered, %d lost, %d doubled, %d repeats, %d out of order, %d stray",
@@ -87,7 +87,7 @@ func (j Judge) Judge(s *Server) Verdict {
 	slices.SortFunc(said, func(a, b Message) int { return a.N - b.N })
 	cases, stray := map[string]*Case{}, map[string]*Case{}
 	var order []*Case
-	for _, bots := range []bool{false, true} { // an edit may answer what was said after the message that it changes
+	for _, bots := range []bool{false, true} { // people first: an edit may answer what was sent after the message that it changes
 		for _, m := range said {
 			switch {
 			case m.From.IsBot() != bots:
@@ -101,8 +101,8 @@ func (j Judge) Judge(s *Server) Verdict {
 	return sum(order, stray)
 }
 
-// offered takes the token of a person's message; what the message said first
-// counts, edits do not.
+// offered adds a case for the token of a person's message. The first version of
+// the message counts; edits do not.
 func (j Judge) offered(m Message, cases map[string]*Case, order []*Case) []*Case {
 	text := m.Text
 	if len(m.Versions) > 0 {
@@ -117,7 +117,7 @@ func (j Judge) offered(m Message, cases map[string]*Case, order []*Case) []*Case
 	return order
 }
 
-// answered counts a bot's message for every token in it, once each.
+// answered counts a bot's message once for every distinct token in it.
 func (j Judge) answered(m Message, cases, stray map[string]*Case, parent string) {
 	tokens := j.Tokens(m.Text)
 	slices.Sort(tokens)
@@ -139,10 +139,11 @@ func (j Judge) answered(m Message, cases, stray map[string]*Case, parent string)
 	}
 }
 
-// sum makes the verdict of the cases, which are in the order of offering.
+// sum creates the verdict from the cases, which are in the order of the
+// messages.
 func sum(order []*Case, stray map[string]*Case) Verdict {
 	v := Verdict{Offered: len(order)}
-	latest := map[string]int{} // first answers so far, by channel
+	latest := map[string]int{} // latest first answer so far, by channel
 	for _, c := range order {
 		if len(c.Answers) == 0 {
 			v.Lost = append(v.Lost, *c)
