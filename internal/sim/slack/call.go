@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// call is one request on its way through the server.
+// A call is one request that the server processes.
 type call struct {
 	s       *Server
 	http    *http.Request
 	host    string
-	ctx     context.Context // ends when the client is gone or the server closes
+	ctx     context.Context // ends when the client disconnects or the server closes
 	life    context.Context // ends when the server goes down
 	method  string
-	rest    string // of the path
+	rest    string // rest of the path
 	req     *request
 	refused *apiError
-	app     *App // whose token it is
-	bot     *Bot // nil: an app token
+	app     *App // owner of the token
+	bot     *Bot // nil: an app-level token
 	rec     *Call
-	made    string // ts of the message that was made or changed
+	made    string // ts of the message that was created or changed
 	answer  *answer
 }
 
-// answer is what goes back when it is no object of the Web API.
+// An answer is a result that is not a JSON object of the Web API.
 type answer struct {
 	status int
 	kind   string // content type
@@ -45,8 +45,7 @@ func (c *call) bool(name string) bool {
 	return false
 }
 
-// serve reads the parameters, lets faults have their way, handles the call and
-// answers it.
+// serve parses the parameters, applies faults, handles the call and answers it.
 func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	c.host = c.s.host()
 	c.req, c.refused = parseRequest(r, c.method == MethodUpload)
@@ -79,7 +78,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	c.after(w, fault, result, refused)
 }
 
-// record makes the entry of the ledger and finds out whose token it is.
+// record creates the record of the call and finds the owner of the token.
 func (c *call) record() {
 	c.rec = &Call{Method: c.method, At: time.Now(), Params: c.req.values, Channel: c.str("channel")}
 	if c.rec.Channel == "" {
@@ -100,7 +99,8 @@ func (c *call) record() {
 	}
 }
 
-// pause waits; false if ctx ended first.
+// pause waits for d and reports whether it did; false means that ctx ended
+// first.
 func (c *call) pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -115,13 +115,13 @@ func (c *call) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// cut ends the connection without an answer.
+// cut closes the connection without an answer.
 func (c *call) cut() {
 	c.finish(0, nil, false)
 	panic(http.ErrAbortHandler)
 }
 
-// hang waits until the client gives up.
+// hang blocks until the client gives up.
 func (c *call) hang() {
 	<-c.ctx.Done()
 	c.cut()
@@ -129,7 +129,7 @@ func (c *call) hang() {
 
 const garbage = "<html><body><h1>It works!</h1>{\"ok\":tru"
 
-// handle gives the call its effect, if it is allowed to have one.
+// handle executes the call unless it has already been refused.
 func (c *call) handle() (obj, *apiError) {
 	if c.refused != nil {
 		return nil, c.refused
@@ -143,7 +143,7 @@ func (c *call) handle() (obj, *apiError) {
 	return result, refused
 }
 
-// after answers, with the faults that spoil answers.
+// after writes the answer and applies the faults that change answers.
 func (c *call) after(w http.ResponseWriter, f Fault, result obj, refused *apiError) {
 	switch f.Kind {
 	case FailAfter:
@@ -180,7 +180,7 @@ func (c *call) after(w http.ResponseWriter, f Fault, result obj, refused *apiErr
 
 const jsonType = "application/json; charset=utf-8"
 
-// envelope puts ok and the warnings around a result.
+// envelope adds ok and the warnings to a result and encodes it.
 func (c *call) envelope(result obj) []byte {
 	if result == nil {
 		result = obj{}
@@ -198,7 +198,7 @@ func (c *call) envelope(result obj) []byte {
 	return encode(result)
 }
 
-// refuse answers with an error.
+// refuse writes an error answer.
 func (c *call) refuse(w http.ResponseWriter, e *apiError) {
 	c.s.ledger.note(func(n *Counts) {
 		n.Refused++

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A Kind is the kind of a channel, in the words of events.
+// A Kind is the kind of a channel, as events spell it.
 type Kind string
 
-// The kinds of channels.
+// Kinds of channels.
 const (
 	Public  Kind = "channel"
 	Private Kind = "group"
@@ -21,7 +21,7 @@ const (
 	GroupDM Kind = "mpim"
 )
 
-// noun is the kind in the names of scopes and subscriptions.
+// noun returns the kind as the names of scopes and subscriptions spell it.
 func (k Kind) noun() string {
 	switch k {
 	case Public:
@@ -41,12 +41,12 @@ type Channel struct {
 	name string
 	kind Kind
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	created  time.Time
 	archived bool
 	readOnly bool
 	members  []*User
-	msgs     []*message // in the order of ts
+	msgs     []*message // in the order of their ts
 	byTS     map[string]*message
 	last     int64 // the newest ts, in microseconds
 	hidden   []Message
@@ -60,7 +60,7 @@ type ChannelOptions struct {
 	Members []*User // the bot of an app is bot.User()
 }
 
-// AddChannel makes a channel.
+// AddChannel creates a channel.
 func (t *Team) AddChannel(o ChannelOptions) *Channel {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -73,7 +73,7 @@ func (t *Team) AddChannel(o ChannelOptions) *Channel {
 	return c
 }
 
-// GroupDM makes a group direct message.
+// GroupDM creates a group direct message.
 func (t *Team) GroupDM(members ...*User) *Channel {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -90,7 +90,8 @@ func (t *Team) groupLocked(members []*User) *Channel {
 	return c
 }
 
-// DM is the direct message of a person with a bot.
+// DM returns the direct message channel of a person with a bot. The first call
+// creates it.
 func (u *User) DM(b *Bot) *Channel {
 	u.s.mu.Lock()
 	defer u.s.mu.Unlock()
@@ -115,20 +116,20 @@ func (t *Team) addChannelLocked(prefix string, kind Kind, members []*User) *Chan
 	return c
 }
 
-// ID is the channel's id.
+// ID returns the ID of the channel.
 func (c *Channel) ID() string { return c.id }
 
-// Kind is the channel's kind.
+// Kind returns the kind of the channel.
 func (c *Channel) Kind() Kind { return c.kind }
 
-// Archive archives the channel, or brings it back.
+// Archive archives or unarchives the channel.
 func (c *Channel) Archive(on bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.archived = on
 }
 
-// ReadOnly lets only persons post, or everybody again.
+// ReadOnly allows only persons to post, or everyone again.
 func (c *Channel) ReadOnly(on bool) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -137,30 +138,31 @@ func (c *Channel) ReadOnly(on bool) {
 
 func (c *Channel) hasLocked(u *User) bool { return slices.Contains(c.members, u) }
 
-// nextLocked is the next ts of the channel: the time, and later than all before.
+// nextLocked returns the ts for the next message of the channel: the current
+// time, but later than all earlier ts.
 func (c *Channel) nextLocked() string {
 	c.last = max(time.Now().UnixMicro(), c.last+1)
 	return fmt.Sprintf("%010d.%06d", c.last/1_000_000, c.last%1_000_000)
 }
 
-// A Reaction is an emoji under a message.
+// A Reaction is an emoji on a message with its users.
 type Reaction struct {
 	Name  string
 	Users []string
 }
 
-// A Message is a message as it stands.
+// A Message is a message in its current state.
 type Message struct {
-	N           int // running number over all channels
+	N           int // running number across all channels
 	Team        string
 	Channel     string
 	TS          string
-	Thread      string // thread_ts; empty outside of threads
-	User        string // its author
-	Bot         string // bot_id of its author
+	Thread      string // thread_ts; "" outside of threads
+	User        string // user ID of the author
+	Bot         string // bot_id of the author
 	App         string
-	To          string // the only one who sees it: ephemeral
-	ClientID    string // client_msg_id of persons
+	To          string // ephemeral message: the user ID of the only reader
+	ClientID    string // client_msg_id of messages of persons
 	Text        string
 	Subtype     string
 	Broadcast   bool
@@ -169,14 +171,15 @@ type Message struct {
 	Metadata    json.RawMessage
 	Files       []*File
 	Reactions   []Reaction
-	Bare        bool     // no previews of what it links to
-	Versions    []string // what it showed before, oldest first
+	Bare        bool     // link previews are suppressed
+	Versions    []string // earlier contents, oldest first
 	Sent        time.Time
 	Changed     time.Time // last edit; zero: none
-	Deleted     time.Time // zero: it stands
+	Deleted     time.Time // zero: not deleted
 }
 
-// Shown is what people read: the text of the blocks if it has any, else the text.
+// Shown returns the displayed text: the text of the blocks if it is not empty,
+// else the text.
 func (m Message) Shown() string {
 	if len(m.Blocks) > 0 {
 		if text := strings.Join(blockTexts(m.Blocks), "\n"); text != "" {
@@ -190,44 +193,47 @@ type message struct {
 	Message
 	channel *Channel
 	author  *User
-	replies []*message // in the thread that it is the root of
+	replies []*message // replies in the thread of which it is the root
 }
 
-// Messages returns all messages, also deleted ones, in the order of ts.
+// Messages returns all messages, including deleted ones, in the order of their
+// ts.
 func (c *Channel) Messages() []Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.selectLocked(func(*message) bool { return true })
 }
 
-// FromBots returns what the server's apps have said and still stands, in order.
+// FromBots returns the messages of the server's apps that were not deleted, in
+// order.
 func (c *Channel) FromBots() []Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.selectLocked((*message).isAnswer)
 }
 
-// isAnswer tells whether an app has said it, and it still stands.
+// isAnswer reports whether an app sent the message and it was not deleted.
 func (m *message) isAnswer() bool {
 	return m.Deleted.IsZero() && m.author.bot != nil && m.Subtype != "tombstone" && m.Subtype != "assistant_app_thread"
 }
 
-// Thread returns the messages that stand in a thread, its root first.
+// Thread returns the messages of a thread that were not deleted, its root
+// first.
 func (c *Channel) Thread(ts string) []Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return c.selectLocked(func(m *message) bool { return m.Deleted.IsZero() && (m.TS == ts || m.Thread == ts) })
 }
 
-// Ephemeral returns what bots showed to single users.
+// Ephemeral returns the messages that bots showed to single users.
 func (c *Channel) Ephemeral() []Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	return slices.Clone(c.hidden)
 }
 
-// Status is what stands under an assistant thread while the app works; ""
-// when nothing does.
+// Status returns the status that an assistant thread shows while the app works;
+// "" if it shows none.
 func (c *Channel) Status(thread string) string {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -255,7 +261,7 @@ func (m *message) snapshot() Message {
 }
 
 // WaitText waits until a message of a bot shows a text that contains part, and
-// returns it.
+// returns the message.
 func (c *Channel) WaitText(ctx context.Context, part string) (Message, error) {
 	var found Message
 	err := c.s.ledger.WaitFor(ctx, func(*Ledger) bool {
@@ -270,10 +276,11 @@ func (c *Channel) WaitText(ctx context.Context, part string) (Message, error) {
 	return found, err
 }
 
-// kept is how many messages a channel remembers with CountersOnly.
+// kept is the number of messages per channel that a server with CountersOnly
+// keeps.
 const kept = 1000
 
-// newLocked makes a message of an author and puts it into the channel.
+// newLocked appends a new message of an author to the channel.
 func (c *Channel) newLocked(author *User) *message {
 	c.s.messages++
 	m := &message{channel: c, author: author}
@@ -296,7 +303,8 @@ func (c *Channel) newLocked(author *User) *message {
 	return m
 }
 
-// liveLocked is the message that stands at ts.
+// liveLocked returns the message at ts, or nil if there is none or it was
+// deleted.
 func (c *Channel) liveLocked(ts string) *message {
 	if m := c.byTS[ts]; m != nil && m.Deleted.IsZero() {
 		return m
@@ -304,7 +312,7 @@ func (c *Channel) liveLocked(ts string) *message {
 	return nil
 }
 
-// joinLocked puts a new message into the thread of a root; "" is none.
+// joinLocked adds a new message to the thread of a root; "" means no thread.
 func (m *message) joinLocked(root string) {
 	m.Thread = root
 	if r := m.channel.byTS[root]; r != nil {
@@ -312,7 +320,7 @@ func (m *message) joinLocked(root string) {
 	}
 }
 
-// repliesLocked are the messages that stand in the thread of a root.
+// repliesLocked returns the replies to a root that were not deleted.
 func (m *message) repliesLocked() []*message {
 	var out []*message
 	for _, r := range m.replies {

@@ -18,7 +18,7 @@ func conversationInfo(c *call) (obj, *apiError) {
 	return obj{"channel": ch.wire(c.bot)}, nil
 }
 
-// page cuts a list that is in the order of ids.
+// page returns one page of a list that is in the order of IDs.
 func page[T any](c *call, list []T, id func(T) string, otherwise int) ([]T, obj, *apiError) {
 	from, refused := c.cursor("id:")
 	if refused != nil {
@@ -89,7 +89,7 @@ func conversationMembers(c *call) (obj, *apiError) {
 	return obj{"members": ids, "response_metadata": next}, nil
 }
 
-// conversationOpen is conversations.open, with channel or with users.
+// conversationOpen implements conversations.open, with channel or with users.
 func conversationOpen(c *call) (obj, *apiError) {
 	if id := c.str("channel"); id != "" {
 		ch, refused := c.channelLocked(id)
@@ -129,7 +129,7 @@ func conversationOpen(c *call) (obj, *apiError) {
 	return obj{"channel": out}, nil
 }
 
-// groupLocked is the group direct message of these members.
+// groupLocked returns the group direct message of these members.
 func (c *call) groupLocked(members []*User) *Channel {
 	for _, ch := range c.s.channels {
 		same := ch.kind == GroupDM && len(ch.members) == len(members)
@@ -169,7 +169,7 @@ func userList(c *call) (obj, *apiError) {
 	return obj{"members": out, "cache_ts": 0, "response_metadata": next}, nil
 }
 
-// reactedLocked is the message that a reaction is about.
+// reactedLocked returns the message that a reaction call names.
 func (c *call) reactedLocked() (*message, *apiError) {
 	switch {
 	case strings.Trim(c.str("name"), ":") == "":
@@ -226,7 +226,7 @@ func reactionRemove(c *call) (obj, *apiError) {
 	return nil, refuse("no_reaction")
 }
 
-// setStatus is assistant.threads.setStatus.
+// setStatus implements assistant.threads.setStatus.
 func setStatus(c *call) (obj, *apiError) {
 	ch, refused := c.channelLocked(c.str("channel_id"))
 	if refused != nil {

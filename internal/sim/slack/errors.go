@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// apiError is a refusal of the Web API.
+// An apiError is an error answer of the Web API.
 type apiError struct {
 	code       string
-	status     int      // of HTTP; 0: 200
+	status     int      // HTTP status; 0: 200
 	needed     string   // of missing_scope
 	provided   string   // of missing_scope
 	messages   []string // response_metadata.messages
-	retryAfter int      // seconds; makes a 429
-	html       bool     // the answer is a page, as proxies send it
+	retryAfter int      // in seconds; if set, the answer is a 429
+	html       bool     // the answer is an HTML page, as proxies send it
 }
 
 func refuse(code string, messages ...string) *apiError {
@@ -24,7 +24,7 @@ func missingField(name string) *apiError {
 	return refuse("invalid_arguments", "[ERROR] missing required field: "+name)
 }
 
-// tooMany is a 429 with whole seconds, at least one.
+// tooMany returns a 429 with Retry-After in whole seconds, at least one.
 func tooMany(wait time.Duration) *apiError {
 	return &apiError{
 		code: "ratelimited", status: http.StatusTooManyRequests,
@@ -32,7 +32,7 @@ func tooMany(wait time.Duration) *apiError {
 	}
 }
 
-// httpStatus is the status with which the refusal is answered.
+// httpStatus returns the HTTP status of the error answer.
 func (e *apiError) httpStatus() int {
 	if e.status != 0 {
 		return e.status

@@ -13,8 +13,8 @@ const (
 	maxRetries = 3
 )
 
-// retryAfter is the time from a failed delivery to the next one: nearly at
-// once, a minute, five minutes.
+// retryAfter returns the delay from a failed delivery to the next one: one
+// second, one minute, five minutes.
 func retryAfter(attempt int) time.Duration {
 	switch attempt {
 	case 1:
@@ -25,30 +25,31 @@ func retryAfter(attempt int) time.Duration {
 	return 5 * time.Minute
 }
 
-// A Spoil is what happens to an envelope on its way.
+// A Spoil is a fault of an envelope.
 type Spoil int
 
-// What can happen to envelopes.
+// Faults of envelopes.
 const (
 	Sound   Spoil = iota
-	Lose          // it is sent, but never arrives
-	LoseAck       // it arrives; the acknowledgement does not
-	Garble        // it arrives as a frame that is no JSON
-	Strange       // it arrives with a payload that is not of its type
-	Twice         // it arrives twice, with the same envelope_id
-	CutLink       // it arrives, and the socket is cut
-	Hold          // it arrives 2 s later, after events that were said after it
+	Lose          // sent, but lost before it arrives
+	LoseAck       // arrives; the acknowledgement is lost
+	Garble        // arrives as a frame that is not JSON
+	Strange       // arrives with a payload that does not match its type
+	Twice         // arrives twice, with the same envelope_id
+	CutLink       // arrives, then the socket is cut
+	Hold          // arrives 2 s late, after events that were sent later
 )
 
-// spoiled is a spoil in force.
+// A spoiled is an active Spoil.
 type spoiled struct {
 	kind  Spoil
 	match func(Offer) bool
-	left  int // negative: all
+	left  int // remaining uses; negative: unlimited
 }
 
-// Spoil spoils the next envelopes of the app that match; times 0 is one,
-// negative all; a nil match is every envelope. A retry is an envelope too.
+// Spoil applies kind to the next envelopes of the app that match. times 0 means
+// one, negative all; a nil match matches every envelope. Retries count as
+// envelopes too.
 func (a *App) Spoil(kind Spoil, times int, match func(Offer) bool) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -58,7 +59,7 @@ func (a *App) Spoil(kind Spoil, times int, match func(Offer) bool) {
 	a.spoils = append(a.spoils, &spoiled{kind: kind, match: match, left: times})
 }
 
-// Heal ends all spoils of the app that are in force.
+// Heal removes all active spoils of the app.
 func (a *App) Heal() {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -78,22 +79,22 @@ func (a *App) spoilLocked(o *Offer) Spoil {
 	return Sound
 }
 
-// outstanding is an envelope that was sent and not acknowledged yet.
+// An outstanding is an envelope that was sent and has not been acknowledged.
 type outstanding struct {
 	app      *App
 	offer    *Offer
-	kind     string // of the envelope
-	delivery int    // its place in offer.Deliveries
+	kind     string // type of the envelope
+	delivery int    // index in offer.Deliveries
 	id       string
 	socket   *socket
-	deaf     bool // the acknowledgement is not heard
+	deaf     bool // the acknowledgement is ignored
 	timer    *timer
-	answer   func(json.RawMessage) // of interactions: takes the payload
-	failed   func(string)          // of interactions: it was not acknowledged
+	answer   func(json.RawMessage) // interactions only: receives the payload of the acknowledgement
+	failed   func(string)          // interactions only: called if it was not acknowledged
 }
 
-// offerEventLocked puts an event before a bot that is subscribed to it and may see
-// it. An empty subscription is one that every app has.
+// offerEventLocked offers an event to a bot that is subscribed to it and has
+// the scope. Every app has the empty subscription.
 func (b *Bot) offerEventLocked(subscription, scope string, event obj, o Offer) {
 	a := b.app
 	if b.refused != "" || scope != "" && !b.hasLocked(scope) ||
@@ -114,7 +115,7 @@ func (b *Bot) offerEventLocked(subscription, scope string, event obj, o Offer) {
 	a.offerLocked(&outstanding{kind: "events_api"}, payload, b.team, o)
 }
 
-// offerLocked takes an event into the ledger and sends it for the first time.
+// offerLocked records an event and sends it for the first time.
 func (a *App) offerLocked(p *outstanding, payload obj, t *Team, o Offer) {
 	o.App, o.Team, o.At, o.Payload = a.id, t.id, time.Now(), encode(payload)
 	p.app, p.offer = a, &o
@@ -156,8 +157,8 @@ func (a *App) sendLocked(p *outstanding, attempt int, reason string) {
 	a.writeLocked(p, attempt, reason, d.Spoil)
 }
 
-// expiredLocked gives up an envelope. It stays known, so that a late
-// acknowledgement is told from a strange one.
+// expiredLocked ends the wait for an acknowledgement. The envelope stays known,
+// so that a late acknowledgement differs from one for an unknown envelope.
 func (a *App) expiredLocked(p *outstanding, attempt int) {
 	late := *p
 	late.offer, late.socket = p.offer, p.socket
@@ -169,7 +170,7 @@ func (a *App) expiredLocked(p *outstanding, attempt int) {
 
 const lateKind = "expired"
 
-// writeLocked puts the envelope into the socket, spoiled as ordered.
+// writeLocked queues the envelope on the socket and applies a Spoil.
 func (a *App) writeLocked(p *outstanding, attempt int, reason string, how Spoil) {
 	envelope := obj{
 		"envelope_id": p.id, "payload": p.offer.Payload, "type": p.kind,
@@ -200,8 +201,8 @@ func (a *App) writeLocked(p *outstanding, attempt int, reason string, how Spoil)
 	}
 }
 
-// failLocked sends the event again later, or gives it up. Interactions are
-// never sent again.
+// failLocked schedules the next delivery, or marks the event as lost.
+// Interactions are never sent again.
 func (a *App) failLocked(p *outstanding, attempt int, reason string) {
 	if p.kind == "events_api" && attempt < maxRetries {
 		a.s.afterLocked(retryAfter(attempt+1), func() { a.sendLocked(p, attempt+1, reason) })
@@ -216,7 +217,7 @@ func (a *App) failLocked(p *outstanding, attempt int, reason string) {
 	}
 }
 
-// heardLocked takes a frame from an app.
+// heardLocked handles a frame from an app.
 func (a *App) heardLocked(k *socket, frame []byte) {
 	var said struct {
 		Envelope string          `json:"envelope_id"`
@@ -255,9 +256,9 @@ func (a *App) heardLocked(k *socket, frame []byte) {
 	}
 }
 
-// Redeliver sends an event that was offered before once more, with a new
-// envelope_id and the same event_id, as if its acknowledgement had been lost.
-// It reports whether there is such an event.
+// Redeliver sends an earlier event again, with a new envelope_id and the same
+// event_id, as if its acknowledgement had been lost. It reports whether there
+// is such an event.
 func (s *Server) Redeliver(event string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,8 +275,8 @@ func (s *Server) Redeliver(event string) bool {
 	return false
 }
 
-// Send puts any event before the bot, such as one that the server does not make by
-// itself. Subscriptions and scopes are not asked.
+// Send offers any event to the bot, for example one that the server does not
+// produce itself. It ignores subscriptions and scopes.
 func (b *Bot) Send(event map[string]any) {
 	b.app.s.mu.Lock()
 	defer b.app.s.mu.Unlock()

@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// A FaultKind is what a fault does to a call.
+// A FaultKind is the effect of a fault on a call.
 type FaultKind int
 
-// The kinds of faults. Those named After let the call have its effect.
+// Kinds of faults. With a kind whose name ends in After the call has its
+// effect.
 const (
-	Pass         FaultKind = iota // nothing but the delays
+	Pass         FaultKind = iota // only the delays of the fault
 	Fail                          // refused, before it has any effect
 	FailAfter                     // has its effect, then is refused
 	Hang                          // never handled, never answered
 	HangAfter                     // has its effect, then is never answered
 	Cut                           // connection cut before the call is handled
 	CutAfter                      // has its effect, then the connection is cut
-	CutBody                       // has its effect; the answer breaks off in the middle
-	Garbage                       // not handled; the answer is no JSON
-	GarbageAfter                  // has its effect; the answer is no JSON
+	CutBody                       // has its effect; the answer is truncated
+	Garbage                       // not handled; the answer is not JSON
+	GarbageAfter                  // has its effect; the answer is not JSON
 )
 
-// String returns the name of the kind in plain words.
+// String returns the name of the kind.
 func (k FaultKind) String() string {
 	names := [...]string{
 		"pass", "fail", "fail after", "hang", "hang after", "cut", "cut after", "cut body", "garbage", "garbage after",
@@ -34,42 +35,43 @@ func (k FaultKind) String() string {
 	return names[k]
 }
 
-// A Fault is trouble ordered for certain calls. The first fault that matches a
-// call hits it; faults that are used up are gone.
+// A Fault is applied to calls that match it. If several faults match a call,
+// the first one is applied. A fault that is used up is removed.
 type Fault struct {
 	Kind FaultKind
 
-	// What it hits; empty fields match everything.
-	Method  string // a method, or MethodUpload and the like; "chat.*" matches a beginning
+	// Which calls the fault matches; empty fields match every call.
+	Method  string // a method, or MethodUpload and the like; "chat.*" matches a prefix
 	Team    string
 	Channel string
 	Text    string          // a part of the text, blocks or markdown_text
-	Match   func(Call) bool // asked last, if given
+	Match   func(Call) bool // optional; checked after the other fields
 
-	Skip  int           // matching calls that pass unhurt before it begins
-	Times int           // calls that it hits; 0: one, negative: all
-	For   time.Duration // how long it lasts; 0: until used up or removed
+	Skip  int           // number of matching calls that pass before the fault is applied
+	Times int           // number of calls to which it is applied; 0: one, negative: all
+	For   time.Duration // how long it is active; 0: until used up or removed
 
-	Delay time.Duration // waited before the call is handled
-	Late  time.Duration // waited after the call is handled, before it is answered
+	Delay time.Duration // delay before the call is handled
+	Late  time.Duration // delay between handling and answer
 
-	// The refusal of Fail and FailAfter: Error in a body of JSON, with Status
-	// or 200; without Error a page in HTML with Status or 502.
+	// The answer of Fail and FailAfter. With Error it is a JSON body with
+	// Status, or 200 if Status is 0; without Error it is an HTML page with
+	// Status, or 502 if Status is 0.
 	Error      string
 	Status     int
-	RetryAfter time.Duration // makes a 429 with Retry-After
+	RetryAfter time.Duration // if positive, the answer is a 429 with Retry-After
 }
 
-// An Injected is a fault in force.
+// An Injected is an active fault.
 type Injected struct {
 	Fault
 	s     *Server
 	until time.Time
-	seen  int // guarded by s.faultMu, like hits
+	seen  int // s.faultMu guards seen and hits
 	hits  int
 }
 
-// Inject puts a fault into force.
+// Inject activates a fault.
 func (s *Server) Inject(f Fault) *Injected {
 	in := &Injected{Fault: f, s: s}
 	if f.For > 0 {
@@ -84,21 +86,22 @@ func (s *Server) Inject(f Fault) *Injected {
 	return in
 }
 
-// Remove takes the fault out of force; calls that it has hit stay hit.
+// Remove deactivates the fault. Calls to which it has already been applied are
+// not affected.
 func (f *Injected) Remove() {
 	f.s.faultMu.Lock()
 	defer f.s.faultMu.Unlock()
 	f.s.dropFaultLocked(f)
 }
 
-// Hits is the number of calls that the fault has hit.
+// Hits returns the number of calls to which the fault has been applied.
 func (f *Injected) Hits() int {
 	f.s.faultMu.Lock()
 	defer f.s.faultMu.Unlock()
 	return f.hits
 }
 
-// ClearFaults takes all faults out of force.
+// ClearFaults deactivates all faults.
 func (s *Server) ClearFaults() {
 	s.faultMu.Lock()
 	defer s.faultMu.Unlock()
@@ -114,7 +117,7 @@ func (s *Server) dropFaultLocked(f *Injected) {
 	}
 }
 
-// faultFor returns the fault that hits c, if any.
+// faultFor returns the fault that is applied to c, or the zero Fault.
 func (s *Server) faultFor(c *Call) Fault {
 	s.faultMu.Lock()
 	defer s.faultMu.Unlock()
@@ -148,7 +151,7 @@ func (f *Injected) matches(c *Call) bool {
 	return f.Match == nil || f.Match(*c)
 }
 
-// refusal is the answer of Fail and FailAfter.
+// refusal returns the error that Fail and FailAfter answer with.
 func (f Fault) refusal() *apiError {
 	switch {
 	case f.RetryAfter > 0:

@@ -11,29 +11,30 @@ import (
 	"time"
 )
 
-// A File is a file of a workspace. Its fields are not changed once it is shared.
+// A File is a file of a workspace. Its fields must not change after it was
+// shared.
 type File struct {
 	Name string
-	MIME string // default: by the name
+	MIME string // default: derived from the name
 	Data []byte
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	id      string
 	title   string
 	owner   *User
 	created time.Time
-	filled  bool // an upload has its content
-	size    int  // that an upload has promised
+	filled  bool // the content was uploaded
+	size    int  // announced by the upload
 	shared  []*Channel
 }
 
-// ID is the file's id; empty until it is shared.
+// ID returns the ID of the file; "" until it is shared.
 func (f *File) ID() string { return f.id }
 
-// Title is what stands at the file; default is its name.
+// Title returns the title of the file; the default is its name.
 func (f *File) Title() string { return f.title }
 
-// storeLocked makes the file known to the server.
+// storeLocked adds the file to the server.
 func (f *File) storeLocked(s *Server, owner *User) {
 	if f.id != "" {
 		return
@@ -62,7 +63,7 @@ func typeOf(name string) string {
 	return "application/octet-stream"
 }
 
-// wire is the file as the API and the events show it.
+// wire returns the file as the API and the events show it.
 func (f *File) wire() obj {
 	base := f.owner.s.URL()
 	private := base + filePath + f.owner.team.id + "-" + f.id + "/" + url.PathEscape(f.Name)
@@ -87,7 +88,7 @@ func fileInfo(c *call) (obj, *apiError) {
 	return obj{"file": f.wire(), "comments": []obj{}}, nil
 }
 
-// uploadURL is files.getUploadURLExternal, the first of three steps.
+// uploadURL implements files.getUploadURLExternal, the first of three steps.
 func uploadURL(c *call) (obj, *apiError) {
 	size, err := strconv.Atoi(c.str("length"))
 	switch {
@@ -104,7 +105,8 @@ func uploadURL(c *call) (obj, *apiError) {
 	return obj{"upload_url": "http://" + c.host + uploadPath + ticket, "file_id": f.id}, nil
 }
 
-// takeUploadLocked takes the content, the second step. The URL is the permission.
+// takeUploadLocked stores the content, the second step. The URL is the
+// authorization.
 func (c *call) takeUploadLocked() (obj, *apiError) {
 	f := c.s.uploads[c.rest]
 	switch {
@@ -118,8 +120,8 @@ func (c *call) takeUploadLocked() (obj, *apiError) {
 	return nil, nil
 }
 
-// completeUpload is files.completeUploadExternal, the third step: the files
-// become one message, if a channel is named.
+// completeUpload implements files.completeUploadExternal, the third step: if a
+// channel is named, the files become one message in it.
 func completeUpload(c *call) (obj, *apiError) {
 	var list []struct{ ID, Title string }
 	if json.Unmarshal([]byte(c.str("files")), &list) != nil || len(list) == 0 {
@@ -173,8 +175,8 @@ func (c *call) shareLocked(ch *Channel, thread string, files []*File) {
 	ch.announceLocked(m)
 }
 
-// downloadLocked serves url_private. Who may not read the file is sent to the
-// page where people sign in, as on Slack, not refused.
+// downloadLocked serves url_private. A client without access gets the sign-in
+// page instead of an error, as on Slack.
 func (c *call) downloadLocked() (obj, *apiError) {
 	name, _, _ := strings.Cut(c.rest, "/")
 	_, id, _ := strings.Cut(name, "-")
@@ -188,7 +190,7 @@ func (c *call) downloadLocked() (obj, *apiError) {
 	return nil, nil
 }
 
-// pageLocked is everything that is no API: where people sign in.
+// pageLocked serves all paths outside the API: the sign-in page.
 func (c *call) pageLocked() (obj, *apiError) {
 	c.answer = &answer{
 		status: http.StatusOK, kind: "text/html; charset=utf-8",

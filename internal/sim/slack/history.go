@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What histories give in one answer.
+// Page sizes of histories.
 const (
 	historyDefault    = 100
 	repliesDefault    = 1000
@@ -17,15 +17,15 @@ const (
 	restrictedHistory = 15
 )
 
-// window is the part of a history that a call asks for.
+// A window is the part of a history that a call asks for.
 type window struct {
-	oldest, latest string // "" is open
+	oldest, latest string // "": no bound
 	inclusive      bool
 	limit          int
-	cursor         string // the ts to go on from
+	cursor         string // the ts at which the page continues
 }
 
-// window reads oldest, latest, inclusive, limit and cursor.
+// window parses oldest, latest, inclusive, limit and cursor.
 func (c *call) window(otherwise, most int) (window, *apiError) {
 	w := window{inclusive: c.bool("inclusive"), limit: otherwise}
 	var ok bool
@@ -54,8 +54,9 @@ func (c *call) window(otherwise, most int) (window, *apiError) {
 
 var anyTS = regexp.MustCompile(`^([0-9]{1,10})(\.[0-9]{0,6})?$`)
 
-// normalTS gives a time the width of a ts, so that times can be compared as
-// text; the beginning and "now" are no bounds.
+// normalTS pads a time to the width of a ts, so that times can be compared as
+// text. It returns "" for values that mean no bound (empty, zero and "now") and
+// reports false for an invalid value.
 func normalTS(raw string) (string, bool) {
 	if raw == "" || raw == "0" || raw == "now" {
 		return "", true
@@ -68,7 +69,7 @@ func normalTS(raw string) (string, bool) {
 	return strings.Repeat("0", 10-len(m[1])) + m[1] + "." + frac + strings.Repeat("0", 6-len(frac)), true
 }
 
-// cursor reads a cursor that nextCursor made.
+// cursor parses a cursor made by nextCursor.
 func (c *call) cursor(prefix string) (string, *apiError) {
 	raw := c.str("cursor")
 	if raw == "" {
@@ -91,7 +92,7 @@ func (w window) holds(ts string) bool {
 		(w.latest == "" || ts < w.latest || w.inclusive && ts == w.latest)
 }
 
-// shownLocked are messages in the form of an answer.
+// shownLocked returns messages in the format of an answer.
 func (c *call) shownLocked(list []*message) []obj {
 	out := make([]obj, len(list))
 	for i, m := range list {
@@ -102,7 +103,7 @@ func (c *call) shownLocked(list []*message) []obj {
 	return out
 }
 
-// readableLocked is the channel whose history a call asks for.
+// readableLocked returns the channel whose history a call asks for.
 func (c *call) readableLocked() (*Channel, *apiError) {
 	if c.str("channel") == "" {
 		return nil, missingField("channel")
@@ -117,8 +118,8 @@ func (c *call) readableLocked() (*Channel, *apiError) {
 	return ch, refused
 }
 
-// history is conversations.history: the newest first, without the replies in
-// threads.
+// history implements conversations.history: newest first, without the replies
+// in threads.
 func history(c *call) (obj, *apiError) {
 	ch, refused := c.readableLocked()
 	if refused != nil {
@@ -148,8 +149,8 @@ func history(c *call) (obj, *apiError) {
 	return out, nil
 }
 
-// replies is conversations.replies: the oldest first. The root of the thread
-// stands first on every page, whatever the bounds.
+// replies implements conversations.replies: oldest first. Every page begins
+// with the root of the thread, whatever the bounds are.
 func replies(c *call) (obj, *apiError) {
 	ch, refused := c.readableLocked()
 	if refused != nil {

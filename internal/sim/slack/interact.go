@@ -13,17 +13,17 @@ const (
 	replyLife = 30 * time.Minute
 )
 
-// replyURL is a response_url: it can be used five times within half an hour.
+// A replyURL is a response_url: it can be used five times within half an hour.
 type replyURL struct {
 	bot     *Bot
 	channel *Channel
 	user    *User
-	message *message // that the button stood under
+	message *message // the message with the button
 	until   time.Time
 	left    int
 }
 
-// An Interaction is a slash command or a press of a button, and what became of it.
+// An Interaction is a slash command or the press of a button, with its outcome.
 type Interaction struct {
 	s     *Server
 	state *interaction
@@ -36,28 +36,30 @@ type interaction struct {
 	url    string
 }
 
-// Acked tells whether the app has acknowledged, and with what payload.
+// Acked reports whether the app has acknowledged, and returns the payload of
+// the acknowledgement.
 func (i Interaction) Acked() (json.RawMessage, bool) {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
 	return i.state.answer, i.state.acked
 }
 
-// Failed is the error that the person is shown: operation_timeout if the app did
-// not acknowledge within 3 s, dispatch_failed if it had no socket, "" if all is
-// well.
+// Failed returns the error that the person sees: operation_timeout if the app
+// did not acknowledge within 3 s, dispatch_failed if it had no socket, "" if
+// there is no error.
 func (i Interaction) Failed() string {
 	i.s.mu.Lock()
 	defer i.s.mu.Unlock()
 	return i.state.failed
 }
 
-// ResponseURL is where the app may answer.
+// ResponseURL returns the URL at which the app may answer.
 func (i Interaction) ResponseURL() string { return i.state.url }
 
-// Slash lets a user send a slash command to a bot, such as "/hermes". Slack does
-// not offer commands in threads, so there is no thread. It panics if the app
-// does not have the command: a person's client would not send it.
+// Slash sends a slash command, such as "/hermes", from a user to a bot. It
+// takes no thread, because Slack does not offer commands in threads. It panics
+// if the app does not have the command, because a real client would not send
+// it.
 func (c *Channel) Slash(b *Bot, from *User, command, text string) Interaction {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -91,8 +93,8 @@ func (a *App) hasCommand(command string) bool {
 	return false
 }
 
-// interactLocked prepares an interaction and its response_url, whose name it
-// returns.
+// interactLocked creates an interaction and its response_url, and returns the
+// URL.
 func (c *Channel) interactLocked(b *Bot, from *User, m *message) (Interaction, string) {
 	c.s.nextID++
 	name := fmt.Sprintf("%s/%d/sim%024x", c.team.id, c.s.nextID, c.s.nextID*15485863)
@@ -117,8 +119,8 @@ func (c *Channel) sendInteractionLocked(b *Bot, i Interaction, kind string, payl
 	}, payload, c.team, o)
 }
 
-// Press lets a user press the button with an action_id in a message of an app.
-// Without such a button it is ErrNoMessage.
+// Press presses, as a user, the button with an action_id in a message of an
+// app. It returns ErrNoMessage if there is no such button.
 func (c *Channel) Press(from *User, ts, action string) (Interaction, error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -133,8 +135,8 @@ func (c *Channel) Press(from *User, ts, action string) (Interaction, error) {
 	return c.pressLocked(m.author.bot, from, m, button), nil
 }
 
-// Forge sends a bot a press of a button with any action and value under any of
-// its messages, whether it has such a button or not.
+// Forge sends a bot the press of a button with any action and value under any
+// of its messages, whether the message has such a button or not.
 func (c *Channel) Forge(b *Bot, from *User, ts, action, value string) Interaction {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -171,7 +173,7 @@ func (c *Channel) pressLocked(b *Bot, from *User, m *message, button obj) Intera
 	return i
 }
 
-// findAction is the element of blocks with an action_id.
+// findAction returns the element of blocks with an action_id, or nil.
 func findAction(blocks json.RawMessage, action string) obj {
 	var list []map[string]any
 	if json.Unmarshal(blocks, &list) != nil {
@@ -192,7 +194,7 @@ func findAction(blocks json.RawMessage, action string) obj {
 	return nil
 }
 
-// replyLocked is a use of a response_url.
+// replyLocked handles a request to a response_url.
 func (c *call) replyLocked() (obj, *apiError) {
 	r := c.s.replies[c.rest]
 	switch {
@@ -217,9 +219,9 @@ func (c *call) replyLocked() (obj, *apiError) {
 	return nil, nil
 }
 
-// useLocked does what an app answers to an interaction: a message that only the
-// user sees, or one for all, or a change of the message with the button. It
-// returns the ts of the message.
+// useLocked executes the answer of an app to an interaction: a message that
+// only the user sees, a message for everyone, or an update of the message with
+// the button. It returns the ts of the message.
 func (r *replyURL) useLocked(raw json.RawMessage) string {
 	var said struct {
 		Text    string          `json:"text"`

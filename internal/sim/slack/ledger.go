@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// An Offer is one event that was put before an app.
+// An Offer is one event that was offered to an app.
 type Offer struct {
 	App        string
 	Team       string
@@ -18,32 +18,32 @@ type Offer struct {
 	Kind       string // "message", "app_mention", …, "slash_commands", "block_actions"
 	Subtype    string
 	Channel    string
-	TS         string // of the message that it is about
+	TS         string // of the message that the event is about
 	Thread     string
 	User       string
 	Text       string
 	Payload    json.RawMessage
 	At         time.Time
 	Deliveries []Delivery
-	Acked      time.Time       // first acknowledgement in time; zero: none
+	Acked      time.Time       // first valid acknowledgement; zero: none
 	Answer     json.RawMessage // the payload of the acknowledgement
-	Lost       bool            // given up; the app will never see it again
+	Lost       bool            // no further attempt follows
 }
 
-// A Delivery is one envelope in which an event was sent.
+// A Delivery is one envelope with which an event was sent.
 type Delivery struct {
 	Envelope string
 	Attempt  int    // 0, then 1 to 3
 	Reason   string // retry_reason
-	Socket   int    // number of the socket; 0: none was open
+	Socket   int    // number of the socket; 0: no socket was open
 	At       time.Time
 	Acked    time.Time
-	Late     bool // acknowledged after 3 s, which does not count
+	Late     bool // acknowledged after more than 3 s, which does not count
 	Spoil    Spoil
 }
 
-// Latency is the time from the sending of the envelope that was acknowledged to
-// the acknowledgement; negative if there was none.
+// Latency returns the time from sending the acknowledged envelope to its
+// acknowledgement; negative if there was none.
 func (o Offer) Latency() time.Duration {
 	for _, d := range o.Deliveries {
 		if !d.Acked.IsZero() && !d.Late {
@@ -54,7 +54,7 @@ func (o Offer) Latency() time.Duration {
 }
 
 // A Call is one request: a method of the Web API, an upload, a download, or a
-// use of a response URL.
+// request to a response URL.
 type Call struct {
 	N        int // running number, from 1
 	Team     string
@@ -63,56 +63,56 @@ type Call struct {
 	Channel  string
 	Params   map[string]string // without the token
 	At       time.Time
-	Done     time.Time // zero: still running
-	Status   int       // of HTTP; 0: no answer went out
-	Error    string    // of a refusal
-	TS       string    // the message that it made or changed
-	Handled  bool      // it had its effect
-	Fault    FaultKind // the fault that hit it, or Pass
+	Done     time.Time // zero: the call is still running
+	Status   int       // HTTP status; 0: no answer was sent
+	Error    string    // error code of the answer
+	TS       string    // of the message that it created or changed
+	Handled  bool      // the call had its effect
+	Fault    FaultKind // the fault that was applied, or Pass
 	Answered bool      // the whole answer was written
 }
 
-// A Link is one socket.
+// A Link is one Socket Mode connection.
 type Link struct {
 	N      int
 	App    string
 	Opened time.Time
 	Closed time.Time // zero: open
-	Why    string    // why it was closed
-	Sent   int       // envelopes
-	Acked  int       // acknowledgements that counted
+	Why    string    // reason of the close
+	Sent   int       // number of envelopes
+	Acked  int       // number of valid acknowledgements
 }
 
-// Counts are the sums of a ledger. They are kept always and cost nothing.
+// Counts are the counters of a Ledger. They are maintained with every option.
 type Counts struct {
 	Offered     int // events
 	Acked       int
-	Lost        int // events that were given up
-	Delivered   int // envelopes, with repeats
+	Lost        int // events without an acknowledgement after the last attempt
+	Delivered   int // envelopes, including repeated ones
 	Repeated    int // envelopes with a retry_attempt
-	Late        int // acknowledgements that came too late
-	Strange     int // frames from apps that name no envelope under way
+	Late        int // acknowledgements after the deadline
+	Strange     int // frames from apps that do not name an outstanding envelope
 	Calls       int
 	Refused     int // calls answered with ok: false or an error
 	Limited     int // calls answered with 429
-	Sent        int // messages made by bots
+	Sent        int // messages created by bots
 	Edited      int // edits by bots
 	Deleted     int // deletes by bots
-	Faults      int // calls hit by a fault
+	Faults      int // calls to which a fault was applied
 	Links       int // sockets opened
 	Open        int // sockets open now
-	MostOpen    int // sockets of one app open at the same time
+	MostOpen    int // maximum number of sockets of one app open at the same time
 	ByMethod    map[string]int
 	LongestAck  time.Duration
-	AckDuration time.Duration // of all acknowledgements together
+	AckDuration time.Duration // sum over all acknowledgements
 }
 
-// A Ledger is what the server saw. It may be read at any time; what it returns
-// are copies.
+// A Ledger records what the server received and sent. Its methods may be called
+// from any goroutine and return copies.
 type Ledger struct {
 	full bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	counts  Counts
 	calls   int
 	offers  []*Offer
@@ -125,7 +125,7 @@ func newLedger(full bool) *Ledger {
 	return &Ledger{full: full, counts: Counts{ByMethod: map[string]int{}}, waiters: map[chan struct{}]struct{}{}}
 }
 
-// Counts returns the sums.
+// Counts returns a copy of the counters.
 func (l *Ledger) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,8 +134,9 @@ func (l *Ledger) Counts() Counts {
 	return c
 }
 
-// Offers returns the events of the given kinds, of all if none is given, in the
-// order of offering; nothing if the server keeps counters only.
+// Offers returns the events of the given kinds, or all events if no kind is
+// given, in the order in which they were offered; nil with
+// Options.CountersOnly.
 func (l *Ledger) Offers(kinds ...string) []Offer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,8 +151,8 @@ func (l *Ledger) Offers(kinds ...string) []Offer {
 	return out
 }
 
-// Calls returns the calls of the given methods, of all methods if none is
-// given, in the order of arrival; nothing if the server keeps counters only.
+// Calls returns the calls of the given methods, or all calls if no method is
+// given, in the order of arrival; nil with Options.CountersOnly.
 func (l *Ledger) Calls(methods ...string) []Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +165,7 @@ func (l *Ledger) Calls(methods ...string) []Call {
 	return out
 }
 
-// Links returns every socket in the order of opening.
+// Links returns all sockets in the order in which they were opened.
 func (l *Ledger) Links() []Link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,9 +176,9 @@ func (l *Ledger) Links() []Link {
 	return out
 }
 
-// WaitFor returns nil as soon as ok says so. It asks at once and then after
-// changes, never by the clock; many changes together may be asked about once.
-// When ctx ends first it returns the cause.
+// WaitFor waits until ok returns true. It calls ok immediately and again after
+// changes, never on a timer; one call may follow several changes. If ctx ends
+// first, the error wraps the cause.
 func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
 	wake := make(chan struct{}, 1)
 	l.mu.Lock()
@@ -198,12 +199,12 @@ func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
 	return nil
 }
 
-// WaitCount waits until count, taken from the sums, is at least n.
+// WaitCount waits until count, applied to the counters, returns at least n.
 func (l *Ledger) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
 	return l.WaitFor(ctx, func(l *Ledger) bool { return count(l.Counts()) >= n })
 }
 
-// note changes what the ledger holds and wakes who waits.
+// note changes the record under its lock and wakes the waiting goroutines.
 func (l *Ledger) note(change func(*Counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +217,7 @@ func (l *Ledger) note(change func(*Counts)) {
 	}
 }
 
-// offered takes an event into the ledger.
+// offered records an event.
 func (l *Ledger) offered(o *Offer) {
 	l.note(func(c *Counts) {
 		c.Offered++
@@ -226,7 +227,7 @@ func (l *Ledger) offered(o *Offer) {
 	})
 }
 
-// opened takes a socket into the ledger; open is how many the app has now.
+// opened records a socket; open is the number of open sockets of the app.
 func (l *Ledger) opened(k *Link, open int) {
 	l.note(func(c *Counts) {
 		c.Links++
@@ -238,7 +239,7 @@ func (l *Ledger) opened(k *Link, open int) {
 	})
 }
 
-// arrived takes a call into the ledger; from then on it is changed by note.
+// arrived records a call. Later changes of the call go through note.
 func (l *Ledger) arrived(c *Call) {
 	l.note(func(n *Counts) {
 		l.calls++
@@ -254,7 +255,7 @@ func (l *Ledger) arrived(c *Call) {
 	})
 }
 
-// find is the offer of an event.
+// find returns the offer of an event, or nil.
 func (l *Ledger) find(event string) *Offer {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,22 +2,22 @@ package slack
 
 import "time"
 
-// A Rate allows Burst calls at once and one more in each further Every. The
-// zero Rate allows everything.
+// A Rate allows Burst calls at once and one more per further Every. The zero
+// Rate is unlimited.
 type Rate struct {
 	Burst int
 	Every time.Duration
 }
 
-// Limits are the rates at which an app may call in one workspace.
+// Limits are the rate limits of an app in one workspace.
 type Limits struct {
 	Channel Rate    // chat.postMessage and chat.postEphemeral in one channel
-	Tiers   [5]Rate // all other methods, each by itself, by tier 1 to 4
+	Tiers   [5]Rate // all other methods, each separately, by tier 1 to 4
 }
 
-// RealLimits are those that Slack documents: about one message a second in a
-// channel with short bursts, and 1, 20, 50 and 100 calls a minute of a method,
-// by its tier.
+// RealLimits returns the limits that Slack documents: about one message per
+// second in a channel with short bursts, and 1, 20, 50 and 100 calls per minute
+// of a method, by its tier.
 func RealLimits() Limits {
 	return Limits{
 		Channel: Rate{Burst: 4, Every: time.Second},
@@ -25,13 +25,13 @@ func RealLimits() Limits {
 	}
 }
 
-// tier1 is also what an app that is restricted gets for histories.
+// tier1 is also the limit of restricted apps for histories.
 func tier1() Rate { return Rate{1, time.Minute} }
 
-// meter remembers when the allowance is whole again.
+// A meter holds the time at which the full rate is available again.
 type meter struct{ whole time.Time }
 
-// take books a call, or returns how long to wait for it.
+// take counts a call, or returns how long to wait until it is allowed.
 func (m *meter) take(r Rate, now time.Time) time.Duration {
 	if r.Burst <= 0 || r.Every <= 0 {
 		return 0
@@ -48,17 +48,17 @@ func (m *meter) take(r Rate, now time.Time) time.Duration {
 	return 0
 }
 
-// meterKey names the allowance of one bot for a method, or for a channel.
+// A meterKey identifies the rate limit of one bot for a method or a channel.
 type meterKey struct{ bot, method, channel string }
 
-// SetLimits replaces the rates for all further calls.
+// SetLimits replaces the rate limits for later calls.
 func (s *Server) SetLimits(l Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.limits = l
 }
 
-// chargeLocked refuses a call that comes too soon.
+// chargeLocked refuses a call that exceeds a rate limit.
 func (s *Server) chargeLocked(b *Bot, name, channel string, m method) *apiError {
 	rate, key := s.limits.Tiers[m.tier], meterKey{bot: b.botID, method: name}
 	switch {

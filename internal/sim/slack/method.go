@@ -2,15 +2,15 @@ package slack
 
 import "strings"
 
-// tierChannel marks methods that are limited by channel.
+// tierChannel marks methods that are limited per channel.
 const tierChannel = 0
 
 // A method is a method of the Web API.
 type method struct {
 	run     func(*call) (obj, *apiError) // called under s.mu
-	scope   string                       // that the token needs; several, separated by commas: one of them
+	scope   string                       // scope that the token needs; of several, separated by commas, one is enough
 	tier    int
-	appOnly bool // needs the app token
+	appOnly bool // needs the app-level token
 	history bool
 }
 
@@ -50,7 +50,7 @@ func anyOf(verb string) string {
 	return "channels:" + verb + ",groups:" + verb + ",mpim:" + verb + ",im:" + verb
 }
 
-// dispatchLocked checks token, scope and rate, and runs the method.
+// dispatchLocked checks token, scope and rate limit, and runs the method.
 func (c *call) dispatchLocked() (obj, *apiError) {
 	switch c.method {
 	case MethodUpload:

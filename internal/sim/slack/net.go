@@ -14,14 +14,14 @@ import (
 	"hermesd/internal/sim/memnet"
 )
 
-// memoryHost is the server's name in memory.
+// memoryHost is the host name of the server for in-memory connections.
 const memoryHost = "slack.test"
 
-// network is the ways to the server and whether they are open.
+// A network holds the listeners of a server and whether they are open.
 type network struct {
 	s *Server
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	addr     net.Addr   // of the first listener, where Up listens again
 	pipes    *memnet.Listener
 	running  *http.Server
@@ -33,7 +33,7 @@ type network struct {
 
 type lifeKey struct{}
 
-// lifeOf is the context that ends when the server goes down.
+// lifeOf returns the context that ends when the server goes down.
 func lifeOf(ctx, otherwise context.Context) context.Context {
 	if life, ok := ctx.Value(lifeKey{}).(context.Context); ok {
 		return life
@@ -51,8 +51,8 @@ func (s *Server) Start() (string, error) {
 	return s.URL(), nil
 }
 
-// Listen serves the connections of l, which is closed with the server. After
-// Down, Up listens at the address of the first l.
+// Listen serves the connections of l, which Close closes. After Down, Up
+// listens on the address of the first l.
 func (s *Server) Listen(l net.Listener) {
 	n := &s.net
 	n.mu.Lock()
@@ -63,11 +63,12 @@ func (s *Server) Listen(l net.Listener) {
 	n.serveLocked(l)
 }
 
-// URL is where the server listens; in memory it is a name that only Dial can
-// reach.
+// URL returns the base URL of the server. If the server is only reachable in
+// memory, it is a name that only Dial can reach.
 func (s *Server) URL() string { return "http://" + s.host() }
 
-// APIURL is what slack.OptionAPIURL takes: the Web API, with a slash at the end.
+// APIURL returns the URL of the Web API for slack.OptionAPIURL, with a trailing
+// slash.
 func (s *Server) APIURL() string { return s.URL() + apiPath }
 
 func (s *Server) host() string {
@@ -79,7 +80,7 @@ func (s *Server) host() string {
 	return s.net.addr.String()
 }
 
-// Dial connects in memory, whatever the address.
+// Dial connects to the server in memory and ignores the address.
 func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	n := &s.net
 	n.mu.Lock()
@@ -96,23 +97,23 @@ func (s *Server) Dial(ctx context.Context, network, address string) (net.Conn, e
 	return pipes.Dial(ctx, network, address)
 }
 
-// Transport is a new transport over in-memory connections. Idle connections
-// end with the server.
+// Transport returns a new transport over in-memory connections. Close closes
+// its idle connections.
 func (s *Server) Transport() *http.Transport {
 	return &http.Transport{DialContext: s.Dial, MaxIdleConnsPerHost: 64}
 }
 
-// Client is an HTTP client over Transport.
+// Client returns an HTTP client that uses Transport.
 func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
 
-// Dialer opens sockets over in-memory connections; socketmode.OptionDialer
-// takes it.
+// Dialer returns a dialer for socketmode.OptionDialer that uses in-memory
+// connections.
 func (s *Server) Dialer() *websocket.Dialer { return &websocket.Dialer{NetDialContext: s.Dial} }
 
-// Down takes the server off the network: connections and sockets are cut,
-// calls that were not handled yet are not handled, new connections are refused.
-// State stays, and events go on: they find no socket, are tried again as Slack
-// does, and given up.
+// Down takes the server off the network: connections and sockets are cut, calls
+// that were not handled yet are dropped, and new connections are refused. The
+// state is kept. Events continue: they find no socket, are retried as Slack
+// does, and are finally lost.
 func (s *Server) Down() {
 	n := &s.net
 	n.mu.Lock()
@@ -121,7 +122,7 @@ func (s *Server) Down() {
 	n.stopLocked()
 }
 
-// Up brings the server back at the same address.
+// Up makes the server reachable again at the same address.
 func (s *Server) Up() error {
 	n := &s.net
 	n.mu.Lock()
@@ -156,7 +157,7 @@ func (n *network) serveLocked(l net.Listener) {
 		}
 	}
 	srv := n.running
-	n.serving.Go(func() { _ = srv.Serve(l) }) // stopLocked waits
+	n.serving.Go(func() { _ = srv.Serve(l) }) // stopLocked waits for it
 }
 
 func (n *network) stopLocked() {
@@ -166,7 +167,7 @@ func (n *network) stopLocked() {
 	n.end()
 	_ = n.running.Close()
 	if n.pipes != nil {
-		_ = n.pipes.Close() // also before it was served; never fails
+		_ = n.pipes.Close() // needed even if it was not served yet; never fails
 	}
 	n.running, n.pipes = nil, nil
 	n.serving.Wait()

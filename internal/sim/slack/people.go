@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// ErrNoMessage says that what a person wants to touch is not there.
+// ErrNoMessage reports that the message does not exist or has no such button.
 var ErrNoMessage = errors.New("slack: no such message")
 
-// A Post is what a person, or a bot of another app, says.
+// A Post is a message that a person, or a bot of another app, sends.
 type Post struct {
 	From      *User
 	Text      string
-	Thread    string // ts of the root that is answered
+	Thread    string // ts of the root of the thread
 	Broadcast bool   // a reply that is also shown in the channel
 	Files     []*File
 	Blocks    json.RawMessage
 }
 
-// Post says p in the channel: it becomes a message and is offered to the apps
-// whose bots are in the channel. Nothing is checked that a person's client could
-// not do.
+// Post sends p to the channel: it becomes a message that is offered to the apps
+// whose bots are in the channel. It does not check whether a client would allow
+// the message.
 func (c *Channel) Post(p Post) Message {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -50,20 +50,20 @@ func (c *Channel) Post(p Post) Message {
 	return m.snapshot()
 }
 
-// Say is Post with a text only.
+// Say posts a text.
 func (c *Channel) Say(from *User, text string) Message { return c.Post(Post{From: from, Text: text}) }
 
-// Reply answers in the thread of a message.
+// Reply posts a text in the thread of a message.
 func (c *Channel) Reply(from *User, thread, text string) Message {
 	return c.Post(Post{From: from, Text: text, Thread: thread})
 }
 
-// Upload shares files; the text stands above them and may be empty.
+// Upload shares files with an optional text.
 func (c *Channel) Upload(from *User, text string, files ...*File) Message {
 	return c.Post(Post{From: from, Text: text, Files: files})
 }
 
-// rootLocked is the root of the thread that a ts belongs to.
+// rootLocked returns the root of the thread that a ts belongs to.
 func (c *Channel) rootLocked(ts string) string {
 	if m := c.byTS[ts]; m != nil && m.Thread != "" {
 		return m.Thread
@@ -71,7 +71,7 @@ func (c *Channel) rootLocked(ts string) string {
 	return ts
 }
 
-// botsLocked are the bots of the server's apps that are in the channel.
+// botsLocked returns the bots of the server's apps that are in the channel.
 func (c *Channel) botsLocked() []*Bot {
 	var out []*Bot
 	for _, u := range c.members {
@@ -82,15 +82,15 @@ func (c *Channel) botsLocked() []*Bot {
 	return out
 }
 
-// offer is the frame of an offer about a message.
+// offer returns an Offer about a message.
 func (m *message) offer(kind string) Offer {
 	return Offer{
 		Kind: kind, Subtype: m.Subtype, Channel: m.Channel, TS: m.TS, Thread: m.Thread, User: m.User, Text: m.Text,
 	}
 }
 
-// announceLocked offers a new message, as a message and, to those that it
-// mentions, also as a mention.
+// announceLocked offers a new message as a message event and, to bots that it
+// mentions, as an app_mention event.
 func (c *Channel) announceLocked(m *message) {
 	c.s.ledger.note(func(*Counts) {})
 	event := m.withMetadata(m.wire())
@@ -101,8 +101,8 @@ func (c *Channel) announceLocked(m *message) {
 	}
 }
 
-// mentionLocked offers an app_mention if the message mentions the bot and what
-// it said before did not.
+// mentionLocked offers an app_mention if the message mentions the bot and its
+// earlier text did not.
 func (c *Channel) mentionLocked(b *Bot, m *message, before string) {
 	mention := b.user.Mention()
 	if c.kind == DM || m.author == b.user || !strings.Contains(m.Text, mention) || strings.Contains(before, mention) {
@@ -114,7 +114,8 @@ func (c *Channel) mentionLocked(b *Bot, m *message, before string) {
 	b.offerEventLocked("app_mention", "app_mentions:read", event, m.offer("app_mention"))
 }
 
-// changedLocked offers a message_changed: before is how the message was.
+// changedLocked offers a message_changed event; before is the earlier state of
+// the message.
 func (c *Channel) changedLocked(m *message, before obj) {
 	c.s.ledger.note(func(*Counts) {})
 	ts := c.nextLocked()
@@ -128,13 +129,14 @@ func (c *Channel) changedLocked(m *message, before obj) {
 	}
 }
 
-// editLocked changes what a message shows.
+// editLocked changes the content of a message.
 func (m *message) editLocked(text string, blocks json.RawMessage) {
 	m.Versions = append(m.Versions, m.Message.Shown())
 	m.Text, m.Blocks, m.Changed = text, blocks, time.Now()
 }
 
-// Edit changes the text of a person's message.
+// Edit changes the text of a person's message. It returns ErrNoMessage if there
+// is none.
 func (c *Channel) Edit(ts, text string) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -152,7 +154,7 @@ func (c *Channel) Edit(ts, text string) error {
 }
 
 // Unfurl adds a preview to a message, as Slack does for links: the message
-// changes without having been edited.
+// changes without an edit.
 func (c *Channel) Unfurl(ts, title string) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -166,7 +168,7 @@ func (c *Channel) Unfurl(ts, title string) error {
 	return nil
 }
 
-// Delete takes a message away.
+// Delete deletes a message. It returns ErrNoMessage if there is none.
 func (c *Channel) Delete(ts string) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -178,7 +180,8 @@ func (c *Channel) Delete(ts string) error {
 	return nil
 }
 
-// deleteLocked takes a message away. The root of a thread leaves a tombstone.
+// deleteLocked deletes a message. The root of a thread is replaced by a
+// tombstone.
 func (c *Channel) deleteLocked(m *message) {
 	c.s.ledger.note(func(*Counts) {})
 	before := m.wire()
@@ -200,8 +203,8 @@ func (c *Channel) deleteLocked(m *message) {
 	}
 }
 
-// Join brings a user into the channel; inviter may be nil. Apps hear of it as a
-// message and as member_joined_channel.
+// Join adds a user to the channel; inviter may be nil. Apps receive a message
+// event and a member_joined_channel event.
 func (c *Channel) Join(u, inviter *User) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -225,14 +228,14 @@ func (c *Channel) Join(u, inviter *User) {
 	}
 }
 
-// Leave takes a user out of the channel. Apps are not told.
+// Leave removes a user from the channel. Apps receive no event.
 func (c *Channel) Leave(u *User) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	c.members = slices.DeleteFunc(slices.Clone(c.members), func(m *User) bool { return m == u })
 }
 
-// React puts an emoji under a message in a user's name.
+// React adds a reaction of a user to a message.
 func (c *Channel) React(u *User, ts, emoji string) error {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -244,7 +247,8 @@ func (c *Channel) React(u *User, ts, emoji string) error {
 	return nil
 }
 
-// reactLocked reports false if the reaction is there already.
+// reactLocked adds a reaction. It reports false if the user already had this
+// reaction.
 func (m *message) reactLocked(u *User, emoji string) bool {
 	i := slices.IndexFunc(m.Reactions, func(r Reaction) bool { return r.Name == emoji })
 	if i < 0 {
@@ -268,7 +272,7 @@ func (m *message) reactLocked(u *User, emoji string) bool {
 }
 
 // OpenAssistant opens the assistant pane of a bot: a thread in the direct
-// message, whose ts is returned.
+// message. It returns the channel and the ts of the thread.
 func (u *User) OpenAssistant(b *Bot) (dm *Channel, thread string) {
 	u.s.mu.Lock()
 	defer u.s.mu.Unlock()
@@ -282,7 +286,7 @@ func (u *User) OpenAssistant(b *Bot) (dm *Channel, thread string) {
 	return c, root.TS
 }
 
-// stamp is a time in the form of a ts.
+// stamp formats a time as a ts.
 func stamp(t time.Time) string {
 	return fmt.Sprintf("%010d.%06d", t.Unix(), t.Nanosecond()/1000)
 }

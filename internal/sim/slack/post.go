@@ -9,18 +9,18 @@ import (
 	"unicode/utf8"
 )
 
-// What a message can hold, in characters.
+// Maximum lengths in a message, in characters.
 const (
-	maxText       = 40_000 // more is cut off, with a warning
+	maxText       = 40_000 // longer texts are truncated with a warning
 	maxUpdateText = 4_000
 	maxMarkdown   = 12_000
 	maxBlocks     = 50
-	maxBlockText  = 13_300 // of all blocks together; Slack's own sum is not documented
-	blockCost     = 42     // what a block counts by itself in that sum
+	maxBlockText  = 13_300 // all blocks together; Slack does not document how it counts
+	blockCost     = 42     // what each block adds to that sum
 	maxMetadata   = 16 << 10
 )
 
-// content is what a call wants a message to say.
+// A content is the validated content of a message.
 type content struct {
 	text        string
 	blocks      json.RawMessage
@@ -29,8 +29,8 @@ type content struct {
 	bare        bool
 }
 
-// content reads and checks what the message shall say; a text above limit is
-// refused.
+// content parses and validates the content of a message; it refuses a text
+// longer than limit.
 func (c *call) content(limit int) (content, *apiError) {
 	out := content{text: c.str("text"), bare: c.str("unfurl_links") == "false" && c.str("unfurl_media") == "false"}
 	markdown := c.str("markdown_text")
@@ -67,8 +67,8 @@ func (c *call) content(limit int) (content, *apiError) {
 	return out, c.fitText(&out.text, limit)
 }
 
-// fitText refuses a text above limit, and cuts one that is longer than any
-// message.
+// fitText refuses a text longer than limit, and truncates one that exceeds the
+// maximum of any message.
 func (c *call) fitText(text *string, limit int) *apiError {
 	n := utf8.RuneCountInString(*text)
 	if limit > 0 && n > limit && c.str("markdown_text") == "" {
@@ -81,7 +81,7 @@ func (c *call) fitText(text *string, limit int) *apiError {
 	return nil
 }
 
-// checkMetadata checks {"event_type": …, "event_payload": {…}}.
+// checkMetadata validates {"event_type": …, "event_payload": {…}}.
 func checkMetadata(raw string) (json.RawMessage, *apiError) {
 	if raw == "" {
 		return nil, nil
@@ -94,7 +94,7 @@ func checkMetadata(raw string) (json.RawMessage, *apiError) {
 		return nil, refuse("invalid_metadata_format")
 	}
 	switch {
-	case m.Type == "" && m.Payload == nil: // slack-go sends an empty one
+	case m.Type == "" && m.Payload == nil: // slack-go sends empty metadata
 		return nil, nil
 	case m.Type == "" || m.Payload == nil:
 		return nil, refuse("invalid_metadata_schema")
@@ -104,7 +104,7 @@ func checkMetadata(raw string) (json.RawMessage, *apiError) {
 	return json.RawMessage(raw), nil
 }
 
-// checkBlocks checks what most often is wrong with blocks.
+// checkBlocks checks blocks for the most common errors.
 func checkBlocks(raw string) (json.RawMessage, *apiError) {
 	var list []struct {
 		Type string          `json:"type"`
@@ -148,7 +148,8 @@ func checkBlocks(raw string) (json.RawMessage, *apiError) {
 	return json.RawMessage(raw), nil
 }
 
-// channelLocked is the channel that a call names, if the bot may know of it.
+// channelLocked returns the channel that a call names, if the bot may know of
+// it.
 func (c *call) channelLocked(name string) (*Channel, *apiError) {
 	ch := c.s.channels[name]
 	if ch == nil || ch.team != c.bot.team || ch.kind != Public && !ch.hasLocked(c.bot.user) {
@@ -157,8 +158,8 @@ func (c *call) channelLocked(name string) (*Channel, *apiError) {
 	return ch, nil
 }
 
-// targetLocked is the channel that a message is for: an id, a name, or a user,
-// whose direct message it is then.
+// targetLocked returns the channel for a message: an ID, a name, or a user,
+// which means the direct message channel.
 func (c *call) targetLocked() (*Channel, *apiError) {
 	name := c.str("channel")
 	if name == "" {
@@ -178,7 +179,7 @@ func (c *call) targetLocked() (*Channel, *apiError) {
 	return c.channelLocked(name)
 }
 
-// mayPostLocked refuses what the channel does not let the bot say.
+// mayPostLocked refuses messages that the channel does not allow for the bot.
 func (c *call) mayPostLocked(ch *Channel) *apiError {
 	switch {
 	case ch.archived:
@@ -193,7 +194,7 @@ func (c *call) mayPostLocked(ch *Channel) *apiError {
 
 var threadTS = regexp.MustCompile(`^[0-9]{1,11}\.[0-9]{1,6}$`)
 
-// threadLocked is the root of the thread that a call names.
+// threadLocked returns the root of the thread that a call names.
 func (c *call) threadLocked(ch *Channel) (string, *apiError) {
 	ts := c.str("thread_ts")
 	switch {
@@ -228,7 +229,7 @@ func postMessage(c *call) (obj, *apiError) {
 	return obj{"channel": ch.id, "ts": m.TS, "message": m.withMetadata(m.wire())}, nil
 }
 
-// sayLocked makes a message of a bot.
+// sayLocked creates a message of a bot.
 func (c *Channel) sayLocked(b *Bot, said content, thread string, broadcast bool) *message {
 	m := c.newLocked(b.user)
 	m.Text, m.Blocks, m.Attachments, m.Metadata = said.text, said.blocks, said.attachments, said.metadata
@@ -264,7 +265,7 @@ func postEphemeral(c *call) (obj, *apiError) {
 	return obj{"message_ts": ts}, nil
 }
 
-// whisperLocked shows something to one user.
+// whisperLocked creates an ephemeral message for one user.
 func (c *Channel) whisperLocked(b *Bot, to *User, said content) string {
 	m := Message{
 		Team: c.team.id, Channel: c.id, TS: c.nextLocked(), User: b.user.ID(), Bot: b.botID, App: b.app.id, To: to.ID(),
@@ -275,7 +276,7 @@ func (c *Channel) whisperLocked(b *Bot, to *User, said content) string {
 	return m.TS
 }
 
-// ownLocked is the message of the bot that a call names with ts.
+// ownLocked returns the message of the bot that the ts of a call names.
 func (c *call) ownLocked(otherwise string) (*message, *apiError) {
 	if c.str("ts") == "" {
 		return nil, missingField("ts")

@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	maxFields = 4 << 20 // of everything that is not a file
+	maxFields = 4 << 20 // bytes of all fields that are not files
 	maxUpload = 64 << 20
 )
 
-// request holds the parameters of a call, whatever way they came.
+// A request holds the parameters of a call, from the query or the body.
 type request struct {
 	values   map[string]string
 	token    string
-	file     []byte // of an upload
+	file     []byte // content of an upload
 	warnings []string
 }
 
 // parseRequest reads the parameters from the query and from a body in JSON,
-// urlencoded or multipart form, as far as the method takes them. A parameter in
-// the body wins.
+// urlencoded or multipart form, as far as the method accepts them. A parameter
+// in the body takes precedence.
 func parseRequest(r *http.Request, upload bool) (*request, *apiError) {
 	q := &request{values: map[string]string{}}
 	q.addForm(r.URL.Query())
@@ -102,8 +102,8 @@ func (q *request) addForm(form url.Values) {
 	}
 }
 
-// addJSON takes the fields of an object; those that are no strings stay JSON. A
-// token in it does not count.
+// addJSON adds the fields of an object; values that are not strings stay JSON.
+// A token in the object is ignored.
 func (q *request) addJSON(body []byte) *apiError {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil

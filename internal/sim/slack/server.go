@@ -10,56 +10,56 @@ import (
 	"time"
 )
 
-// Options change a server. The zero value is a quick server without limits
-// that remembers everything.
+// Options configure a Server. The zero value is a server without latency and
+// rate limits that records everything.
 type Options struct {
-	// Latency is the round trip of every call, half of it before the call is
-	// handled and half after.
+	// Latency is the round-trip time of every call; half of it passes before
+	// the call is handled and half after.
 	Latency time.Duration
-	// Limits are the rates of calls; none by default, Slack's own are
-	// RealLimits.
+	// Limits are the rate limits; none by default. RealLimits returns those of
+	// Slack.
 	Limits Limits
-	// CountersOnly keeps the sums of the ledger and the last messages of each
-	// channel, and forgets the rest: for long runs at high rates.
+	// CountersOnly keeps the counters and the last messages of each channel
+	// only, for long runs at high rates.
 	CountersOnly bool
-	// RandomSocket gives each envelope to an open socket by chance; default is
-	// one after the other.
+	// RandomSocket sends each envelope to a random open socket; by default the
+	// sockets take turns.
 	RandomSocket bool
-	// Seed chooses the sockets of RandomSocket.
+	// Seed determines the choices of RandomSocket.
 	Seed uint64
-	// PingEvery is the time between the pings of a socket; default 10 s. A
-	// socket that was not heard of for three of them is closed.
+	// PingEvery is the interval between the pings on a socket; default 10 s. A
+	// socket from which nothing arrives for three intervals is closed.
 	PingEvery time.Duration
-	// ConnectionLife is how long a socket lives before it is told to leave;
-	// default 18,060 s, as Slack's hello says. Sockets that are opened with
-	// debug_reconnects=true live 360 s.
+	// ConnectionLife is the time after which a socket gets a disconnect
+	// message; default 18,060 s, the value in Slack's hello. For sockets opened
+	// with debug_reconnects=true it is 360 s.
 	ConnectionLife time.Duration
-	// Grace is the time between a disconnect message and the end of the
-	// socket; default 10 s.
+	// Grace is the time between a disconnect message and the end of the socket;
+	// default 10 s.
 	Grace time.Duration
-	// AckAnySocket accepts an acknowledgement on another socket of the app
-	// than the one that carried the envelope. What Slack does here is not
-	// documented; the default is the case that is harder for an app.
+	// AckAnySocket accepts an acknowledgement on any socket of the app, not
+	// only on the one that carried the envelope. Slack does not document its
+	// behavior; the default is the case that is harder for an app.
 	AckAnySocket bool
-	// EditWindow is how long messages can be edited; default: for ever.
+	// EditWindow is how long messages can be edited; default: without limit.
 	EditWindow time.Duration
 }
 
-// A Server is all of Slack: workspaces, apps, people. It is made by New and
-// ended by Close.
+// A Server simulates Slack with workspaces, apps and people. New creates it and
+// Close releases it.
 type Server struct {
 	opts    Options
 	ledger  *Ledger
 	methods map[string]method
-	ctx     context.Context // ends with the server
+	ctx     context.Context // ends when the server closes
 	stop    context.CancelFunc
-	active  sync.WaitGroup // requests, sockets and timers that run
+	active  sync.WaitGroup // requests, sockets and running timers
 	net     network
 
 	faultMu sync.Mutex // guards faults
 	faults  []*Injected
 
-	mu       sync.Mutex // guards what follows, and all teams, apps, users and channels
+	mu       sync.Mutex // guards the fields below and all teams, apps, users and channels
 	closed   bool
 	latency  time.Duration
 	limits   Limits
@@ -79,8 +79,8 @@ type Server struct {
 	messages int
 }
 
-// New makes a server that nobody can reach yet: it is an http.Handler, and
-// Start, Listen or Dial open the ways to it.
+// New returns a server that is not reachable yet: it is an http.Handler, and
+// Start, Listen or Dial make it reachable.
 func New(o Options) *Server {
 	if o.PingEvery <= 0 {
 		o.PingEvery = 10 * time.Second
@@ -103,18 +103,18 @@ func New(o Options) *Server {
 	return s
 }
 
-// Ledger is the server's record.
+// Ledger returns the record of the server. It stays readable after Close.
 func (s *Server) Ledger() *Ledger { return s.ledger }
 
-// SetLatency changes the round trip of all further calls.
+// SetLatency changes the round-trip time of later calls.
 func (s *Server) SetLatency(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latency = d
 }
 
-// Close ends everything and waits for it: listeners, sockets, calls,
-// redeliveries. The ledger stays readable.
+// Close closes listeners, sockets, calls and redeliveries and waits until all
+// have ended. The Ledger stays readable.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -127,7 +127,8 @@ func (s *Server) Close() {
 	s.active.Wait()
 }
 
-// enter counts a request in; false if the server is closed.
+// enter registers a request, for which Close waits. It reports false if the
+// server is closed.
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,13 +139,13 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// timer is something that will happen; Close stops it or waits for it.
+// A timer is a scheduled action; Close stops it or waits for it.
 type timer struct {
 	s *Server
 	t *time.Timer
 }
 
-// afterLocked runs f, under s.mu, when d has passed.
+// afterLocked runs f after d while holding s.mu.
 func (s *Server) afterLocked(d time.Duration, f func()) *timer {
 	t := &timer{s: s}
 	if s.closed {
@@ -174,14 +175,14 @@ func (t *timer) stopLocked() {
 	delete(t.s.timers, t)
 }
 
-// idLocked makes an id such as Slack's: a letter and nine more signs.
+// idLocked returns an ID in Slack's format: a prefix and nine more characters.
 func (s *Server) idLocked(prefix string) string {
 	s.nextID++
 	return fmt.Sprintf("%s0SIM%05d", prefix, s.nextID)
 }
 
-// ServeHTTP answers one request: a call of the Web API, a socket, an upload, a
-// download, or a use of a response URL.
+// ServeHTTP implements http.Handler for Web API calls, sockets, uploads,
+// downloads and response URLs.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !s.enter() {
 		panic(http.ErrAbortHandler)
@@ -200,7 +201,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.serve(w, r)
 }
 
-// The paths beside the Web API.
+// Paths outside the Web API.
 const (
 	apiPath    = "/api/"
 	linkPath   = "/link/"
@@ -209,8 +210,8 @@ const (
 	replyPath  = "/commands/"
 )
 
-// route names the method of a call after its path. What is no method of the
-// Web API has a name in angle brackets.
+// route sets the method of a call from its path. Requests outside the Web API
+// have names in angle brackets.
 func (c *call) route(path string) {
 	for prefix, name := range map[string]string{
 		apiPath: "", uploadPath: MethodUpload, filePath: MethodDownload, replyPath: MethodReply,
@@ -226,8 +227,8 @@ func (c *call) route(path string) {
 	c.method, c.rest = methodPage, path
 }
 
-// The names under which requests that are no calls of the Web API stand in the
-// ledger; faults know them by these names too.
+// Names in records and faults of the requests that are not calls of the Web
+// API.
 const (
 	MethodUpload   = "<upload>"
 	MethodDownload = "<download>"

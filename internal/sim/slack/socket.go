@@ -11,38 +11,38 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// A Reason is why an app is told to leave a socket.
+// A Reason is the reason of a disconnect message.
 type Reason string
 
-// The reasons of disconnect messages.
+// Reasons of disconnect messages.
 const (
 	Warning      Reason = "warning"           // the socket ends soon
 	Refresh      Reason = "refresh_requested" // the server behind it is replaced
-	LinkDisabled Reason = "link_disabled"     // Socket Mode is turned off
+	LinkDisabled Reason = "link_disabled"     // Socket Mode was turned off
 	TooMany      Reason = "too_many_websockets"
 )
 
-// maxFrame is the size from which Slack does not look at what an app sends.
+// maxFrame is the size in bytes from which Slack ignores a frame of an app.
 const maxFrame = 20 << 10
 
-// socket is one connection of an app.
+// A socket is one connection of an app.
 type socket struct {
 	app  *App
 	n    int
 	conn *websocket.Conn
 	life time.Duration
-	wake chan struct{} // out, leaving or cut changed
-	rec  *Link         // guarded by the ledger
+	wake chan struct{} // signals a change of out, leaving or cut
+	rec  *Link         // the lock of the ledger guards its fields
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	out     [][]byte
-	silent  bool // a black hole: nothing goes out, nothing is heard
-	leaving bool // was told to disconnect
+	silent  bool // a black hole: nothing is sent and received frames are ignored
+	leaving bool // a disconnect message was sent
 	ended   string
 }
 
 // serveSocket upgrades a request with a ticket and serves the socket until it
-// ends.
+// closes.
 func (s *Server) serveSocket(life context.Context, w http.ResponseWriter, r *http.Request) {
 	app, full := s.useTicket(r.URL.Query())
 	if app == nil {
@@ -52,7 +52,7 @@ func (s *Server) serveSocket(life context.Context, w http.ResponseWriter, r *htt
 	up := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 	conn, err := up.Upgrade(w, r, nil)
 	if err != nil {
-		return // it has been answered
+		return // Upgrade has answered the request
 	}
 	k := &socket{app: app, conn: conn, life: s.opts.ConnectionLife, wake: make(chan struct{}, 1)}
 	if r.URL.Query().Get("debug_reconnects") == "true" {
@@ -64,11 +64,11 @@ func (s *Server) serveSocket(life context.Context, w http.ResponseWriter, r *htt
 		return
 	}
 	if !s.openSocket(k) {
-		_ = conn.Close() // the app has been served: the server is closed
+		_ = conn.Close() // the connection was accepted while the server closed
 		return
 	}
 	read := make(chan struct{})
-	go func() { // awaited below
+	go func() { // this function waits for it below
 		defer close(read)
 		k.read()
 	}()
@@ -78,8 +78,8 @@ func (s *Server) serveSocket(life context.Context, w http.ResponseWriter, r *htt
 	s.closeSocket(k)
 }
 
-// useTicket takes a ticket, which is good for one socket; full says that the
-// app has too many.
+// useTicket consumes a ticket, which is valid for one socket; full reports that
+// the app has too many sockets.
 func (s *Server) useTicket(q url.Values) (app *App, full bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *Server) closeSocket(k *socket) {
 	})
 }
 
-// queueLocked sends a frame when the ones before it are gone.
+// queueLocked queues a frame.
 func (k *socket) queueLocked(frame []byte) {
 	if !k.silent {
 		k.out = append(k.out, frame)
@@ -153,7 +153,7 @@ func (k *socket) signal() {
 	}
 }
 
-// endLocked ends the socket without a word.
+// endLocked ends the socket without a close frame.
 func (k *socket) endLocked(why string) {
 	if k.ended == "" {
 		k.ended = why
@@ -161,8 +161,8 @@ func (k *socket) endLocked(why string) {
 	k.signal()
 }
 
-// run writes what is queued, pings, and tells the app to leave when the time
-// has come. It returns when the socket is to be closed.
+// run writes queued frames, sends pings, and sends the disconnect message when
+// it is due. It returns when the socket must be closed.
 func (k *socket) run(life context.Context, read <-chan struct{}) {
 	s := k.app.s
 	ping := time.NewTicker(s.opts.PingEvery)
@@ -198,7 +198,7 @@ func (k *socket) run(life context.Context, read <-chan struct{}) {
 			s.mu.Unlock()
 		case now := <-ping.C:
 			if !silent {
-				_ = k.conn.WriteControl(websocket.PingMessage, []byte("Ping from applink"), now.Add(writeWithin)) // read finds out
+				_ = k.conn.WriteControl(websocket.PingMessage, []byte("Ping from applink"), now.Add(writeWithin)) // read notices an error
 			}
 		}
 	}
@@ -209,7 +209,7 @@ const (
 	endedByServer = "disconnected by the server"
 )
 
-// write sends a frame; a socket that is broken is found by its reader.
+// write sends a frame. The reader notices a broken connection.
 func (k *socket) write(frame []byte) {
 	_ = k.conn.SetWriteDeadline(time.Now().Add(writeWithin))
 	if err := k.conn.WriteMessage(websocket.TextMessage, frame); err != nil {
@@ -217,14 +217,14 @@ func (k *socket) write(frame []byte) {
 	}
 }
 
-// bye closes the socket as a server does that has said so.
+// bye closes the socket with a close frame.
 func (k *socket) bye() {
 	_ = k.conn.WriteControl(websocket.CloseMessage,
 		websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""), time.Now().Add(writeWithin))
 	_ = k.conn.Close()
 }
 
-// read takes what the app sends until the socket ends.
+// read handles the frames of the app until the socket closes.
 func (k *socket) read() {
 	s := k.app.s
 	heard := func(string) error {
@@ -249,18 +249,18 @@ func (k *socket) read() {
 	}
 }
 
-// expectLocked sets the time by which the app must be heard of. A black hole
-// waits for ever.
+// expectLocked sets the read deadline for the next sign of life of the app. A
+// black hole has none.
 func (k *socket) expectLocked() {
 	until := time.Time{}
 	if !k.silent {
 		until = time.Now().Add(3 * k.app.s.opts.PingEvery)
 	}
-	_ = k.conn.SetReadDeadline(until) // fails only if it is closed, and then reading does
+	_ = k.conn.SetReadDeadline(until) // fails only on a closed connection, where reads fail too
 }
 
-// leaveLocked tells the app to disconnect and closes the socket after the
-// grace.
+// leaveLocked sends a disconnect message and closes the socket after the grace
+// period.
 func (k *socket) leaveLocked(why Reason) {
 	if k.leaving {
 		return
@@ -274,9 +274,9 @@ func disconnectFrame(why Reason) []byte {
 	return encode(obj{"type": "disconnect", "reason": why, "debug_info": obj{"host": "applink"}})
 }
 
-// Disconnect tells every open socket of the app to leave, as Slack does many
-// times a day. They are closed after Options.Grace; until then they are used
-// only while there is no other.
+// Disconnect sends a disconnect message to every open socket of the app, as
+// Slack does many times a day. The sockets are closed after Options.Grace;
+// until then they get envelopes only if there is no other socket.
 func (a *App) Disconnect(why Reason) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -285,8 +285,8 @@ func (a *App) Disconnect(why Reason) {
 	}
 }
 
-// Cut ends every open socket of the app without a word and returns how many
-// there were.
+// Cut closes every open socket of the app without a close frame and returns how
+// many there were.
 func (a *App) Cut() int {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -296,9 +296,10 @@ func (a *App) Cut() int {
 	return len(a.sockets)
 }
 
-// Swallow makes black holes of all open sockets: they stay connected, but no
-// ping and no envelope leaves them, and nothing that the app says is heard.
-// Events still go there, and are lost there. Sockets opened later are sound.
+// Swallow turns all open sockets into black holes and returns how many there
+// were: they stay connected, but no ping and no envelope is sent and frames of
+// the app are ignored. Events are still assigned to them and get lost. Sockets
+// that are opened later work normally.
 func (a *App) Swallow() int {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -309,22 +310,22 @@ func (a *App) Swallow() int {
 	return len(a.sockets)
 }
 
-// SwallowNext makes black holes of the next n sockets: they open, and not even
-// the hello comes.
+// SwallowNext turns the next n sockets into black holes: they open, but do not
+// even send the hello.
 func (a *App) SwallowNext(n int) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	a.holes = n
 }
 
-// Open is how many sockets of the app are open.
+// Open returns the number of open sockets of the app.
 func (a *App) Open() int {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	return len(a.sockets)
 }
 
-// SendRaw puts a frame of any content into every open socket of the app.
+// SendRaw sends a frame with any content on every open socket of the app.
 func (a *App) SendRaw(frame string) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -333,8 +334,8 @@ func (a *App) SendRaw(frame string) {
 	}
 }
 
-// pickLocked chooses the socket for an envelope: any that was not told to
-// leave, else any.
+// pickLocked chooses the socket for an envelope: one without a disconnect
+// message if there is one, else any.
 func (a *App) pickLocked() *socket {
 	var open []*socket
 	for _, k := range a.sockets {
@@ -359,7 +360,7 @@ func (a *App) pickLocked() *socket {
 	return open[a.next%len(open)]
 }
 
-// encode writes JSON that cannot fail.
+// encode encodes v as JSON, which cannot fail for the values of this package.
 func encode(v any) []byte {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -368,10 +369,10 @@ func encode(v any) []byte {
 	return raw
 }
 
-// obj is a JSON object under construction.
+// An obj is a JSON object.
 type obj map[string]any
 
-// connectionsOpen is apps.connections.open.
+// connectionsOpen implements apps.connections.open.
 func connectionsOpen(c *call) (obj, *apiError) {
 	a := c.app
 	if a.off {
@@ -384,6 +385,6 @@ func connectionsOpen(c *call) (obj, *apiError) {
 	return obj{"url": "ws://" + c.host + linkPath + "?ticket=" + ticket + "&app_id=" + a.id}, nil
 }
 
-// ticketLife is how long the URL of a socket can be used. Slack says only that
-// it is temporary.
+// ticketLife is how long the URL of a socket can be used. Slack documents only
+// that it is temporary.
 const ticketLife = time.Minute

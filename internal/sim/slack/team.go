@@ -15,7 +15,7 @@ type Team struct {
 	domain string
 }
 
-// AddTeam makes a workspace.
+// AddTeam creates a workspace.
 func (s *Server) AddTeam(name string) *Team {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,50 +25,50 @@ func (s *Server) AddTeam(name string) *Team {
 	return t
 }
 
-// ID is the workspace's id.
+// ID returns the ID of the workspace.
 func (t *Team) ID() string { return t.id }
 
-// AppOptions describe an app. The zero value may do everything.
+// AppOptions describe an app. With the zero value the app has all permissions.
 type AppOptions struct {
-	Name string // of the bot user; default "hermes"
-	// Scopes are what bot tokens may do; nil is AllScopes.
+	Name string // name of the bot user; default "hermes"
+	// Scopes are the scopes of bot tokens; nil: AllScopes.
 	Scopes []string
-	// Events are the subscriptions, such as "message.channels"; nil is all
-	// that the server knows. An event also needs its scope.
+	// Events are the subscriptions, such as "message.channels"; nil: all that
+	// the server knows. An event also needs its scope.
 	Events []string
-	// Commands are the slash commands of the app, such as "/hermes"; nil lets
-	// people use any.
+	// Commands are the slash commands of the app, such as "/hermes"; nil allows
+	// any.
 	Commands []string
-	// Restricted gives the app the rates of apps that are sold but not in the
-	// Marketplace: one call a minute of conversations.history and .replies,
+	// Restricted applies the rate limits of distributed apps outside the
+	// Marketplace: one call per minute of conversations.history and .replies,
 	// with at most 15 messages.
 	Restricted bool
-	// MaxSockets is how many sockets may be open at a time; default 10.
+	// MaxSockets is the maximum number of open sockets; default 10.
 	MaxSockets int
-	// NoSocketScope leaves connections:write out of the app token.
+	// NoSocketScope omits connections:write from the app-level token.
 	NoSocketScope bool
 }
 
-// An App has one app-level token and a bot token for each workspace that it is
-// installed in.
+// An App has one app-level token and one bot token per workspace in which it is
+// installed.
 type App struct {
 	s     *Server
 	opts  AppOptions
 	id    string
 	token string
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	off     bool // Socket Mode is turned off
 	bots    []*Bot
 	sockets []*socket
 	tickets map[string]bool
-	next    int // socket to be used next
+	next    int // index of the next socket to use
 	waiting map[string]*outstanding
 	spoils  []*spoiled
-	holes   int // sockets to come that are black holes
+	holes   int // number of future sockets that become black holes
 }
 
-// AddApp makes an app that is installed nowhere yet.
+// AddApp creates an app that is not installed yet.
 func (s *Server) AddApp(o AppOptions) *App {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,14 +83,15 @@ func (s *Server) AddApp(o AppOptions) *App {
 	return a
 }
 
-// ID is the app's id.
+// ID returns the ID of the app.
 func (a *App) ID() string { return a.id }
 
-// Token is the app-level token (xapp-…), for Socket Mode.
+// Token returns the app-level token (xapp-…) for Socket Mode.
 func (a *App) Token() string { return a.token }
 
-// SetSocketMode turns Socket Mode off or on again. Off: open sockets are told
-// link_disabled and closed, and no new ones can be opened.
+// SetSocketMode turns Socket Mode off or on. When it is turned off, open
+// sockets get a disconnect message with link_disabled and are closed, and no
+// new ones can be opened.
 func (a *App) SetSocketMode(on bool) {
 	if !on {
 		a.Disconnect(LinkDisabled)
@@ -100,7 +101,7 @@ func (a *App) SetSocketMode(on bool) {
 	a.off = !on
 }
 
-// A Bot is an app in one workspace: a token and a bot user.
+// A Bot is an app in one workspace, with a token and a bot user.
 type Bot struct {
 	app   *App
 	team  *Team
@@ -108,12 +109,12 @@ type Bot struct {
 	botID string
 	token string
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	scopes  []string
-	refused string // what every call is refused with
+	refused string // error of every call; "": none
 }
 
-// Install puts the app into a workspace, with the scopes of the app.
+// Install installs the app in a workspace, with the scopes of the app.
 func (a *App) Install(t *Team) *Bot {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
@@ -126,24 +127,24 @@ func (a *App) Install(t *Team) *Bot {
 	return b
 }
 
-// Token is the bot token (xoxb-…).
+// Token returns the bot token (xoxb-…).
 func (b *Bot) Token() string { return b.token }
 
-// BotID is the id that stands at the bot's messages (B…).
+// BotID returns the bot_id in the messages of the bot (B…).
 func (b *Bot) BotID() string { return b.botID }
 
-// User is the bot as a member of channels.
+// User returns the bot as a member of channels.
 func (b *Bot) User() *User { return b.user }
 
-// Team is the workspace that the bot is installed in.
+// Team returns the workspace in which the bot is installed.
 func (b *Bot) Team() *Team { return b.team }
 
-// App is the app that the bot belongs to.
+// App returns the app of the bot.
 func (b *Bot) App() *App { return b.app }
 
-// Refuse refuses every further call of the bot token with an error, such as
-// token_revoked, account_inactive or invalid_auth; "" ends that. Events stop as
-// well.
+// Refuse makes every further call with the bot token fail with an error such as
+// token_revoked, account_inactive or invalid_auth, and stops events; "" ends
+// this.
 func (b *Bot) Refuse(code string) {
 	b.app.s.mu.Lock()
 	defer b.app.s.mu.Unlock()
@@ -159,7 +160,7 @@ func (b *Bot) SetScopes(scopes ...string) {
 
 func (b *Bot) hasLocked(scope string) bool { return slices.Contains(b.scopes, scope) }
 
-// AllScopes are the scopes that the server knows.
+// AllScopes returns the scopes that the server knows.
 func AllScopes() []string {
 	return []string{
 		"app_mentions:read", "assistant:write", "channels:history", "channels:read", "chat:write", "chat:write.public",
@@ -168,13 +169,13 @@ func AllScopes() []string {
 	}
 }
 
-// A Person is what is known of a user.
+// A Person holds the profile of a user.
 type Person struct {
-	ID       string // empty: chosen
+	ID       string // "": generated
 	Name     string // default "person<n>"
 	RealName string // default: Name
 	Email    string
-	Bot      bool // another app's bot, which is played by the test
+	Bot      bool // the bot of another app, for which the test acts
 }
 
 // A User is a person, or a bot as a member of channels.
@@ -182,15 +183,15 @@ type User struct {
 	s      *Server
 	team   *Team
 	person Person
-	bot    *Bot   // of an app of the server
-	botID  string // of any bot
+	bot    *Bot   // set for bots of the server's apps
+	botID  string // set for all bots
 
-	// s.mu guards what follows.
+	// s.mu guards the fields below.
 	gone bool
-	dms  map[string]*Channel // by id of the other user
+	dms  map[string]*Channel // by ID of the other user
 }
 
-// AddUser makes a person, or another app's bot.
+// AddUser creates a person or the bot of another app.
 func (t *Team) AddUser(p Person) *User {
 	t.s.mu.Lock()
 	defer t.s.mu.Unlock()
@@ -214,21 +215,21 @@ func (t *Team) addUserLocked(p Person) *User {
 	return u
 }
 
-// ID is the user's id.
+// ID returns the ID of the user.
 func (u *User) ID() string { return u.person.ID }
 
-// Person is what is known of the user.
+// Person returns the profile of the user.
 func (u *User) Person() Person { return u.person }
 
-// Mention is what a text says to mention the user.
+// Mention returns the text that mentions the user.
 func (u *User) Mention() string { return "<@" + u.person.ID + ">" }
 
-// Deactivate ends the user's account.
+// Deactivate deactivates the account of the user.
 func (u *User) Deactivate() {
 	u.s.mu.Lock()
 	defer u.s.mu.Unlock()
 	u.gone = true
 }
 
-// isBot tells whether the user is a bot of any kind.
+// isBot reports whether the user is a bot of any app.
 func (u *User) isBot() bool { return u.botID != "" }

@@ -9,55 +9,56 @@ import (
 	"time"
 )
 
-// A Judge compares what people said with what bots answered. Every message of a
-// person that shall be answered carries a token of its own, and every answer
-// carries the tokens of what it answers.
+// A Judge compares the messages of people with the answers of bots. Every
+// message that expects an answer contains a unique token, and every answer
+// contains the tokens of the messages that it answers.
 type Judge struct {
 	// Tokens returns the tokens in a text. Default: words such as "#m12#".
 	Tokens func(text string) []string
-	// Repeat marks messages that say of themselves that they may be a repeat.
-	// Default: "(may be a repeat)".
+	// Repeat is the text that marks an answer as a possible repeat. Default:
+	// "(may be a repeat)".
 	Repeat string
-	// Unordered does not compare the order of answers.
+	// Unordered disables the check of the order of answers.
 	Unordered bool
 }
 
-// Token makes the n-th token of the default scheme.
+// Token returns the n-th token of the default scheme.
 func Token(n int) string { return fmt.Sprintf("#m%d#", n) }
 
 var token = regexp.MustCompile(`#m[0-9]+#`)
 
-// A Case is one token and what became of it.
+// A Case is one token with its message and answers.
 type Case struct {
 	Token   string
 	Channel string
-	Thread  string   // where the answer belongs; "" if the token was not offered
-	TS      string   // of the person's message
-	Answers []string // ts of the visible answers, repeats included
-	Marked  int      // how many of the answers are marked as repeats
-	Strayed int      // how many stand in another channel or thread
+	Thread  string   // thread in which the answer is expected; "" if no message had the token
+	TS      string   // ts of the person's message
+	Answers []string // ts of the visible answers, including repeats
+	Marked  int      // number of answers that are marked as repeats
+	Strayed int      // number of answers in another channel or thread
 	Wait    time.Duration
 	first   int // Message.N of the first answer
 }
 
-// A Verdict is what a Judge found.
+// A Verdict is the result of a Judge.
 type Verdict struct {
-	Cases    []Case // all that were offered, in order
+	Cases    []Case // all tokens of messages, in order
 	Lost     []Case // without an answer
 	Doubled  []Case // with more than one answer that is not marked as a repeat
 	Repeats  []Case // with answers that are marked as repeats
-	Disorder []Case // answered before something that was offered earlier in the same place
-	Stray    []Case // answers that nobody asked for, or that stand in the wrong place
+	Disorder []Case // answered before an earlier message in the same place
+	Stray    []Case // answers to no message, or in the wrong place
 	LongWait time.Duration
 }
 
-// OK says that everything was answered exactly once, in its place and in order.
-// Answers that are marked as repeats are counted apart and do not spoil it.
+// OK reports whether everything was answered exactly once, in its place and in
+// order. Answers that are marked as repeats are counted separately and do not
+// make it false.
 func (v Verdict) OK() bool {
 	return len(v.Lost)+len(v.Doubled)+len(v.Disorder)+len(v.Stray) == 0
 }
 
-// String is the verdict in one line, with some cases.
+// String returns the verdict as one line with some of the cases.
 func (v Verdict) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d offered, %d answered", len(v.Cases), len(v.Cases)-len(v.Lost))
@@ -73,7 +74,8 @@ func (v Verdict) String() string {
 	return b.String()
 }
 
-// Judge examines the channels given, all of the server if none is given.
+// Judge examines the given channels, or all channels of the server if none is
+// given.
 func (j Judge) Judge(s *Server, channels ...*Channel) Verdict {
 	if j.Tokens == nil {
 		j.Tokens = func(text string) []string { return token.FindAllString(text, -1) }
@@ -110,8 +112,8 @@ func (j Judge) Judge(s *Server, channels ...*Channel) Verdict {
 	return j.sum(order, stray)
 }
 
-// talk are the messages that stand, of persons and of the server's bots, in the
-// order in which they were said.
+// talk returns the messages of persons and of the server's bots that were not
+// deleted, in the order in which they were sent.
 func (s *Server) talk(channels []*Channel) (asked, answers []*message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,8 +139,8 @@ func (s *Server) talk(channels []*Channel) (asked, answers []*message) {
 	return asked, answers
 }
 
-// place is the thread that a message belongs to or, in a channel, opens; in a
-// direct message what stands outside of threads belongs together.
+// place returns the thread that a message belongs to or, in a channel, starts.
+// In a direct message all messages outside of threads have the same place.
 func (m *message) place() string {
 	if m.Thread == "" && m.channel.kind != DM {
 		return m.TS
@@ -146,8 +148,8 @@ func (m *message) place() string {
 	return m.Thread
 }
 
-// answered counts an answer. In the thread of the question itself it is right
-// too, wherever the question stands.
+// answered counts an answer. An answer in the thread of the question is in the
+// right place too, wherever the question is.
 func (c *Case) answered(m *message, repeat bool) {
 	c.Answers = append(c.Answers, m.TS)
 	if repeat {
@@ -165,7 +167,7 @@ func (c *Case) answered(m *message, repeat bool) {
 	}
 }
 
-// sent is when the message at ts was sent.
+// sent returns the time at which the message with ts was sent.
 func (c *Channel) sent(ts string) time.Time {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
@@ -177,7 +179,7 @@ func (c *Channel) sent(ts string) time.Time {
 
 func (j Judge) sum(order, stray []*Case) Verdict {
 	var v Verdict
-	latest := map[string]int{} // first answers so far, by place
+	latest := map[string]int{} // latest first answer so far, by place
 	for _, c := range order {
 		v.Cases = append(v.Cases, *c)
 		place := c.Channel + "/" + c.Thread

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// wire is the message as the API and the events show it.
+// wire returns the message as the API and the events show it.
 func (m *message) wire() obj {
 	o := obj{"type": "message", "ts": m.TS, "text": m.Text, "user": m.User, "team": m.Team}
 	put := func(name, value string) {
@@ -54,7 +54,7 @@ func (m *message) wire() obj {
 	return o
 }
 
-// wireThread adds what says where in a thread the message stands.
+// wireThread adds the fields about the thread of the message.
 func (m *message) wireThread(o obj) {
 	c := m.channel
 	if m.Thread == "" || m.Thread == m.TS {
@@ -86,7 +86,7 @@ func (m *message) wireThread(o obj) {
 	}
 }
 
-// withMetadata adds the metadata, which is shown only to who asks for it.
+// withMetadata adds the metadata, which is sent only on request.
 func (m *message) withMetadata(o obj) obj {
 	if len(m.Metadata) > 0 {
 		o["metadata"] = m.Metadata
@@ -94,7 +94,7 @@ func (m *message) withMetadata(o obj) obj {
 	return o
 }
 
-// richText is the block that Slack makes of a text.
+// richText returns the block that Slack creates from a text.
 func richText(text string) []obj {
 	return []obj{{
 		"type": "rich_text", "block_id": "sim",
@@ -109,7 +109,7 @@ func (b *Bot) profile() obj {
 	}
 }
 
-// wire is the user as the API shows it.
+// wire returns the user as the API shows it.
 func (u *User) wire(email bool) obj {
 	profile := obj{
 		"real_name": u.person.RealName, "real_name_normalized": u.person.RealName,
@@ -131,7 +131,7 @@ func (u *User) wire(email bool) obj {
 	}
 }
 
-// wire is the channel as the API shows it to a bot.
+// wire returns the channel as the API shows it to a bot.
 func (c *Channel) wire(b *Bot) obj {
 	o := obj{
 		"id": c.id, "created": c.created.Unix(), "is_archived": c.archived, "is_channel": c.kind == Public,
@@ -155,7 +155,7 @@ func (c *Channel) wire(b *Bot) obj {
 	return o
 }
 
-// blockTexts are the texts in blocks, in reading order.
+// blockTexts returns the texts in blocks, in reading order.
 func blockTexts(blocks json.RawMessage) []string {
 	var v any
 	if json.Unmarshal(blocks, &v) != nil {
