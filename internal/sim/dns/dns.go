@@ -21,7 +21,7 @@ type Server struct {
 	names map[string][]string
 	work  sync.WaitGroup // the connections that are served
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	asked map[string]int
 	open  map[net.Conn]struct{}
 }

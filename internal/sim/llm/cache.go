@@ -23,7 +23,7 @@ import (
 type cache struct {
 	minimum int // tokens of a marked prefix; 0: depends on the model
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	entries map[uint64]*entry
 	bill    Bill
 }

@@ -23,7 +23,7 @@ type Entry struct {
 type ledger struct {
 	noBodies bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	entries []Entry
 	arrived chan struct{} // closed and replaced at each change
 }

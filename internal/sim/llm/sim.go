@@ -68,7 +68,7 @@ type Server struct {
 	salt   string // makes the call IDs differ from those of other servers
 	once   sync.Once
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	faults []*Fault
 	shut   bool // Close was called
 }

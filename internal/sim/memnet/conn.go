@@ -82,7 +82,7 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 
 // stream is one direction of a connection.
 type stream struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	change   *sync.Cond
 	buf      []byte
 	written  bool // the write end is closed
