@@ -9,7 +9,8 @@ import (
 	"hermesd/internal/sim/discord"
 )
 
-// A guild with a bot and a person, a message, and what stands in the channel.
+// The example shows a guild with a bot and a person, a message, and the
+// messages in the channel.
 func Example() {
 	s := discord.New(discord.Options{})
 	defer s.Close()
@@ -28,7 +29,7 @@ func Example() {
 	web := discord.Transport(s.Dial) // or s.DialLoopback after s.Start
 	defer web.CloseIdleConnections()
 	client.Client, client.Dialer = &http.Client{Transport: web}, discord.Websocket(s.Dial)
-	for range 2 { // a bot that knows nothing of what it did before
+	for range 2 { // a bot that remembers nothing of the first round
 		_, _ = client.ChannelMessageSend(ch.ID(), "hi "+discord.Token(1))
 	}
 	fmt.Println(discord.Judge{}.Judge(s))

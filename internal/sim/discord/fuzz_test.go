@@ -13,8 +13,8 @@ import (
 	"hermesd/internal/sim/discord"
 )
 
-// FuzzRequests sends any body to the routes that take one: the server refuses
-// or does it, in JSON, and goes on.
+// FuzzRequests sends any body to the routes with a body: the server accepts or
+// refuses it with JSON and continues to work.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range []string{
 		`{"content":"x"}`, `{"content":7}`, `{"components":[{"type":1,"components":[{}]}]}`, `{"name":"a","message":{"embeds":[{}]}}`,
@@ -56,8 +56,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzGateway sends any payload after hello: the connection stands, or is
-// closed with a code of the gateway, and the next one is served.
+// FuzzGateway sends any payload after hello: the connection stays open or is
+// closed with a code of the gateway, and the next connection works.
 func FuzzGateway(f *testing.F) {
 	for _, seed := range []string{
 		`{"op":1,"d":null}`, `{"op":1,"d":{}}`, `{"op":2,"d":{"token":"x","intents":-1}}`, `{"op":6,"d":{"seq":-5}}`, `{"op":2,"d":[]}`,

@@ -16,7 +16,7 @@ import (
 	"hermesd/internal/sim/discord"
 )
 
-// packet is what comes over the gateway.
+// A packet is a payload from the gateway.
 type packet struct {
 	Op   int             `json:"op"`
 	Seq  int             `json:"s"`
@@ -24,7 +24,7 @@ type packet struct {
 	Data json.RawMessage `json:"d"`
 }
 
-// socket is a gateway client that knows nothing of any library.
+// A socket is a gateway client that uses no Discord library.
 type socket struct {
 	t  *testing.T
 	ws *websocket.Conn
@@ -44,7 +44,7 @@ func (p *place) socket(t *testing.T) *socket {
 	return s
 }
 
-// send takes JSON of data.
+// send sends a payload; data is JSON.
 func (s *socket) send(op int, data string) {
 	s.t.Helper()
 	s.raw(fmt.Sprintf(`{"op":%d,"d":%s}`, op, data))
@@ -66,8 +66,8 @@ func (s *socket) next() packet {
 	return p
 }
 
-// end is the code with which the server closes, 0 if it cuts, -1 if nothing
-// comes for a day.
+// end returns the code with which the server closes, 0 if it cuts, -1 if
+// nothing arrives for a day.
 func (s *socket) end() int {
 	s.t.Helper()
 	_ = s.ws.SetReadDeadline(time.Now().Add(24 * time.Hour))
@@ -94,7 +94,7 @@ func (s *socket) identify(intents discord.Intent) {
 	s.send(2, fmt.Sprintf(`{"token":%q,"intents":%d,"properties":{}}`, s.p.bot.Token(), intents))
 }
 
-// ready identifies and returns the session, when the guild is there too.
+// ready identifies and returns the session ID after the guild has arrived too.
 func (s *socket) ready(intents discord.Intent) string {
 	s.t.Helper()
 	s.identify(intents)
@@ -117,7 +117,7 @@ func (s *socket) resume(session string, seq int) {
 	s.send(6, fmt.Sprintf(`{"token":%q,"session_id":%q,"seq":%d}`, s.p.bot.Token(), session, seq))
 }
 
-// text is the content of a message event.
+// text returns the content of a message event.
 func (p packet) text() string {
 	var m struct {
 		Content string `json:"content"`
@@ -202,7 +202,7 @@ func TestAResumeGivesWhatWasMissed(t *testing.T) {
 		s.send(1, "4")
 		want(t, "ack", s.next().Op, 11)
 		want(t, "not acknowledged after the heartbeat", len(p.Ledger().Unacked("MESSAGE_CREATE")), 1)
-		// The session goes to a newer connection; the older one is closed.
+		// The newer connection takes over the session; the older one is closed.
 		other := p.socket(t)
 		other.resume(id, 6)
 		want(t, "taken over", other.next().text(), "7 RESUMED ")
@@ -382,7 +382,7 @@ func TestTheServerComesBack(t *testing.T) {
 	}
 }
 
-// A client that resumes after every cut hears every message once, in order.
+// A client that resumes after every cut receives every message once, in order.
 func TestNoCutLosesOrDoublesAnything(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := rapid.SliceOfN(rapid.SampledFrom([]string{"say", "say", "read", "cut", "reconnect", "resume older"}), 1, 40).Draw(rt, "steps")

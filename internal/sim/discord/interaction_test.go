@@ -11,7 +11,7 @@ import (
 	"hermesd/internal/sim/discord"
 )
 
-// commands is the place of the bot's global commands.
+// commands returns the path of the bot's global commands.
 func (w *web) commands() string { return "/applications/" + w.bot.ID() + "/commands" }
 
 func (w *web) names(guild string) string {
@@ -106,7 +106,7 @@ func TestAnInteractionIsAnsweredInTime(t *testing.T) {
 		}
 		want(t, "event", fmt.Sprint(got.Token == i.State().Token, got.Member.User.ID == w.ann.ID, got.Data.Name, got.Data.Options[0].Value), "true truerun3")
 		want(t, "too early", w.do(t, "POST", w.hook(i), `{"content":"x"}`).short(), "404 10015 Unknown Webhook")
-		w.auth = "" // the token is in the path
+		w.auth = "" // the path contains the token
 		want(t, "unknown kind", w.callback(t, i, `{"type":77}`), "400 50035 Invalid Form Body")
 		want(t, "too long", w.callback(t, i, `{"type":4,"data":{"content":"`+strings.Repeat("x", 2001)+`"}}`), "400 50035 Invalid Form Body")
 		want(t, "answered", w.callback(t, i, `{"type":4,"data":{"content":"done"}}`), "204 0")

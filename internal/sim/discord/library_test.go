@@ -12,7 +12,8 @@ import (
 	"hermesd/internal/sim/discord"
 )
 
-// Both ways to the server: the bubble has its own time, the network has ours.
+// everyWay runs a test over both ways to the server: in memory with the time of
+// a bubble, and over the network in real time.
 func everyWay(t *testing.T, test func(t *testing.T, p *place, dial discord.Dialer)) {
 	t.Helper()
 	t.Run("in memory", func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestALibraryResumesAfterACut(t *testing.T) {
 		heard := p.open(t, d)
 		cuts := 3
 		if !strings.HasSuffix(t.Name(), "memory") {
-			cuts = 1 // each takes the library a second
+			cuts = 1 // each one takes the library a second
 		}
 		for i := range cuts {
 			p.ch.Say(p.ann, fmt.Sprint("before ", i))
@@ -146,7 +147,7 @@ func TestALibraryFollowsTheServersWishes(t *testing.T) {
 		{"closed with a code", func(p *place) { p.CloseAll(discord.CloseUnknownError) }, "1 1"},
 		{"invalid session", func(p *place) { p.Invalidate(false) }, "2 0"},
 		{"away", func(p *place) { p.Down(); <-time.After(30 * time.Second); _ = p.Up() }, "1 1"},
-		{"black hole", func(p *place) { p.Swallow() }, "2 0"}, // which it notices after the window
+		{"black hole", func(p *place) { p.Swallow() }, "2 0"}, // the library notices it after the window
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

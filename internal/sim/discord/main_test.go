@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// place is a server with a bot, a person, a guild of both and a channel.
+// A place is a server with a bot, a person, a guild with both and a channel.
 type place struct {
 	*discord.Server
 	bot  *discord.Bot
@@ -35,7 +35,7 @@ func newPlace(t *testing.T, o discord.Options) *place {
 	return p
 }
 
-// library is the real client, unchanged, over the connections that dial makes.
+// library returns an unmodified client over the connections that dial makes.
 func (p *place) library(t *testing.T, dial discord.Dialer) *discordgo.Session {
 	t.Helper()
 	d, err := discordgo.New("Bot " + p.bot.Token())
@@ -50,7 +50,7 @@ func (p *place) library(t *testing.T, dial discord.Dialer) *discordgo.Session {
 	return d
 }
 
-// open connects the library and collects the texts that it hears.
+// open connects the library and collects the texts that it receives.
 func (p *place) open(t *testing.T, d *discordgo.Session) <-chan string {
 	t.Helper()
 	heard := make(chan string, 100)
@@ -70,9 +70,9 @@ func (p *place) open(t *testing.T, d *discordgo.Session) <-chan string {
 	return heard
 }
 
-// settled waits until every connection has sent its first heartbeat. In a bubble
-// the library must not be cut, nor close, before: it would wait for a lock with
-// which it sleeps.
+// settled waits until every connection has sent its first heartbeat. In a
+// bubble the library must not be cut or closed before, because it would wait
+// for a lock that it holds while it sleeps.
 func (p *place) settled(t *testing.T) {
 	t.Helper()
 	err := p.Ledger().WaitFor(context.Background(), func(l *discord.Ledger) bool {
@@ -82,10 +82,10 @@ func (p *place) settled(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	<-time.After(time.Millisecond) // in a bubble: until all stand still
+	<-time.After(time.Millisecond) // in a bubble: until all goroutines are blocked
 }
 
-// next takes one value from c.
+// next receives one value from c.
 func next[T any](t *testing.T, c <-chan T) T {
 	t.Helper()
 	select {

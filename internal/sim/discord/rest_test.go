@@ -16,7 +16,7 @@ import (
 	"hermesd/internal/sim/discord"
 )
 
-// reply is what the REST interface says.
+// A reply is an answer of the REST API.
 type reply struct {
 	Status int
 	Header http.Header
@@ -44,7 +44,7 @@ type reply struct {
 	} `json:"thread_metadata"`
 }
 
-// web is a client of a place that knows nothing of any library.
+// A web is a REST client of a place that uses no Discord library.
 type web struct {
 	*place
 	client *http.Client
@@ -60,7 +60,7 @@ func newWeb(t *testing.T, p *place) *web {
 	return &web{place: p, client: &http.Client{Transport: tr}, auth: "Bot " + p.bot.Token(), agent: "DiscordBot (x, 1)"}
 }
 
-// try sends body, a string of JSON or none.
+// try sends body, which is JSON or "".
 func (w *web) try(ctx context.Context, method, path, body string) (reply, error) {
 	return w.send(ctx, method, path, "application/json", strings.NewReader(body))
 }
@@ -92,7 +92,7 @@ func (w *web) send(ctx context.Context, method, path, kind string, body io.Reade
 	if bytes.HasPrefix(raw, []byte("[")) {
 		err = json.Unmarshal(raw, &r.List)
 	} else if len(raw) > 0 && resp.Header.Get("Content-Type") == "application/json" {
-		_ = json.Unmarshal(raw, &r) // "message" is a string only in refusals
+		_ = json.Unmarshal(raw, &r) // "message" is a string only in error answers
 	}
 	r.Status, r.Header, r.Raw = resp.StatusCode, resp.Header, string(raw)
 	return r, err
@@ -107,7 +107,7 @@ func (w *web) do(t *testing.T, method, path, body string) reply {
 	return r
 }
 
-// say sends a message to the place's channel.
+// say sends a message to the channel of the place.
 func (w *web) say(t *testing.T, body string) reply {
 	t.Helper()
 	return w.do(t, "POST", "/channels/"+w.ch.ID()+"/messages", body)
@@ -247,7 +247,7 @@ func TestANonceIsRememberedForMinutes(t *testing.T) {
 			t.Error("a nonce that is not enforced made nothing")
 		}
 		<-time.After(2 * time.Minute)
-		second := w.say(t, body) // the unenforced one is still known
+		second := w.say(t, body) // the nonce of the unenforced one is still known
 		<-time.After(4 * time.Minute)
 		third := w.say(t, body)
 		if second.ID == first.ID || third.ID == second.ID {
@@ -340,7 +340,7 @@ func TestFilesComeInAndGoOut(t *testing.T) {
 	})
 }
 
-// do2 sends a body of any type to the channel.
+// do2 sends a body of any content type to the channel.
 func (w *web) do2(t *testing.T, kind, body string) string {
 	t.Helper()
 	w.auth, w.agent = "Bot "+w.bot.Token(), "DiscordBot (x, 1)"

@@ -17,7 +17,7 @@ const (
 	speak = "/v1/audio/speech"
 )
 
-// upload asks for a transcription of a file with these fields.
+// upload requests a transcription of a file with these fields.
 func upload(t *testing.T, s *sim.Server, name string, data []byte, fields ...string) (int, string) {
 	t.Helper()
 	var b bytes.Buffer

@@ -11,7 +11,8 @@ import (
 	sim "hermesd/internal/sim/llm"
 )
 
-// A part is one text block of a request, with the time to live of its mark.
+// A part is one text block of a request with the lifetime of its cache_control
+// marker.
 type part struct {
 	text, ttl string
 }
@@ -34,13 +35,13 @@ func list(ps []part) string {
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// words is text of about n tokens.
+// words returns a text of about n tokens.
 func words(n int) string { return strings.Repeat("word", n) }
 
-// An ask is a request of one message.
+// An ask is a request with one message.
 type ask struct {
 	model  string
-	extra  string // members, each with the comma behind it
+	extra  string // further members, each followed by a comma
 	system []part
 	user   []part
 }
@@ -87,8 +88,9 @@ func used(t *testing.T, s *sim.Server, path, body string) usage {
 	return b.Usage
 }
 
-// TestWhatMarksReadAndWrite sends requests one after the other, each after a
-// pause. Roles and types cost a few tokens, so prefixes are sums of those below.
+// TestWhatMarksReadAndWrite sends requests one after another, each after a
+// pause. Roles and types cost a few tokens, so prefix lengths are sums of the
+// constants below.
 func TestWhatMarksReadAndWrite(t *testing.T) {
 	// In tokens as the server counts them: a system block is "system"+text, a
 	// text block "text"+text.
@@ -183,8 +185,8 @@ func TestWhatMarksReadAndWrite(t *testing.T) {
 	}
 }
 
-// TestTheLookBack adds blocks behind one that was written. The mark's own block
-// is the first of the twenty that are looked at.
+// TestTheLookBack appends blocks after one that was written. The marker's own
+// block is the first of the twenty that are examined.
 func TestTheLookBack(t *testing.T) {
 	for added, found := range map[int]bool{1: true, 19: true, 20: false, 30: false} {
 		s := sim.New(sim.Options{})
@@ -253,7 +255,7 @@ func TestTheAutomaticCache(t *testing.T) {
 			{0, in("gpt", words(3000), false), 2944},
 			{0, in("gpt", words(3000)+"and more", false), 2944},
 			{0, in("gpt", words(1100)+words(500)[1:], false), 1024},
-			{0, in("gpt", words(900)+"x", false), 0}, // known, but shorter than is kept
+			{0, in("gpt", words(900)+"x", false), 0}, // known, but shorter than the minimum
 			{10 * time.Minute, in("gpt", words(3000), false), 2944},
 			{10*time.Minute + 1, in("gpt", words(3000), false), 0},
 			{0, in("other", words(3000), false), 0},
@@ -294,8 +296,8 @@ func TestTheBillIsTheSumOfTheLedger(t *testing.T) {
 	}
 }
 
-// TestThinkingIsBoundToWhatStandsBeforeIt answers once with thinking and sends it
-// back in different places.
+// TestThinkingIsBoundToWhatStandsBeforeIt gets one answer with thinking and
+// sends it back in different positions.
 func TestThinkingIsBoundToWhatStandsBeforeIt(t *testing.T) {
 	s := sim.New(sim.Options{PrefixCheck: true, Reply: func(sim.Request) sim.Reply { return sim.Reply{Thinking: "hm", Text: "yes"} }})
 	defer s.Close()

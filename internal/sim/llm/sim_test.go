@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// post asks over the server's own transport and returns status and body.
+// post sends a request over the server's own transport and returns status, body
+// and header.
 func post(t testing.TB, s *sim.Server, path, body string) (int, string, http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+path, strings.NewReader(body))
@@ -53,8 +54,8 @@ const (
 	chat     = "/v1/chat/completions"
 )
 
-// TestMessagesAreJudged sends what the Messages API refuses, and a part of the
-// sentence with which it does.
+// TestMessagesAreJudged sends requests that the Messages API refuses, and
+// expects a part of its error message.
 func TestMessagesAreJudged(t *testing.T) {
 	s := sim.New(sim.Options{Keys: []string{"good"}, Models: []string{"m"}})
 	defer s.Close()
@@ -208,8 +209,8 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		fault          sim.Fault
 		status         int
-		messages, chat string // what the answers hold
-		not            string // what they do not
+		messages, chat string // content of the answers
+		not            string // text that they do not contain
 	}{
 		{sim.Fault{Kind: sim.Unauthorized}, 401, "authentication_error", "invalid_api_key", ""},
 		{sim.Fault{Kind: sim.Unpaid}, 402, "billing_error", `"code":402`, ""},
@@ -316,7 +317,8 @@ func TestPacesAndRepliesAreScripted(t *testing.T) {
 		defer s.Close()
 		start := time.Now()
 		_, got, _ := post(t, s, messages, `{"model":"m","max_tokens":10,"stream":true,"tools":[{"name":"do","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"a"}]}`)
-		// five of text, two of thinking and its signature, two of arguments
+		// five deltas of text, two of thinking and its signature, two of
+		// arguments
 		if took := time.Since(start); took != time.Second+9*10*time.Millisecond {
 			t.Errorf("took %v", took)
 		}

@@ -49,7 +49,7 @@ func TestAWriteDoesNotWaitForTheReader(t *testing.T) {
 	if n, err := near.Write([]byte("on its way")); n != 10 || err != nil {
 		t.Fatalf("got %d, %v", n, err)
 	}
-	_ = far.Close() // and is lost
+	_ = far.Close() // its data is lost
 	if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("read from a closed peer: %v", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// A workspace, an app, a person; slack-go connects in memory, acknowledges and
-// answers.
+// The example uses a workspace, an app and a person; slack-go connects in
+// memory, acknowledges and answers.
 func Example() {
 	s := slack.New(slack.Options{})
 	defer s.Close()
@@ -22,7 +22,8 @@ func Example() {
 	ann := team.AddUser(slack.Person{Name: "ann"})
 	dm := ann.DM(bot)
 
-	// Over the network: s.Start(), and neither OptionHTTPClient nor OptionDialer.
+	// Over the network: call s.Start() and omit OptionHTTPClient and
+	// OptionDialer.
 	api := slackgo.New(bot.Token(), slackgo.OptionAppLevelToken(bot.App().Token()),
 		slackgo.OptionAPIURL(s.APIURL()), slackgo.OptionHTTPClient(s.Client()))
 	app := socketmode.New(api, socketmode.OptionDialer(s.Dialer()))
@@ -30,7 +31,7 @@ func Example() {
 	ended := make(chan error)
 	go func() { ended <- app.RunContext(ctx) }()
 
-	dm.Say(ann, "hello") // also before the app is there: it is sent again
+	dm.Say(ann, "hello") // even before the app is connected: the event is sent again
 	for e := range app.Events {
 		event, ok := e.Data.(slackevents.EventsAPIEvent)
 		if !ok {

@@ -11,13 +11,13 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// TestFaults: what the client sees, how long it takes, and whether the message
-// is there.
+// TestFaults checks what the client receives, how long it takes, and whether
+// the message exists afterwards.
 func TestFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		fault  slack.Fault
-		see    string // part of the error; "" is success
+		see    string // part of the error; "": success
 		took   time.Duration
 		exists bool
 	}{
@@ -126,7 +126,8 @@ func TestFaultForAWhile(t *testing.T) {
 	})
 }
 
-// TestClientDies: who has sent the request gets it done, also when gone.
+// TestClientDies checks that a request has its effect even if the client has
+// disconnected.
 func TestClientDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, slack.Options{}, slack.AppOptions{})
@@ -144,7 +145,7 @@ func TestClientDies(t *testing.T) {
 	})
 }
 
-// TestRates: bursts, one more after each while, by channel and by method.
+// TestRates checks bursts and the rate after them, per channel and per method.
 func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, slack.Options{Limits: slack.RealLimits()}, slack.AppOptions{})

@@ -9,8 +9,8 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// FuzzRequest: whatever comes in, the answer is JSON with ok and, unless it is
-// true, an error; the status is one of those that Slack gives.
+// FuzzRequest checks that the answer to any request is JSON with ok and, unless
+// ok is true, an error, and that the status is one that Slack uses.
 func FuzzRequest(f *testing.F) {
 	f.Add("application/json", "", `{"channel":"general","text":"x","blocks":[{"type":"section","text":{"type":"mrkdwn","text":"x"}}]}`, uint8(0))
 	f.Add("application/json; charset=utf-8", "ts=1.0", `{"channel":"general","metadata":{"event_type":"x","event_payload":{}},"text":"x"}`, uint8(1))
@@ -47,7 +47,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzFrame: what an app says in a socket acknowledges only what was sent there.
+// FuzzFrame checks that a frame of an app acknowledges only envelopes that were
+// sent on its socket.
 func FuzzFrame(f *testing.F) {
 	for _, seed := range []string{`{"envelope_id":"x"}`, `{"envelope_id":7}`, `[]`, "", `{"payload":{"text":"x"}}`, "\x00"} {
 		f.Add([]byte(seed))

@@ -20,7 +20,7 @@ func shown(list []message) string {
 	return strings.Join(out, " ")
 }
 
-// TestHistory: bounds, order, what is hidden, who may read.
+// TestHistory checks bounds, order, hidden messages and read access.
 func TestHistory(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	var ts []string
@@ -100,7 +100,8 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestMetadataIsShownToWhoAsks, which is how an app finds its own message again.
+// TestMetadataIsShownToWhoAsks checks that metadata is returned on request,
+// with which an app finds its own messages.
 func TestMetadataIsShownToWhoAsks(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	meta := `{"event_type":"hermes","event_payload":{"id":"row-1"}}`
@@ -118,7 +119,7 @@ func TestMetadataIsShownToWhoAsks(t *testing.T) {
 	}
 }
 
-// TestRestrictedApps get one page of 15 a minute.
+// TestRestrictedApps checks that they get one page of 15 messages per minute.
 func TestRestrictedApps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, slack.Options{}, slack.AppOptions{Restricted: true})
@@ -141,7 +142,7 @@ func TestRestrictedApps(t *testing.T) {
 	})
 }
 
-// TestPagesHoldEverythingOnce, whatever their size, and a ts never comes twice.
+// TestPagesHoldEverythingOnce checks pages of any size; no ts appears twice.
 func TestPagesHoldEverythingOnce(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	var said []string

@@ -16,7 +16,7 @@ import (
 const buttons = `[{"type":"section","text":{"type":"mrkdwn","text":"Run it?"},"accessory":{"type":"button","action_id":"side","value":"s"}},
 	{"type":"actions","block_id":"ask","elements":[{"type":"button","action_id":"yes","value":"42","text":{"type":"plain_text","text":"Yes"}}]}]`
 
-// respond uses a response URL and returns status and body.
+// respond sends a request to a response URL and returns status and body.
 func (p *place) respond(t *testing.T, address, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address, strings.NewReader(body))
@@ -56,7 +56,8 @@ func TestSlashCommands(t *testing.T) {
 	})
 }
 
-// TestCommandsThatFail are not sent again; the person sees an error.
+// TestCommandsThatFail checks that they are not sent again and that the person
+// sees an error.
 func TestCommandsThatFail(t *testing.T) {
 	bubble(t, slack.Options{}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		if i := p.dm.Slash(p.bot, p.ann, "/hermes", ""); i.Failed() != "dispatch_failed" {
@@ -74,7 +75,7 @@ func TestCommandsThatFail(t *testing.T) {
 	})
 }
 
-// TestResponseURLs can be used five times within half an hour.
+// TestResponseURLs checks that they can be used five times within half an hour.
 func TestResponseURLs(t *testing.T) {
 	bubble(t, slack.Options{}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		k := p.open(t)
@@ -171,7 +172,8 @@ func TestButtons(t *testing.T) {
 	})
 }
 
-// TestFilesByHand: the three steps and their refusals, without a library.
+// TestFilesByHand checks the three steps of an upload and their errors, without
+// a library.
 func TestFilesByHand(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	mustRefuse(t, p.call(t, "files.getUploadURLExternal", "length", "3"), "invalid_arguments")

@@ -19,7 +19,8 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// library is slack-go, unchanged, over HTTP of the given client.
+// library returns an unmodified slack-go client that uses the given HTTP
+// client.
 func (p *place) library(web *http.Client) *slackgo.Client {
 	return slackgo.New(p.bot.Token(), slackgo.OptionAppLevelToken(p.app.Token()),
 		slackgo.OptionAPIURL(p.APIURL()), slackgo.OptionHTTPClient(web))
@@ -68,7 +69,8 @@ func react(ctx context.Context, t *testing.T, sm *socketmode.Client, e socketmod
 	}
 }
 
-// TestLibraryOverTCP lets slack-go connect, receive, acknowledge and answer.
+// TestLibraryOverTCP checks that slack-go connects, receives, acknowledges and
+// answers.
 func TestLibraryOverTCP(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	if _, err := p.Start(); err != nil {
@@ -95,7 +97,7 @@ func TestLibraryInMemory(t *testing.T) {
 	})
 }
 
-// meet is a conversation with echo.
+// meet has a conversation with echo.
 func (p *place) meet(ctx context.Context, t *testing.T) {
 	t.Helper()
 	if err := p.Ledger().WaitCount(ctx, 1, func(c slack.Counts) int { return c.Open }); err != nil {
@@ -128,7 +130,7 @@ func (p *place) meet(ctx context.Context, t *testing.T) {
 	}
 }
 
-// clientOf is p.web, or one for the network once the server listens.
+// clientOf returns p.web, or a client for the network once the server listens.
 func (p *place) clientOf(t *testing.T) *http.Client {
 	if !strings.Contains(p.URL(), "127.0.0.1") {
 		return p.web
@@ -138,8 +140,8 @@ func (p *place) clientOf(t *testing.T) *http.Client {
 	return web
 }
 
-// TestLibraryCalls: what slack-go sends is understood, and it understands what
-// comes back.
+// TestLibraryCalls checks that the server understands slack-go's requests and
+// slack-go understands the answers.
 func TestLibraryCalls(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	api, ctx, room := p.library(p.web), t.Context(), p.room.ID()
@@ -199,7 +201,7 @@ func TestLibraryCalls(t *testing.T) {
 	}
 }
 
-// TestLibraryDirectory: users and conversations.
+// TestLibraryDirectory checks users and conversations.
 func TestLibraryDirectory(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	api, ctx := p.library(p.web), t.Context()
@@ -248,7 +250,8 @@ func TestLibraryDirectory(t *testing.T) {
 	}
 }
 
-// TestLibraryFiles: up in three steps, down with the token, and not without.
+// TestLibraryFiles checks uploads in three steps, and downloads with and
+// without the token.
 func TestLibraryFiles(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	api, ctx := p.library(p.web), t.Context()

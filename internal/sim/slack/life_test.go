@@ -13,8 +13,8 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// TestDownAndUp: sockets and calls are cut, then all goes on with the same
-// state.
+// TestDownAndUp checks that sockets and calls are cut and that the state is
+// kept.
 func TestDownAndUp(t *testing.T) {
 	bubble(t, slack.Options{Latency: 2 * time.Second}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		k := p.open(t)
@@ -65,8 +65,9 @@ func TestUpAtTheSameAddress(t *testing.T) {
 	}
 }
 
-// TestLibrarySurvives: slack-go loses nothing over cuts, disconnects, black
-// holes and bad frames, because what it does not acknowledge comes again.
+// TestLibrarySurvives checks that slack-go loses nothing through cuts,
+// disconnects, black holes and bad frames, because events without an
+// acknowledgement are sent again.
 func TestLibrarySurvives(t *testing.T) {
 	bubble(t, slack.Options{}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		ctx, stop := context.WithCancel(within(t, time.Hour))

@@ -19,12 +19,12 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// slacktest leaves a goroutine behind for each message that nobody reads.
+// slacktest leaks a goroutine for each message that is not read.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/slack-go/slack/slacktest.(*Server).queueForWebsocket"))
 }
 
-// answer is what the Web API says.
+// An answer is an answer of the Web API.
 type answer struct {
 	Status     int             `json:"-"`
 	Header     http.Header     `json:"-"`
@@ -54,8 +54,8 @@ type message struct {
 	Metadata                      json.RawMessage `json:"metadata"`
 }
 
-// place is a server with one workspace, one app, one person, a channel and the
-// person's direct message, in memory.
+// A place is a server in memory with one workspace, one app, one person, a
+// channel and the person's direct message.
 type place struct {
 	*slack.Server
 	team *slack.Team
@@ -138,7 +138,7 @@ func (p *place) post1(t *testing.T, ch *slack.Channel, text string, pairs ...str
 	return a.TS
 }
 
-// frame is what a socket carries.
+// A frame is a frame of a socket.
 type frame struct {
 	Type     string `json:"type"`
 	Envelope string `json:"envelope_id"`
@@ -161,7 +161,7 @@ type frame struct {
 	Raw string
 }
 
-// link is a socket, without any library for Slack: it acknowledges nothing by
+// A link is a socket that uses no Slack library and acknowledges nothing by
 // itself.
 type link struct {
 	t     *testing.T
@@ -201,7 +201,7 @@ func (p *place) dial(t *testing.T, address string) *link {
 		k.pings.Add(1)
 		return pong(said)
 	})
-	go func() { // awaited by close
+	go func() { // close waits for it
 		defer close(k.done)
 		defer close(k.in)
 		for {
@@ -223,7 +223,7 @@ func (k *link) close() {
 	<-k.done
 }
 
-// next is the next frame; the zero frame when the socket has ended.
+// next returns the next frame; the zero frame when the socket has closed.
 func (k *link) next() frame {
 	k.t.Helper()
 	select {
@@ -235,7 +235,7 @@ func (k *link) next() frame {
 	}
 }
 
-// quiet says that nothing comes for a while.
+// quiet checks that no frame arrives within d.
 func (k *link) quiet(d time.Duration) {
 	k.t.Helper()
 	select {

@@ -15,9 +15,9 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// TestAgainstSlacktest: where slack-go's own test server answers a method, ours
-// answers with all the keys that it gives, of the same JSON types. left is what
-// we leave out, and why.
+// TestAgainstSlacktest compares the answers with those of slack-go's own test
+// server: where that server implements a method, this one returns all of its
+// keys with the same JSON types. left names the exceptions with their reasons.
 func TestAgainstSlacktest(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	theirs := slacktest.NewTestServer()
@@ -28,8 +28,8 @@ func TestAgainstSlacktest(t *testing.T) {
 	ts := p.room.Say(p.ann, "x").TS
 	for _, tc := range []struct{ method, token, body, left string }{
 		{"auth.test", "", "", ""},
-		{"chat.postMessage", "", "channel=" + p.room.ID() + "&text=x", "text"},                                 // Slack gives it inside message
-		{"chat.postEphemeral", "", "channel=" + p.room.ID() + "&text=x&user=" + p.ann.ID(), "channel text ts"}, // Slack gives message_ts
+		{"chat.postMessage", "", "channel=" + p.room.ID() + "&text=x", "text"},                                 // Slack returns it inside message
+		{"chat.postEphemeral", "", "channel=" + p.room.ID() + "&text=x&user=" + p.ann.ID(), "channel text ts"}, // Slack returns message_ts
 		{"users.info", "", "user=" + p.ann.ID(), "user.color user.locale user.is_primary_owner user.is_stranger user.is_ultra_restricted user.has_2fa " +
 			"user.profile.avatar_hash user.profile.status_text user.profile.status_emoji user.profile.image_24 user.profile.image_32 " +
 			"user.profile.image_48 user.profile.image_72 user.profile.image_192 user.profile.image_512"},
@@ -77,8 +77,8 @@ func ask(ctx context.Context, t *testing.T, web *http.Client, address string, fo
 	return out
 }
 
-// missing names the keys of the reference that are not in ours, or of another
-// type there.
+// missing returns the keys of the reference that ours does not have, or has
+// with another type.
 func missing(t *testing.T, method, path string, reference, ours map[string]any, left string) {
 	t.Helper()
 	for key, want := range reference {
@@ -115,8 +115,8 @@ func jsonType(v any) string {
 	return "null"
 }
 
-// TestOurMessagesAreSlackGos: what the API and the events give survives slack-go's
-// types without loss of what an app needs.
+// TestOurMessagesAreSlackGos checks that decoding the API's and the events'
+// messages into slack-go's types loses nothing that an app needs.
 func TestOurMessagesAreSlackGos(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	p.room.Upload(p.ann, "look", &slack.File{Name: "a.txt", Data: []byte("x")})

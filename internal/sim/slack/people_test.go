@@ -10,7 +10,7 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// event is what the tests look at in the event of an offer.
+// An event holds the fields of an offered event that the tests check.
 type event struct {
 	Type, Subtype, Text, User, TS, Channel, Reaction, Inviter, Username string
 	Kind                                                                string `json:"channel_type"`
@@ -33,7 +33,7 @@ type event struct {
 	} `json:"assistant_thread"`
 }
 
-// events are the events that were offered since the n-th.
+// events returns the events offered since the n-th.
 func (p *place) events(t *testing.T, from int) []event {
 	t.Helper()
 	var out []event
@@ -64,7 +64,7 @@ func names(list []event) string {
 	return strings.Join(out, " ")
 }
 
-// TestWhatPeopleDoIsOffered: the deeds and the events that they make.
+// TestWhatPeopleDoIsOffered checks which events the actions of people produce.
 func TestWhatPeopleDoIsOffered(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	bob := p.team.AddUser(slack.Person{Name: "bob"})
@@ -116,14 +116,14 @@ func TestWhatPeopleDoIsOffered(t *testing.T) {
 	}
 }
 
-// TestTimesAreUnique also when nothing passes between two messages.
+// TestTimesAreUnique checks this even if no time passes between two messages.
 func TestTimesAreUnique(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, slack.Options{}, slack.AppOptions{})
 		last := ""
 		for range 100 {
 			m := p.room.Say(p.ann, "x")
-			if m.TS <= last || len(m.TS) != 17 || p.dm.Say(p.ann, "x").TS != m.TS { // each channel by itself
+			if m.TS <= last || len(m.TS) != 17 || p.dm.Say(p.ann, "x").TS != m.TS { // each channel has its own sequence
 				t.Fatalf("%s after %s", m.TS, last)
 			}
 			last = m.TS
@@ -131,7 +131,7 @@ func TestTimesAreUnique(t *testing.T) {
 	})
 }
 
-// TestOtherBots say what they say under a name, without a user.
+// TestOtherBots checks that their messages have a name and no user.
 func TestOtherBots(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	m := p.room.Say(p.team.AddUser(slack.Person{Name: "jenkins", Bot: true}), "built")
@@ -189,8 +189,8 @@ func TestTheInsidesOfEvents(t *testing.T) {
 	}
 }
 
-// TestKindsOfChannels: what an app hears of each, with its scopes and
-// subscriptions.
+// TestKindsOfChannels checks which events an app receives for each kind, with
+// its scopes and subscriptions.
 func TestKindsOfChannels(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{Events: []string{"message.groups", "message.mpim", "message.im", "app_mention"}})
 	members := []*slack.User{p.ann, p.bot.User()}
@@ -210,7 +210,8 @@ func TestKindsOfChannels(t *testing.T) {
 	}
 }
 
-// TestSeveralWorkspaces: one app, two tokens; each sees its own only.
+// TestSeveralWorkspaces checks one app with two tokens, each of which sees only
+// its own workspace.
 func TestSeveralWorkspaces(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	team := p.AddTeam("Other Place")
@@ -260,7 +261,8 @@ func TestWhatIsNotThere(t *testing.T) {
 	p.room.Slash(p.bot, p.ann, "/other", "")
 }
 
-// TestAnyEvent can be sent, whatever the subscriptions.
+// TestAnyEvent checks that any event can be sent, whatever the subscriptions
+// are.
 func TestAnyEvent(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{Events: []string{}})
 	k := p.open(t)
@@ -272,7 +274,8 @@ func TestAnyEvent(t *testing.T) {
 	}
 }
 
-// TestCountersOnly keeps the sums, the last messages, and no more.
+// TestCountersOnly checks that only the counters and the last messages are
+// kept.
 func TestCountersOnly(t *testing.T) {
 	p := newPlace(t, slack.Options{CountersOnly: true}, slack.AppOptions{})
 	first := p.dm.Say(p.ann, "0")
@@ -288,7 +291,7 @@ func TestCountersOnly(t *testing.T) {
 	}
 }
 
-// TestDirectory: what is refused when an app looks people and places up.
+// TestDirectory checks the errors of an app that looks up users and channels.
 func TestDirectory(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	bob := p.team.AddUser(slack.Person{Name: "bob"})

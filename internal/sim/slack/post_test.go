@@ -15,7 +15,7 @@ func section(n int) string {
 	return fmt.Sprintf(`{"type":"section","text":{"type":"mrkdwn","text":%q}}`, strings.Repeat("x", n))
 }
 
-// TestRefusalsOfMessages: the words with which Slack refuses.
+// TestRefusalsOfMessages checks the error codes of Slack.
 func TestRefusalsOfMessages(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	p.bot.SetScopes("chat:write")
@@ -131,7 +131,7 @@ func TestThreads(t *testing.T) {
 	if got := texts(p.room.Thread(root)); !strings.HasPrefix(got, "This message was deleted.|reply") {
 		t.Errorf("after the delete: %s", got)
 	}
-	p.post1(t, p.room, "late", "thread_ts", root) // a tombstone holds the thread together
+	p.post1(t, p.room, "late", "thread_ts", root) // a tombstone keeps the thread
 }
 
 func TestEditWindow(t *testing.T) {
@@ -144,8 +144,8 @@ func TestEditWindow(t *testing.T) {
 	})
 }
 
-// TestWaysToSayIt: forms and JSON, with and without a charset, tokens here and
-// there.
+// TestWaysToSayIt checks forms and JSON, with and without a charset, and the
+// positions of the token.
 func TestWaysToSayIt(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	room := p.room.ID()

@@ -14,7 +14,7 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// bubble runs a test with a place of its own in virtual time.
+// bubble runs a test with its own place in a synctest bubble.
 func bubble(t *testing.T, o slack.Options, a slack.AppOptions, test func(*testing.T, *place)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newPlace(t, o, a)) })
@@ -80,8 +80,8 @@ func TestOpeningNeedsTheAppToken(t *testing.T) {
 	}
 }
 
-// TestRedelivery: what is not acknowledged within 3 s comes again after 1 s, 1
-// min and 5 min, and is lost then.
+// TestRedelivery checks that an event without an acknowledgement within 3 s is
+// sent again after 1 s, 1 min and 5 min, and is lost then.
 func TestRedelivery(t *testing.T) {
 	bubble(t, slack.Options{}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		k := p.open(t)
@@ -126,8 +126,8 @@ func TestAnAcknowledgementEndsIt(t *testing.T) {
 	})
 }
 
-// TestEventsWithoutASocket are tried again as well, and most of them may be
-// missed.
+// TestEventsWithoutASocket checks that they are retried too and that the app
+// may miss most of them.
 func TestEventsWithoutASocket(t *testing.T) {
 	bubble(t, slack.Options{}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		p.dm.Say(p.ann, "nobody there")
@@ -194,7 +194,7 @@ func TestAnotherSocketMayAcknowledgeIfTheServerIsSoMade(t *testing.T) {
 	})
 }
 
-// TestEachEventGoesToOneSocket, and all sockets get some.
+// TestEachEventGoesToOneSocket also checks that all sockets get some events.
 func TestEachEventGoesToOneSocket(t *testing.T) {
 	for _, random := range []bool{false, true} {
 		bubble(t, slack.Options{RandomSocket: random, Seed: 7}, slack.AppOptions{}, func(t *testing.T, p *place) {
@@ -215,8 +215,8 @@ func TestEachEventGoesToOneSocket(t *testing.T) {
 	}
 }
 
-// TestDisconnect: the app is told, has the grace, and new envelopes prefer
-// other sockets.
+// TestDisconnect checks that the app gets a disconnect message and the grace
+// period, and that new envelopes prefer other sockets.
 func TestDisconnect(t *testing.T) {
 	bubble(t, slack.Options{}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		old := p.open(t)
@@ -266,7 +266,8 @@ func TestSocketModeTurnedOff(t *testing.T) {
 	p.open(t)
 }
 
-// TestPings come every ten seconds; who does not answer is let go.
+// TestPings checks the interval of ten seconds and that a socket without pongs
+// is closed.
 func TestPings(t *testing.T) {
 	bubble(t, slack.Options{}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		conn, resp, err := p.Dialer().DialContext(t.Context(), p.ticket(t), nil)
@@ -275,7 +276,7 @@ func TestPings(t *testing.T) {
 		}
 		_ = resp.Body.Close()
 		start, pings := time.Now(), 0
-		conn.SetPingHandler(func(string) error { // and no pong
+		conn.SetPingHandler(func(string) error { // sends no pong
 			pings++
 			return nil
 		})
@@ -291,8 +292,8 @@ func TestPings(t *testing.T) {
 	})
 }
 
-// TestSwallow: a black hole says nothing and hears nothing; what went into it
-// comes out of a new socket.
+// TestSwallow checks that nothing is sent or received through a black hole and
+// that its events are sent again on a new socket.
 func TestSwallow(t *testing.T) {
 	bubble(t, slack.Options{}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		k := p.open(t)
@@ -410,7 +411,7 @@ func TestSocketsThatAreSilentFromTheStart(t *testing.T) {
 	})
 }
 
-// TestHeldEvents overtake each other.
+// TestHeldEvents checks that later events overtake held ones.
 func TestHeldEvents(t *testing.T) {
 	bubble(t, slack.Options{}, slack.AppOptions{}, func(t *testing.T, p *place) {
 		k := p.open(t)

@@ -9,13 +9,13 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-// TestJudge: each fault that an app can make is found, and nothing else.
+// TestJudge checks that each fault of an app is found, and nothing else.
 func TestJudge(t *testing.T) {
 	one, two := slack.Token(1), slack.Token(2)
 	for _, tc := range []struct {
 		name string
 		do   func(t *testing.T, p *place)
-		want string // of Verdict.String, without the examples
+		want string // expected Verdict.String, without the examples
 	}{
 		{"all well", func(t *testing.T, p *place) {
 			for _, token := range []string{one, two} {

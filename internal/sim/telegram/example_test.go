@@ -9,7 +9,8 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// A bot, a person, a message, an answer that gets lost on the way.
+// The example uses a bot, a person, a message, and an answer that is lost in
+// transit.
 func Example() {
 	s := telegram.New(telegram.Options{})
 	defer s.Close()
@@ -24,13 +25,13 @@ func Example() {
 
 	s.Inject(telegram.Fault{Method: "sendMessage", Kind: telegram.CutAfter})
 	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for range 2 { // a bot that knows nothing of what it did before
+	for range 2 { // a bot that remembers nothing of the first round
 		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address+"/bot"+bot.Token()+"/sendMessage?"+
 			url.Values{"chat_id": {fmt.Sprint(dm.ID())}, "text": {"hi " + telegram.Token(1)}}.Encode(), http.NoBody)
 		if err != nil {
 			panic(err)
 		}
-		req.Method = http.MethodPost // which the transport never repeats by itself
+		req.Method = http.MethodPost // the transport never repeats a POST by itself
 		if resp, err := web.Do(req); err == nil {
 			_ = resp.Body.Close()
 		}

@@ -15,13 +15,13 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// TestFaults: what the client sees, how long it takes, and whether the message
-// is there.
+// TestFaults checks what the client receives, how long it takes, and whether
+// the message exists afterwards.
 func TestFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		fault  telegram.Fault
-		see    string // part of the description or of the error; "" is success
+		see    string // part of the description or of the error; "": success
 		took   time.Duration
 		exists bool
 	}{
@@ -133,8 +133,8 @@ func TestFaultForAWhile(t *testing.T) {
 	})
 }
 
-// TestDownAndUp: connections are cut and refused, then all goes on at the same
-// address with the same state.
+// TestDownAndUp checks that connections are cut and refused, and that the
+// server continues at the same address with the same state.
 func TestDownAndUp(t *testing.T) {
 	p := newPlace(t, telegram.Options{NoPollGuard: true})
 	address, err := p.Start()
@@ -168,8 +168,8 @@ func TestDownAndUp(t *testing.T) {
 	}
 }
 
-// TestDownInMemory does the same in a bubble; a call that had not been handled
-// is not handled.
+// TestDownInMemory does the same in a bubble; a call that was not handled yet
+// is dropped.
 func TestDownInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, telegram.Options{Latency: 2 * time.Second})
@@ -197,7 +197,8 @@ func TestDownInMemory(t *testing.T) {
 	})
 }
 
-// TestClientDies: who has sent the request gets it done, also when gone.
+// TestClientDies checks that a request has its effect even if the client has
+// disconnected.
 func TestClientDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, telegram.Options{Latency: 2 * time.Second})

@@ -11,7 +11,8 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// FuzzRequest: whatever comes in, the answer is JSON and names a known status.
+// FuzzRequest checks that the answer to any request is JSON with a known
+// status.
 func FuzzRequest(f *testing.F) {
 	f.Add("application/json", "", `{"chat_id":100001,"text":"x","reply_parameters":{"message_id":1}}`, uint8(0))
 	f.Add("multipart/form-data; boundary=b", "", "--b\r\nContent-Disposition: form-data; name=\"chat_id\"\r\n\r\n100001\r\n--b--\r\n", uint8(1))
@@ -26,7 +27,7 @@ func FuzzRequest(f *testing.F) {
 	s.AddUser(telegram.Person{ID: 100001}).Chat(bot)
 	f.Fuzz(func(t *testing.T, kind, query, body string, pick uint8) {
 		if strings.Contains(query+body, "timeout") {
-			return // a poll that waits
+			return // a waiting poll
 		}
 		req := httptest.NewRequest("POST", "/bot"+bot.Token()+"/"+methods[int(pick)%len(methods)], strings.NewReader(body))
 		req.URL.RawQuery = query
@@ -44,8 +45,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzMarkup: what is accepted has entities that lie in the text and do not
-// cross.
+// FuzzMarkup checks that accepted texts have entities within the text that do
+// not cross.
 func FuzzMarkup(f *testing.F) {
 	for _, seed := range []string{
 		"<b>a<i>😀</i></b>", "<pre><code class=\"language-x\">y</code></pre>", "*a _b_ __c__ ~d~ ||e||*", "```go\nx```", ">q\n>r\nz",

@@ -20,8 +20,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// TestLibraryEcho is the whole round with the real client: it polls, answers,
-// confirms.
+// TestLibraryEcho uses the real client, which polls, answers and confirms.
 func TestLibraryEcho(t *testing.T) {
 	p := newPlace(t, telegram.Options{})
 	ctx, stop := context.WithCancel(within(t, 10*time.Second))
@@ -324,7 +323,7 @@ func TestLibraryGroups(t *testing.T) {
 	}
 }
 
-// TestLibraryWebhook lets the library's own webhook handler take the updates.
+// TestLibraryWebhook passes the updates to the library's own webhook handler.
 func TestLibraryWebhook(t *testing.T) {
 	p := newPlace(t, telegram.Options{})
 	ctx, stop := context.WithCancel(within(t, 10*time.Second))

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// answer is what the API says.
+// An answer is an answer of the API.
 type answer struct {
 	Status      int
 	OK          bool            `json:"ok"`
@@ -34,17 +34,17 @@ type answer struct {
 	} `json:"parameters"`
 }
 
-// place is a server with one bot, one person and their chat, in memory.
+// A place is a server in memory with one bot, one person and their chat.
 type place struct {
 	*telegram.Server
 	bot *telegram.Bot
 	ann *telegram.User
 	dm  *telegram.Chat
 	web *http.Client
-	t   *testing.T // of do
+	t   *testing.T // used by do
 }
 
-// do makes a call about the private chat that must succeed.
+// do makes a call in the private chat and requires success.
 func (p *place) do(method string, pairs ...string) {
 	p.t.Helper()
 	mustOK(p.t, p.call(p.t, method, append(pairs, "chat_id", fmt.Sprint(p.dm.ID()))...))
@@ -61,7 +61,7 @@ func newPlace(t *testing.T, o telegram.Options) *place {
 	return p
 }
 
-// call posts the pairs of names and values urlencoded.
+// call sends the pairs of names and values urlencoded.
 func (p *place) call(t *testing.T, method string, pairs ...string) answer {
 	t.Helper()
 	return p.callAs(t, p.bot.Token(), method, pairs...)
@@ -102,7 +102,7 @@ func (p *place) try(ctx context.Context, token, method string, pairs ...string) 
 	return a, nil
 }
 
-// update is what the tests look at in an update.
+// An update holds the fields of an update that the tests check.
 type update struct {
 	ID      int              `json:"update_id"`
 	Message *models.Message  `json:"message"`
@@ -133,7 +133,7 @@ func ids(list []update) string {
 	return strings.Join(out, " ")
 }
 
-// library is the real client, unchanged, on the network.
+// library returns an unmodified client on the network.
 func (p *place) library(t *testing.T, options ...tg.Option) *tg.Bot {
 	t.Helper()
 	address, err := p.Start()

@@ -10,7 +10,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// marks writes entities as "bold 0+4".
+// marks formats entities as "bold 0+4".
 func marks(list []telegram.Entity) string {
 	var out []string
 	for _, e := range list {
@@ -145,7 +145,8 @@ func TestEntities(t *testing.T) {
 	}
 }
 
-// TestTrimMovesEntities: white space at the ends goes, entities go along.
+// TestTrimMovesEntities checks that white space at the ends is removed and
+// entities are shifted.
 func TestTrimMovesEntities(t *testing.T) {
 	p := newPlace(t, telegram.Options{})
 	mustOK(t, p.call(t, "sendMessage", "chat_id", "100001", "text", "\n  x yy  \n",

@@ -119,8 +119,8 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// TestThreadWithoutTopic: in a supergroup a reply carries a thread id that is
-// no topic.
+// TestThreadWithoutTopic checks that in a supergroup a reply has a thread ID
+// that is not a topic.
 func TestThreadWithoutTopic(t *testing.T) {
 	p := newPlace(t, telegram.Options{})
 	g := p.AddChat(telegram.ChatOptions{Type: telegram.Supergroup, Members: []*telegram.User{p.ann}, Bots: []*telegram.Bot{p.bot}})
@@ -211,7 +211,8 @@ func TestChannelPost(t *testing.T) {
 	mustOK(t, p.call(t, "sendMessage", "chat_id", "@News", "text", "by the bot"))
 }
 
-// TestOddUpdates: malformed, repeated and reordered ones go out as ordered.
+// TestOddUpdates checks that malformed, repeated and reordered updates are
+// delivered as requested.
 func TestOddUpdates(t *testing.T) {
 	p := newPlace(t, telegram.Options{NoPollGuard: true})
 	p.dm.Say(p.ann, "a")

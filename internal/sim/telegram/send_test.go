@@ -110,7 +110,8 @@ func TestDeleteAfterTwoDays(t *testing.T) {
 	})
 }
 
-// TestEditDropsKeyboard: an edit without reply_markup takes the buttons away.
+// TestEditDropsKeyboard checks that an edit without reply_markup removes the
+// buttons.
 func TestEditDropsKeyboard(t *testing.T) {
 	p := newPlace(t, telegram.Options{})
 	mustOK(t, p.call(t, "sendMessage", "chat_id", "100001", "text", "x", "reply_markup", `{"inline_keyboard":[[{"text":"a","callback_data":"b"}]]}`))
@@ -123,7 +124,8 @@ func TestEditDropsKeyboard(t *testing.T) {
 	}
 }
 
-// TestParameterForms: JSON, urlencoded, multipart and the query mean the same.
+// TestParameterForms checks that JSON, urlencoded, multipart and query
+// parameters are equivalent.
 func TestParameterForms(t *testing.T) {
 	p := newPlace(t, telegram.Options{})
 	var form bytes.Buffer
@@ -185,7 +187,8 @@ func TestFlood(t *testing.T) {
 	})
 }
 
-// TestLimits: three at once, one more every second, per chat and in all.
+// TestLimits checks three calls at once and one more per second, per chat and
+// in total.
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, telegram.Options{Limits: telegram.Limits{

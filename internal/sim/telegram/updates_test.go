@@ -16,8 +16,8 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// TestOffsets is the rule of getUpdates: five updates 1000 to 1004, one call,
-// what it returns and what it leaves pending.
+// TestOffsets checks the rules of getUpdates: five updates 1000 to 1004, one
+// call, what it returns and what stays pending.
 func TestOffsets(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -75,7 +75,8 @@ func TestUnconfirmedIsDeliveredAgain(t *testing.T) {
 	}
 }
 
-// TestBusyPolling is the guard of the real server, in fake time.
+// TestBusyPolling checks the real server's protection against busy polling, in
+// fake time.
 func TestBusyPolling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, telegram.Options{})
@@ -180,8 +181,8 @@ func TestLongPoll(t *testing.T) {
 	})
 }
 
-// TestSecondPoller: the earlier poll ends with 409, at once for the first
-// time, after three seconds when it happens again soon.
+// TestSecondPoller checks that the earlier poll ends with 409: immediately the
+// first time, after three seconds if it soon happens again.
 func TestSecondPoller(t *testing.T) {
 	const text = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running"
 	synctest.Test(t, func(t *testing.T) {
@@ -218,8 +219,8 @@ func TestSecondPoller(t *testing.T) {
 	})
 }
 
-// TestPollThatFindsUpdatesDoesNotDisturb: only a poll that has to wait ends the
-// one before it, as on the real server.
+// TestPollThatFindsUpdatesDoesNotDisturb checks that only a poll that has to
+// wait ends the previous one, as on the real server.
 func TestPollThatFindsUpdatesDoesNotDisturb(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, telegram.Options{NoPollGuard: true})
@@ -237,7 +238,8 @@ func TestPollThatFindsUpdatesDoesNotDisturb(t *testing.T) {
 	})
 }
 
-// TestPollerGone: a poll whose client went away takes nothing with it.
+// TestPollerGone checks that a poll of a disconnected client does not consume
+// updates.
 func TestPollerGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, telegram.Options{})
@@ -312,7 +314,8 @@ func TestLibraryInABubble(t *testing.T) {
 	})
 }
 
-// receiver is a webhook's other end: it answers what is planned, then 200.
+// A receiver is the receiver of a webhook: it answers what is planned, then
+// 200.
 type receiver struct {
 	mu      sync.Mutex
 	plan    []func(*http.Request) (*http.Response, error)

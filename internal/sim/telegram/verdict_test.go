@@ -12,8 +12,7 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// TestJudge: each letter is something that happens in the chat; then the
-// verdict in one line.
+// TestJudge runs steps, one per letter, and checks the verdict as one line.
 func TestJudge(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -110,7 +109,8 @@ func TestJudgeBySender(t *testing.T) {
 	}
 }
 
-// TestJudgeUpgrade: an answer in the supergroup answers a question in the group.
+// TestJudgeUpgrade checks that an answer in the supergroup answers a question
+// in the group.
 func TestJudgeUpgrade(t *testing.T) {
 	p := newPlace(t, telegram.Options{})
 	g := p.AddChat(telegram.ChatOptions{Members: []*telegram.User{p.ann}, Bots: []*telegram.Bot{p.bot}})
@@ -125,7 +125,8 @@ func TestJudgeUpgrade(t *testing.T) {
 	}
 }
 
-// TestJudgeDelay: the waits are those of the people.
+// TestJudgeDelay checks that the waits are measured from the messages of
+// people.
 func TestJudgeDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, telegram.Options{})
@@ -173,7 +174,7 @@ func TestCountersOnly(t *testing.T) {
 	}
 }
 
-// BenchmarkEcho is one update and one answer over loopback.
+// BenchmarkEcho measures one update with one answer over loopback.
 func BenchmarkEcho(b *testing.B) {
 	s := telegram.New(telegram.Options{CountersOnly: true, NoPollGuard: true})
 	defer s.Close()

@@ -35,8 +35,9 @@ func refuse(status int, header map[string]string) func(*http.Request) (*http.Res
 	return func(*http.Request) (*http.Response, error) { return reply(status, "", header), nil }
 }
 
-// TestWebhookRetries: at once, then after 2, 4, ... seconds or as the receiver
-// says, in the order of the chat, until it is taken.
+// TestWebhookRetries checks that retries follow after 2, 4, ... seconds or as
+// the receiver demands, in the order of the chat, until the receiver accepts
+// the update.
 func TestWebhookRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{plan: []func(*http.Request) (*http.Response, error){
@@ -85,8 +86,8 @@ func TestWebhookRetries(t *testing.T) {
 	})
 }
 
-// TestWebhookSlowChat: a chat that the receiver does not get done with does not
-// hold up others.
+// TestWebhookSlowChat checks that a chat with a slow receiver does not delay
+// other chats.
 func TestWebhookSlowChat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &receiver{plan: []func(*http.Request) (*http.Response, error){
