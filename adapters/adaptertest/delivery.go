@@ -10,29 +10,29 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A Delivery is what a platform and its adapter promise together, for the
-// people who rely on it. What can be tried is tried by the suite.
+// A Delivery describes the delivery guarantees of a platform and its adapter.
+// The texts are for users; what can be tested is tested by the suite.
 type Delivery struct {
 	Platform chat.Platform
-	// In says what is done so that no event is lost and none taken twice, and
-	// what can be lost all the same.
+	// In describes how inbound events are protected against loss and duplication,
+	// and what can still be lost.
 	In string
-	// KeyIn is how the idempotency key of a message is made; Key matches it where
-	// the suite sees it.
+	// KeyIn describes the idempotency key of a message; Key matches the keys that
+	// the suite observes.
 	KeyIn string
 	Key   *regexp.Regexp
-	// KeyOut is by what a message of ours is known on the platform, Clear how a
-	// send is cleared up of which nobody knows whether it arrived.
+	// KeyOut names what identifies an outbound message on the platform. Clear
+	// describes how an uncertain send is resolved.
 	KeyOut, Clear string
-	// Window is what can still happen.
+	// Window describes what can still go wrong.
 	Window string
-	// Lookup: the adapter can find out whether a message arrived.
+	// Lookup is true if the adapter can find out whether a message arrived.
 	Lookup bool
-	// Once: the platform recognises a message that is sent again.
+	// Once is true if the platform recognizes a message that is sent again.
 	Once bool
 }
 
-// Deliveries is what is promised, by platform.
+// Deliveries returns the delivery guarantees of all platforms.
 func Deliveries() []Delivery {
 	return []Delivery{
 		{
@@ -82,7 +82,7 @@ func Deliveries() []Delivery {
 	}
 }
 
-// Markdown is the table of deliveries as docs/delivery.md shows it.
+// Markdown renders the deliveries as the tables of docs/delivery.md.
 func Markdown(ds []Delivery) string {
 	var b strings.Builder
 	yes := map[bool]string{true: "yes", false: "no"}
@@ -97,7 +97,7 @@ func Markdown(ds []Delivery) string {
 	return b.String()
 }
 
-// delivery compares an adapter with what is promised for its platform.
+// delivery compares an adapter with the guarantees of its platform.
 func (s *stage) delivery() {
 	ds := Deliveries()
 	i := slices.IndexFunc(ds, func(d Delivery) bool { return d.Platform == s.p.Name })
@@ -126,7 +126,7 @@ func (s *stage) delivery() {
 	if !finds {
 		return
 	}
-	again := s.w.Connect("") // which remembers nothing of the sends
+	again := s.w.Connect("") // without memory of the sends
 	s.until(s.launch(again, r.inbox).a, chat.Connected, s.p.Period)
 	finder := again.(chat.Finder)
 	if _, ok, err := finder.Find(s.Context(), m); err != nil || !ok {

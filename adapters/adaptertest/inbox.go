@@ -12,16 +12,16 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// ErrFull is what a failing Inbox answers.
+// ErrFull is the error of an Inbox that is set to fail.
 var ErrFull = errors.New("adaptertest: disk full")
 
-// An Inbox is a sink that behaves as the real one: it takes a batch whole or
-// not at all, and recognises by its key what it has. Its methods may be called
-// side by side.
+// An Inbox is a sink that behaves like the real one: it stores a batch
+// completely or not at all, and ignores events whose key it already has. Its
+// methods are safe for concurrent use.
 type Inbox struct {
 	t *testing.T
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	failing bool
 	refused int
 	offered int
@@ -29,7 +29,8 @@ type Inbox struct {
 	events  []chat.Inbound
 }
 
-// NewInbox returns an empty inbox that reports to t what no store could keep.
+// NewInbox returns an empty inbox. Events that a store could not keep are
+// reported to t.
 func NewInbox(t *testing.T) *Inbox { return &Inbox{t: t, seen: map[string]bool{}} }
 
 // Accept implements chat.Sink.
@@ -52,7 +53,8 @@ func (b *Inbox) Accept(_ context.Context, batch []chat.Inbound) error {
 	return nil
 }
 
-// check reports what cannot be stored as it is.
+// check reports an event that does not survive encoding or lacks required
+// fields.
 func (b *Inbox) check(in chat.Inbound) {
 	raw, err := json.Marshal(in)
 	var again chat.Inbound
@@ -73,35 +75,37 @@ func (b *Inbox) check(in chat.Inbound) {
 	}
 }
 
-// Fail makes the inbox refuse everything, or take it again.
+// Fail makes the inbox reject all batches if on is true, and accept them
+// otherwise.
 func (b *Inbox) Fail(on bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failing = on
 }
 
-// Refused is how many batches were refused.
+// Refused returns the number of rejected batches.
 func (b *Inbox) Refused() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.refused
 }
 
-// Offered is how many events came, with repeats.
+// Offered returns the number of events offered while the inbox accepted,
+// including repeats.
 func (b *Inbox) Offered() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.offered
 }
 
-// Events returns what was taken, once each, in order.
+// Events returns the accepted events without repeats, in order of arrival.
 func (b *Inbox) Events() []chat.Inbound {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.events)
 }
 
-// Texts returns the texts of the messages that were taken at one place.
+// Texts returns the texts of the accepted messages with the address at.
 func (b *Inbox) Texts(at chat.Address) []string {
 	var out []string
 	for _, in := range b.Events() {

@@ -10,7 +10,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// cuts breaks connections at chosen moments while people speak.
+// cuts breaks connections at chosen moments while users write messages.
 func (s *stage) cuts() {
 	r, room := s.start(""), s.w.Direct("", 0)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -34,7 +34,8 @@ func (s *stage) cuts() {
 	s.keepsSecret("Health", r.a.Health())
 }
 
-// restart ends the process again and again; what was said meanwhile waits.
+// restart stops and starts the adapter several times; messages sent meanwhile
+// must not be lost.
 func (s *stage) restart() {
 	inbox, room := NewInbox(s.T), s.w.Direct("", 0)
 	var want []string
@@ -62,8 +63,8 @@ func (s *stage) restart() {
 	}
 }
 
-// refusedStore: while nothing can be stored nothing is confirmed, and it is
-// all there afterwards.
+// refusedStore checks that nothing is confirmed while nothing can be stored, and
+// that all messages arrive afterwards.
 func (s *stage) refusedStore() {
 	r, room := s.start(""), s.w.Direct("", 0)
 	pass(s.p.Period)
@@ -91,7 +92,7 @@ func (s *stage) refusedStore() {
 	s.arrived("nothing is confirmed", 5*time.Minute, func() bool { return s.w.Confirmed("") >= before+len(want) })
 }
 
-// A panicking sink fails by a panic first.
+// A panicking sink panics on its first non-empty batches.
 type panicking struct {
 	*Inbox
 	left int
@@ -113,8 +114,8 @@ func (s *stage) panickingStore() {
 	s.arrived("the message is missing", 5*time.Minute, func() bool { return len(inbox.Texts(room.At())) == 1 })
 }
 
-// blackHole: a connection that carries nothing is noticed within two periods
-// and replaced.
+// blackHole checks that a connection that carries nothing is detected within two
+// periods and replaced.
 func (s *stage) blackHole() {
 	r, room := s.start(""), s.w.Direct("", 0)
 	for i := range 3 {
@@ -131,7 +132,7 @@ func (s *stage) blackHole() {
 	}
 }
 
-// accounts: two accounts of one platform in one process.
+// accounts runs two accounts of one platform in one process.
 func (s *stage) accounts() {
 	one, two := s.start(""), s.start("second")
 	here, there := s.w.Direct("", 0), s.w.Direct("second", 0)
@@ -154,7 +155,7 @@ func (s *stage) accounts() {
 			s.Errorf("visible to %q: %q", room.At().Account, got)
 		}
 	}
-	if err := one.end(); err != nil { // one goes, the other stays
+	if err := one.end(); err != nil { // one stops, the other continues
 		s.Error(err)
 	}
 	there.Say("still there?")

@@ -11,8 +11,8 @@ import (
 	"hermesd/gateway/session"
 )
 
-// outcomes: a send that failed says what is known, at once, and never that a
-// message did not arrive which people can read.
+// outcomes checks that a failed send reports its outcome at once, and never
+// claims that a message did not arrive that users can read.
 func (s *stage) outcomes() {
 	r := s.start("")
 	for i, f := range s.w.Faults() {
@@ -55,8 +55,8 @@ func (s *stage) outcomes() {
 	}
 }
 
-// size: what fits by Features goes out whole, what does not is refused and not
-// cut in secret.
+// size checks that a text that fits by Capabilities is sent whole, and that a
+// longer one is rejected rather than silently truncated.
 func (s *stage) size() {
 	r, room := s.start(""), s.w.Direct("", 0)
 	room.Say("hello")
@@ -95,7 +95,7 @@ func (s *stage) edits() {
 	if !ok {
 		s.Skip("the platform has no edits")
 	}
-	for range 2 { // the second changes nothing and succeeds
+	for range 2 { // the second edit changes nothing and succeeds
 		m.Text = chat.PlainText("second")
 		if err := e.Edit(s.Context(), receipt.ID, m); err != nil {
 			s.Errorf("edit: %v", err)
@@ -113,7 +113,7 @@ func (s *stage) edits() {
 		if got := room.Visible(); len(got) != 0 {
 			s.Errorf("visible after delete: %q", got)
 		}
-		m.ID = "o2" // another message: some platforms recognise the first
+		m.ID = "o2" // a new ID: some platforms recognize the first one
 		if receipt, err = r.a.Send(s.Context(), m); err != nil {
 			s.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func (s *stage) mentions() {
 	}
 }
 
-// next lets somebody speak and returns what arrives of it.
+// next calls say and returns the event that arrives.
 func (s *stage) next(r *run, say func()) (chat.Inbound, bool) {
 	n := len(r.inbox.Events())
 	say()
@@ -172,8 +172,8 @@ func (s *stage) keys() {
 	}
 }
 
-// files: what people attach is fetched whole or not at all; names and places
-// that come from outside lead nowhere else.
+// files checks that an attachment is fetched whole or not at all, and that names
+// and paths from outside cannot point elsewhere.
 func (s *stage) files() {
 	r := s.start("")
 	fetcher, ok := r.a.(chat.FileFetcher)

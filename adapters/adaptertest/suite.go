@@ -43,14 +43,14 @@ func Suite(t *testing.T, p Platform) {
 	}
 }
 
-// A stage is one test under way.
+// A stage is one running test.
 type stage struct {
 	*testing.T
 	p Platform
 	w Simulator
 }
 
-// A run is an adapter that runs into an inbox of its own.
+// A run is a running adapter with its own inbox.
 type run struct {
 	s     *stage
 	a     chat.Adapter
@@ -73,16 +73,16 @@ func (s *stage) into(account string, b *Inbox) *run {
 	return r
 }
 
-// launch runs a into sink; the end of the test ends it.
+// launch runs a with sink. The test's cleanup stops it.
 func (s *stage) launch(a chat.Adapter, sink chat.Sink) *run {
 	ctx, stop := context.WithCancel(context.Background())
 	r := &run{s: s, a: a, stop: stop, ended: make(chan error, 1)}
-	go func() { r.ended <- a.Run(ctx, sink) }() // end waits for it
+	go func() { r.ended <- a.Run(ctx, sink) }() // end receives it
 	s.Cleanup(func() { r.end() })
 	return r
 }
 
-// end stops the adapter, which has a moment for it, and returns what Run did.
+// end stops the adapter within its time limit, and returns the result of Run.
 func (r *run) end() error {
 	r.stop()
 	select {
@@ -95,13 +95,13 @@ func (r *run) end() error {
 	}
 }
 
-// pass lets time pass.
+// pass advances the time by d.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// until lets time pass until a is in a state, at most for d.
+// until advances the time until a is in the state want, at most by d.
 func (s *stage) until(a chat.Adapter, want chat.State, d time.Duration) {
 	s.Helper()
 	for end := time.Now().Add(d); ; pass(100 * time.Millisecond) {
@@ -115,7 +115,7 @@ func (s *stage) until(a chat.Adapter, want chat.State, d time.Duration) {
 	}
 }
 
-// arrived lets time pass until ok, at most for d.
+// arrived advances the time until ok returns true, at most by d.
 func (s *stage) arrived(what string, d time.Duration, ok func() bool) {
 	s.Helper()
 	for end := time.Now().Add(d); ; pass(100 * time.Millisecond) {
@@ -129,7 +129,7 @@ func (s *stage) arrived(what string, d time.Duration, ok func() bool) {
 	}
 }
 
-// keepsSecret reports a credential in something people can read.
+// keepsSecret reports a credential in a text that users can read.
 func (s *stage) keepsSecret(what string, text any) {
 	s.Helper()
 	if strings.Contains(fmt.Sprintf("%v %+v", text, text), s.w.Secret()) {
@@ -143,7 +143,7 @@ func (s *stage) connects() {
 	if h.LastContact.IsZero() || h.Since.IsZero() || h.Error != "" {
 		s.Errorf("connected without proof: %+v", h)
 	}
-	for range 3 { // nobody speaks, and still it shows that it lives
+	for range 3 { // without messages there must still be signs of life
 		pass(s.p.Period * 3 / 2)
 		if age := time.Since(r.a.Health().LastContact); age > 2*s.p.Period {
 			s.Errorf("the last proof is %v old", age)

@@ -1,10 +1,11 @@
-// Package adaptertest is the suite that every adapter passes against the
-// simulator of its platform.
+// Package adaptertest implements the test suite that every adapter must pass
+// against the simulator of its platform.
 //
-// A platform joins by a World: the simulator with its people, and the ways in
-// which it fails. Each test has a World of its own inside a synctest bubble,
-// so that hours pass at once and everything that was started must have ended.
-// The judge is the simulator's own record, never the adapter.
+// A platform provides a Simulator: the simulated platform with its users, and
+// the ways in which it fails. Each test runs its own Simulator inside a synctest
+// bubble, so that hours pass at once and every goroutine that was started must
+// have ended. Results are checked against the simulator's own record, never
+// against the adapter's.
 package adaptertest
 
 import (
@@ -15,113 +16,114 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A Platform is what the suite needs of one platform.
+// A Platform is the input of the suite for one platform.
 type Platform struct {
 	Name chat.Platform
-	// Period is how often a healthy connection shows that it lives: the poll
-	// timeout, the heartbeat interval.
+	// Period is the interval at which a healthy connection shows signs of life:
+	// the poll timeout or the heartbeat interval.
 	Period time.Duration
-	// Stop is how long Run may take to end with its context; 0: a second.
+	// Stop is how long Run may take to return after its context ends; 0 means one
+	// second.
 	Stop time.Duration
-	// New makes a World, inside the bubble. What it opens it closes by
+	// New creates a Simulator inside the bubble. It closes what it opens with
 	// t.Cleanup.
 	New func(t *testing.T) Simulator
 }
 
-// A Simulator is a simulated platform with two accounts of ours on it, "" and
+// A Simulator is a simulated platform with two accounts of the daemon, "" and
 // "second". Its methods are called by one goroutine.
 type Simulator interface {
-	// Connect makes an adapter for an account, as a new process would: what the
-	// platform's adapter remembers over restarts it finds again.
+	// Connect creates an adapter for an account, as a new process would: state
+	// that the adapter keeps over restarts is preserved.
 	Connect(account string) chat.Adapter
-	// Wrong makes an adapter whose credentials the platform does not know.
+	// Wrong creates an adapter whose credentials the platform does not know.
 	Wrong() chat.Adapter
-	// Secret is a credential that may appear in no error and no Health.
+	// Secret is a credential that must not appear in any error or Health.
 	Secret() string
 
-	// Direct is a person's direct chat with an account; Group one in which
-	// several people speak and the account answers everything. The same
-	// arguments name the same room.
+	// Direct is the direct chat of a user with an account. Group is a group in
+	// which several people write and the account answers everything. The same
+	// arguments return the same chat.
 	Direct(account string, n int) TestChat
 	Group(account string, n int) TestChat
 
 	// Redeliver makes the platform deliver again what it has delivered to an
-	// account, as if it had lost the acknowledgements.
+	// account, as if the acknowledgements had been lost.
 	Redeliver(account string)
-	// Confirmed is how many of the events of an account the platform regards as
-	// received; where it does not hold them back, how many the adapter has marked
-	// as those that it need not ask for again.
+	// Confirmed is the number of events of an account that the platform regards
+	// as received. For a platform that does not track this, it is the number of
+	// events that the adapter has marked as not to be fetched again.
 	Confirmed(account string) int
 	// Cut breaks the connections of all accounts. New ones work.
 	Cut()
-	// Swallow lets the present connections of all accounts stand and carry
-	// nothing more. New ones work.
+	// Swallow makes the present connections of all accounts stay open but carry
+	// no more data. New ones work.
 	Swallow()
 
 	// Faults are the ways in which a send can fail.
 	Faults() []Fault
-	// Mentions, Keys and Files are the platform's own cases.
+	// Mentions, Keys and Files are the platform-specific test cases.
 	Mentions() []Mention
 	Keys() []Key
 	Files() []File
 }
 
-// A TestChat is a place in which people and an account of ours speak.
+// A TestChat is a chat with users and an account of the daemon.
 type TestChat interface {
-	// At is where an answer goes.
+	// At is the address to which an answer goes.
 	At() chat.Address
-	// Say lets a person write.
+	// Say makes a user write text.
 	Say(text string)
-	// Visible returns the texts that stand in the room and are the account's,
-	// in order.
+	// Visible returns the texts of the account's messages in the chat, in order.
 	Visible() []string
-	// Remove takes one of the account's messages away behind its back.
+	// Remove deletes one of the account's messages without telling the adapter.
 	Remove(id string)
 }
 
 // A Fault is one way in which a send can fail.
 type Fault struct {
 	Name string
-	// Inject makes the next send suffer it.
+	// Inject makes the next send fail in this way.
 	Inject func()
-	// Outcome is what the adapter must know of it.
+	// Outcome is the outcome that the adapter must report.
 	Outcome chat.Outcome
-	// After is what the platform asks to wait.
+	// After is the retry delay that the platform asks for.
 	After time.Duration
 }
 
-// A Mention is a message of a group in which the account answers only when it
-// is meant.
+// A Mention is a message in a group in which the account answers only when it is
+// addressed.
 type Mention struct {
 	Name string
 	Say  func()
-	// Addressed is whether it is meant. If not, it must have a rule.
+	// Addressed reports whether the message is addressed to the account. If not,
+	// the event must have an ignore rule.
 	Addressed bool
-	// Text is what the agent reads; "" is not looked at.
+	// Text is the text that the agent reads; "" is not checked.
 	Text string
 }
 
-// A Key is a message and the session to which it belongs.
+// A Key is a message and the expected key of its session.
 type Key struct {
 	Name   string
 	Say    func()
 	Policy session.KeyPolicy
 	Want   session.Key
-	// Key returns what is wanted once Say was called; nil: it is Want.
+	// Key returns the expected key after Say was called; nil means Want.
 	Key func() session.Key
 }
 
-// A File is an attachment that somebody sent.
+// A File is an attachment sent by a user.
 type File struct {
 	Name string
-	// Say lets somebody send it, alone in a message.
+	// Say makes a user send the file, alone in a message.
 	Say func()
-	// Bend, if set, makes of the file as the adapter tells it the one that is
+	// Bend, if not nil, changes the file that the adapter reports before it is
 	// fetched.
 	Bend func(chat.File) chat.File
-	// Want is the content; if Fail is set, fetching has to fail with a text that
-	// contains Fail instead.
+	// Want is the expected content. If Fail is not empty, fetching must fail with
+	// an error text that contains Fail.
 	Want, Fail string
-	// Limit is given to Fetch; 0: 1 MB.
+	// Limit is passed to Fetch; 0 means 1 MB.
 	Limit int64
 }

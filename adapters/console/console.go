@@ -1,17 +1,19 @@
-// Package console connects local terminals to the daemon.
+// Package console implements the adapter that connects local terminals to the
+// daemon. Its main types are Adapter and Client.
 //
-// The adapter is a hub: any number of clients attach to a conversation, each
-// sees all of it, and each may speak in it. A message counts as delivered once
-// one client says that it has shown it:
+// The adapter is a hub: any number of clients attach to a conversation; each
+// receives all of its messages and may write to it. A message counts as
+// delivered once one client reports that it has shown it:
 //
 //	Send ──► queue of each client ──► Next (handed out) ──► Seen (receipt)
 //	  │           │                        │
-//	  │           └── left before ──► refused: it certainly was not shown
-//	  └── nobody attached ──► refused  └── left before ──► uncertain: Find asks
-//	                                       the clients that come back
+//	  │           └── left before ──► transient failure: certainly not shown
+//	  └── nobody attached ──► transient failure  └── left before ──► uncertain:
+//	                                       Find asks the clients that reattach
 //
-// What nobody was there to see stays in the outbox. When a client attaches, the
-// adapter says so, and whoever owns the outbox tries those messages again.
+// A message that no client could show stays in the outbox. When a client
+// attaches, the adapter calls OnAttach, and the owner of the outbox retries those
+// messages.
 package console
 
 import (

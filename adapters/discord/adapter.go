@@ -1,37 +1,38 @@
-// Package discord connects one Discord bot to the daemon.
+// Package discord implements the adapter that connects one Discord bot to the
+// daemon. Its main type is Adapter.
 //
-// Discord's gateway cannot be asked to deliver an event again once it has been
-// read. So what is read waits in memory until the sink has it on disk, and what
-// memory could not keep, because the process ended or the queue was full, is
-// taken from the history of the channels:
+// Discord's gateway does not deliver an event again once it has been read.
+// Therefore events wait in memory until the sink has stored them on disk, and
+// events that were lost from memory, because the process ended or the queue was
+// full, are backfilled from the history of the channels:
 //
-//	gateway ─► tap ─► library ─► feed ─► convert ─► sink.Accept
-//	                               │                   │ nil: on disk
-//	                               │                   ▼
-//	                               │             mark of the channel ─► Memory
-//	                               ▼                   │
-//	     new session, or full: history after the mark ◄┘
+//	gateway ─► frame filter ─► library ─► queue ─► convert ─► sink.Accept
+//	                                        │                   │ nil: on disk
+//	                                        │                   ▼
+//	                                        │       checkpoint of the channel ─► Memory
+//	                                        ▼                   │
+//	 new session, or full: history after the checkpoint ◄───────┘
 //
-// A mark is the id of the newest message of a channel up to which everything is
-// on disk. Marks exist for the channels, threads and direct chats that have
-// conversations. Edits, presses and commands are in no history: those that come
-// while the daemon is down are lost, and people see that a press or a command
-// failed.
+// A checkpoint is the ID of the newest message of a channel up to which
+// everything is on disk. The channels, threads and direct chats that have
+// conversations have a checkpoint. Edits, button presses and commands are not
+// part of the history: those that arrive while the daemon is down are lost, and
+// users see that a press or a command failed.
 //
-// Within the process a lost connection is resumed, and Discord repeats what was
-// missed. The library makes the handshake, the resume and the heartbeats; what
-// it must not see, the tap keeps from it.
+// Within the process a lost connection is resumed, and Discord repeats the missed
+// events. The library performs the handshake, the resume and the heartbeats; the
+// frame filter withholds from it what it cannot handle.
 //
-// Sends are tried once, with a nonce by which Discord knows a repeat for some
-// minutes; after that Find looks into the history. What is known of a send that
-// failed is in its chat.SendError; see sendError for the table.
+// A send is attempted once, with a nonce by which Discord recognizes a repeat for
+// some minutes; after that Find searches the history. The outcome of a failed
+// send is in its chat.SendError; see apierror.SendError for the table.
 //
-// A command of the menu is answered in place by the first message to where it
-// was given, for a quarter of an hour. The token for it is only in memory:
-// after a restart the answer is an ordinary message.
+// A slash command is answered in place by the first message to its address, for
+// a quarter of an hour. The token for it is only in memory: after a restart the
+// answer is an ordinary message.
 //
-// Nothing is shared between accounts: each has its own sessions of the library,
-// transport and limits. The library's variables are not touched.
+// Accounts share no state: each has its own library sessions, transport and
+// limits. The library's global variables are not changed.
 package discord
 
 import (
@@ -54,33 +55,35 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// Options are the ports of an Adapter. All may be left empty.
+// Options are the dependencies of an Adapter. All are optional.
 type Options struct {
-	// Account is the account's name in addresses; "" if there is only one.
+	// Account is the account's name in addresses; "" if there is only one
+	// account.
 	Account string
-	// Transport carries the calls of this account; nil: its own.
+	// Transport carries the API calls of this account; nil means a transport of
+	// its own.
 	Transport http.RoundTripper
-	// Dial connects to the gateway and does not add TLS; nil: by the network,
-	// with TLS where the address asks for it, through the proxy.
+	// Dial connects to the gateway and does not add TLS; nil means the network,
+	// with TLS if the address requires it, through the proxy.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Files downloads what people send. It must refuse private addresses where
-	// that matters; nil: the account's transport.
+	// Files downloads attachments. It must refuse private addresses where that
+	// matters; nil means the account's transport.
 	Files *http.Client
-	// Memory keeps the marks over restarts; nil: what was said while the daemon
-	// was down is not seen.
+	// Memory stores the checkpoints across restarts; nil means that messages sent
+	// while the daemon was down are missed.
 	Memory Memory
-	Words  i18n.Printer // says what people read from the adapter itself
+	Words  i18n.Printer // prints the adapter's own texts for users
 	Log    *zap.Logger
 }
 
-// A Memory keeps small values over restarts.
+// A Memory stores small values across restarts.
 type Memory = ingest.Memory
 
-// An Identity is what Discord says of the account itself.
+// An Identity is the bot's own account.
 type Identity = inbound.Identity
 
-// An Adapter is one bot. It implements chat.Adapter and all capabilities but
-// chat.Historian.
+// An Adapter connects one bot. It implements chat.Adapter and the optional
+// interfaces of chat except chat.ThreadReader.
 type Adapter struct {
 	cfg   Config
 	o     Options
@@ -89,7 +92,7 @@ type Adapter struct {
 	wire  *apiclient.Client
 	files *http.Client
 	dir   *inbound.Directory
-	max   int // events that wait in memory for the sink
+	max   int // maximum number of events in memory that wait for the sink
 
 	threads  threads
 	answers  openInteractions
@@ -98,8 +101,8 @@ type Adapter struct {
 
 	health *health.Record
 
-	mu    sync.Mutex // guards what follows
-	store string     // why nothing can be stored; "": it can
+	mu    sync.Mutex // guards the fields below
+	store string     // why nothing can be stored; "" if the store works
 	me    Identity
 }
 
@@ -116,8 +119,8 @@ var _ interface {
 	chat.Reactor
 } = (*Adapter)(nil)
 
-// New returns an adapter that has not connected to anything yet. Its errors
-// are *chat.ConfigError.
+// New returns an adapter that has not connected yet. Its errors are
+// *chat.ConfigError.
 func New(cfg Config, o Options) (*Adapter, error) {
 	cfg = cfg.withDefaults()
 	a, err := build(cfg, o)
@@ -153,8 +156,8 @@ func build(cfg Config, o Options) (*Adapter, error) {
 	return a, nil
 }
 
-// Run implements chat.Adapter. It returns nil when ctx ends, a moment later: the
-// library takes a second to close a connection.
+// Run implements chat.Adapter. It returns nil about a second after ctx ends: the
+// library takes that long to close a connection.
 func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -178,7 +181,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// connect connects to the gateway.
+// connect opens a connection to the gateway.
 func (a *Adapter) connect(ctx context.Context, network, address string, secure bool) (net.Conn, error) {
 	if a.o.Dial != nil {
 		return a.o.Dial(ctx, network, address)
@@ -193,7 +196,7 @@ func (a *Adapter) connect(ctx context.Context, network, address string, secure b
 	return dial(ctx, network, address)
 }
 
-// onReady takes what READY says of the account itself.
+// onReady reads the bot's identity from READY.
 func (a *Adapter) onReady(raw json.RawMessage) {
 	var r struct {
 		User struct {
@@ -205,7 +208,7 @@ func (a *Adapter) onReady(raw json.RawMessage) {
 		} `json:"application"`
 	}
 	if json.Unmarshal(raw, &r) != nil {
-		return // the tap has looked
+		return // already checked by the frame filter
 	}
 	a.dir.Me(r.User.ID)
 	a.mu.Lock()
@@ -217,7 +220,7 @@ func (a *Adapter) converter() inbound.Converter {
 	return inbound.Converter{Account: a.o.Account, Me: a.Identity(), Rules: a.rules}
 }
 
-// expect prepares for answers to an event, which may come before the sink has
+// expect prepares for answers to an event, which may be sent before the sink has
 // returned.
 func (a *Adapter) expect(e ingest.Event) {
 	in := e.In
@@ -230,7 +233,7 @@ func (a *Adapter) expect(e ingest.Event) {
 	}
 }
 
-// taken tells Discord that an interaction is on disk.
+// taken acknowledges an interaction that is on disk.
 func (a *Adapter) taken(ctx context.Context, e ingest.Event) {
 	if n, ok := a.answers.byID(e.Interaction.ID); ok && e.In.IgnoreRule == "" {
 		a.acknowledge(ctx, n)
@@ -242,8 +245,8 @@ func (a *Adapter) Capabilities() chat.Capabilities {
 	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: textLimit, EditInterval: editInterval, CanFind: true}
 }
 
-// Identity returns what is known of the account itself; its ID is empty until
-// it has connected once.
+// Identity returns the bot's own account; its ID is empty until the first
+// connection.
 func (a *Adapter) Identity() Identity {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -262,8 +265,8 @@ func (a *Adapter) Health() chat.Health {
 	return h
 }
 
-// changed hears of each change of the connection. One that was lost has most
-// likely taken the idle ones of the calls with it.
+// changed handles a change of the connection state. After a loss it closes idle
+// API connections, which are most likely lost too.
 func (a *Adapter) changed(s chat.State, why string) {
 	if c, ok := a.o.Transport.(interface{ CloseIdleConnections() }); ok && s != chat.Connected {
 		c.CloseIdleConnections()
@@ -271,7 +274,7 @@ func (a *Adapter) changed(s chat.State, why string) {
 	a.health.Set(s, why)
 }
 
-// storing notes whether the sink takes what comes; "" means that it does.
+// storing records why the sink rejects events; "" means that it accepts them.
 func (a *Adapter) storing(why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

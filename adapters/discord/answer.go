@@ -15,37 +15,38 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// maxAnswers bounds how many interactions are remembered.
+// maxAnswers limits the number of remembered interactions.
 const maxAnswers = 1000
 
-// How Discord is told that an interaction was taken.
+// The types of interaction responses that acknowledge.
 const (
-	deferMessage = 5 // a command: an answer follows, which is this message
-	deferUpdate  = 6 // a button: nothing changes for now
+	deferMessage = 5 // for a command: the answer will edit this message
+	deferUpdate  = 6 // for a button: no change now
 )
 
-// An openInteraction is what is open to one interaction. The tokens live in memory only:
-// after a restart a command is answered by an ordinary message.
+// An openInteraction is an interaction that can still be answered. Tokens are
+// kept in memory only: after a restart a command is answered by an ordinary
+// message.
 type openInteraction struct {
 	inbound.Interaction
 	at    chat.Address
 	until time.Time
-	used  string        // id of the Outbound that has become the answer to a command
-	made  string        // id of the message that it has become
-	acked chan struct{} // closed once Discord has been told, or not
+	used  string        // ID of the Outbound that answers the command
+	made  string        // ID of the message with the answer
+	acked chan struct{} // closed once the acknowledgment succeeded or failed
 	once  *sync.Once
 }
 
-// told lets those go on who wait for Discord to be told.
+// told releases those who wait for the acknowledgment.
 func (n openInteraction) told() { n.once.Do(func() { close(n.acked) }) }
 
-// openInteractions are the interactions that can still be answered.
+// openInteractions is the list of interactions that can still be answered.
 type openInteractions struct {
-	mu   sync.Mutex         // guards what follows
-	open []*openInteraction // in the order of arrival
+	mu   sync.Mutex         // guards the fields below
+	open []*openInteraction // in order of arrival
 }
 
-// add takes an interaction up, once.
+// add adds an interaction unless it is already in the list.
 func (s *openInteractions) add(n *openInteraction) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +71,7 @@ func (s *openInteractions) sweepLocked() {
 	s.open = kept
 }
 
-// byID returns the interaction with an id.
+// byID returns the interaction with the given ID.
 func (s *openInteractions) byID(id string) (openInteraction, bool) {
 	return s.find(func(n *openInteraction) bool { return n.ID == id })
 }
@@ -92,14 +93,14 @@ func (s *openInteractions) knows(id string) bool {
 	return ok
 }
 
-// waits reports whether a command at a place has no answer yet.
+// waits reports whether a command at an address has no answer yet.
 func (s *openInteractions) waits(at chat.Address) bool {
 	_, ok := s.find(func(n *openInteraction) bool { return n.Command && n.used == "" && n.at == at })
 	return ok
 }
 
-// claim returns the command that m answers: the one that it quotes, else the
-// oldest at its place; and it stays the one for m's id.
+// claim returns the command that m answers: the one that m replies to, otherwise
+// the oldest at its address. The command stays assigned to m's ID.
 func (s *openInteractions) claim(m chat.Outbound) (openInteraction, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,8 +138,8 @@ func (s *openInteractions) drop(id string) {
 	s.change(id, func(n *openInteraction) { n.until = time.Time{} })
 }
 
-// acknowledge tells Discord that an interaction is on disk. It has three
-// seconds; a press or command that comes too late shows people that it failed.
+// acknowledge tells Discord that an interaction is on disk. Discord allows three
+// seconds; after that it shows the user that the interaction failed.
 func (a *Adapter) acknowledge(ctx context.Context, n openInteraction) {
 	defer n.told()
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
@@ -156,13 +157,13 @@ func (a *Adapter) acknowledge(ctx context.Context, n openInteraction) {
 	if err == nil || apiclient.Code(err) == apierror.Acknowledged {
 		return
 	}
-	a.log.Warn("acknowledge an interaction", zap.String("interaction", n.ID), zap.Error(err))
+	a.log.Warn("cannot acknowledge interaction", zap.String("interaction", n.ID), zap.Error(err))
 	a.answers.drop(n.ID)
 }
 
-// respond sends m as the answer to a command, by changing what Discord shows
-// for it. done is false if there is none, or no longer: then m goes as an
-// ordinary message.
+// respond sends m as the answer to a command, by editing Discord's deferred
+// response. done is false if there is no such command, or its token has expired:
+// then m is sent as an ordinary message.
 func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p messagePayload) (id string, done bool, err error) {
 	if m.File != nil || m.ID == "" {
 		return "", false, nil
@@ -179,17 +180,18 @@ func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p messagePayload
 		a.answers.change(n.ID, func(n *openInteraction) { n.made = id })
 		return id, true, nil
 	case s == http.StatusNotFound || s == http.StatusUnauthorized || s == http.StatusForbidden:
-		a.answers.drop(n.ID) // the token has ended
+		a.answers.drop(n.ID) // the token has expired
 		return "", false, nil
 	case s >= 400 && s < 500 && s != http.StatusTooManyRequests:
 		a.answers.drop(n.ID)
-		return "", false, nil // the ordinary way has other shapes to offer
+		return "", false, nil // the ordinary send can try other forms
 	}
 	return "", true, apierror.SendError(err)
 }
 
-// rewrite changes the answer to a command, which needs no right in the channel.
-// done is false if the message is none, or its token has ended.
+// rewrite edits the answer to a command, which needs no permission in the
+// channel. done is false if the message is not such an answer, or its token has
+// expired.
 func (a *Adapter) rewrite(ctx context.Context, id string, c editPayload) (done bool, err error) {
 	n, ok := a.answers.find(func(n *openInteraction) bool { return n.made != "" && n.made == id })
 	if !ok {
@@ -205,8 +207,8 @@ func (a *Adapter) rewrite(ctx context.Context, id string, c editPayload) (done b
 	return true, apierror.SendError(err)
 }
 
-// acknowledged reports whether Discord knows that an interaction was taken. That
-// is being told, at the moment, or not at all.
+// acknowledged reports whether Discord has been told that an interaction was
+// accepted. It waits for a running acknowledgment.
 func (a *Adapter) acknowledged(ctx context.Context, n openInteraction) bool {
 	t := time.NewTimer(ackTimeout)
 	defer t.Stop()
@@ -219,12 +221,12 @@ func (a *Adapter) acknowledged(ctx context.Context, n openInteraction) bool {
 	return false
 }
 
-// original is the message that Discord shows for a command.
+// original is the path of the response that Discord shows for a command.
 func (n openInteraction) original() string {
 	return "webhooks/" + n.App + "/" + n.Token + "/messages/@original"
 }
 
-// responded looks whether m has become the answer to a command.
+// responded reports whether m has become the answer to a command.
 func (a *Adapter) responded(ctx context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
 	n, ok := a.answers.find(func(n *openInteraction) bool { return n.Command && n.used == m.ID && m.ID != "" })
 	if !ok {
@@ -240,12 +242,12 @@ func (a *Adapter) responded(ctx context.Context, m chat.Outbound) (chat.Receipt,
 	case s.Content == plainContent(m):
 		return chat.Receipt{ID: s.ID}, true, nil
 	}
-	return chat.Receipt{}, true, nil // still waiting; the next attempt changes it
+	return chat.Receipt{}, true, nil // still deferred; the next attempt edits it
 }
 
-// AnswerCallback implements chat.Answerer: the person who pressed sees text, nobody
-// else does. A press that can no longer be answered counts as answered: nobody
-// waits for it any more.
+// AnswerCallback implements chat.CallbackAnswerer: only the user who pressed the
+// button sees text. A callback that can no longer be answered counts as
+// answered: nobody waits for it any more.
 func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, text string) error {
 	n, ok := a.answers.byID(callback.IdempotencyKey)
 	if !ok || text == "" {
@@ -253,7 +255,7 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if !a.acknowledged(ctx, n) { // before that Discord does not know the way to the person
+	if !a.acknowledged(ctx, n) { // before that a follow-up cannot be delivered
 		return nil
 	}
 	p := messagePayload{Content: text, Mentions: mentions{Parse: []string{}}, Flags: flagEphemeral}

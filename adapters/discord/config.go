@@ -11,9 +11,9 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Config is one account: a bot and how it listens. Only Token is required; the
-// switches mean what they say, so the caller fills in the defaults that stand
-// in the tags.
+// Config is the configuration of one account: a bot and which messages it
+// answers. Only Token is required. The zero value of a boolean is not replaced
+// by its default, so the caller must apply the defaults in the tags.
 type Config struct {
 	Token   secret.Value `yaml:"token" doc:"The bot's token, as the developer portal gave it."`
 	BaseURL string       `yaml:"api_url" default:"https://discord.com" doc:"Address of the API server."`
@@ -31,7 +31,7 @@ type Config struct {
 	Reactions     bool     `yaml:"reactions" default:"true" doc:"Mark people's messages with what has become of them."`
 }
 
-// withDefaults fills what is empty.
+// withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
 	if c.BaseURL == "" {
 		c.BaseURL = apiclient.Origin
@@ -42,8 +42,8 @@ func (c Config) withDefaults() Config {
 
 var tokenForm = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
 
-// Validate reports, in words for the operator, the first setting that cannot
-// work. Its errors name the key and never show a secret.
+// Validate returns the first invalid setting as an error written for the
+// operator. The error names the key and never contains a secret.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	switch {
@@ -79,7 +79,7 @@ func (c Config) Validate() error {
 	return err
 }
 
-// settings are what conversion needs to know.
+// settings returns the settings of the conversion.
 func (c Config) settings() inbound.Settings {
 	return inbound.Settings{
 		RequireMention: c.RequireMention, AutoThread: c.AutoThread, Free: c.FreeResponseChats,

@@ -18,7 +18,7 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// attach puts a file on a message that is about to be sent.
+// attach adds a file to a message that is about to be sent.
 func attach(call *apiclient.Call, p *messagePayload, name string, data io.Reader, size int64) {
 	p.Files = []attached{{ID: 0, Name: name}}
 	call.Body = *p
@@ -28,11 +28,11 @@ func attach(call *apiclient.Call, p *messagePayload, name string, data io.Reader
 // fileName returns the name under which a file is sent.
 func fileName(f chat.File) string { return markdown.Cut(attachment.Name(f), 128) }
 
-// hosts are where Discord keeps what people attach.
+// hosts are the hosts of Discord's attachments.
 var hosts = []string{"cdn.discordapp.com", "media.discordapp.net", "cdn.discord.com"}
 
-// Fetch implements chat.Fetcher. An address that has run out is renewed by
-// asking for its message once more.
+// Fetch implements chat.FileFetcher. An expired address is renewed by fetching
+// its message again.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
 	tooBig := attachment.TooLarge(limit)
 	ref, ok := inbound.ParseRef(f.Ref)
@@ -63,7 +63,7 @@ var (
 	errRanOut = errors.New("the address of the file has run out")
 )
 
-// renew asks for the present address of an attachment.
+// renew fetches the current address of an attachment.
 func (a *Adapter) renew(ctx context.Context, ref inbound.Ref) (string, error) {
 	for _, id := range []string{ref.Channel, ref.Message} {
 		if _, ok := inbound.Snowflake(id); !ok {
@@ -93,7 +93,7 @@ func (a *Adapter) renew(ctx context.Context, ref inbound.Ref) (string, error) {
 	return "", i18n.Errorf("the file is no longer at Discord")
 }
 
-// allowed reports whether an address is one of Discord's own.
+// allowed reports whether an address belongs to Discord.
 func (a *Adapter) allowed(address string) bool {
 	u, err := url.Parse(address)
 	if err != nil || u.User != nil {
@@ -138,7 +138,7 @@ func (a *Adapter) download(ctx context.Context, address string, w io.Writer, lim
 	return nil
 }
 
-// downloadError is without the address, which is signed.
+// downloadError returns err without the address, which is signed.
 func downloadError(ctx context.Context, err error) error {
 	if attachment.TimedOut(ctx, err) {
 		return attachment.ErrTimeout

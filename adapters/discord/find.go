@@ -13,21 +13,23 @@ import (
 )
 
 const (
-	// findPages of history are looked through for a message of ours.
+	// findPages is the number of history pages that are searched for an own
+	// message.
 	findPages = 5
 	pageSize  = 100
-	// unique is how many characters make a text one that is not said twice.
+	// unique is the length in characters from which a text is assumed not to
+	// occur twice.
 	unique = 64
-	// maxNonces bounds the memory of what was sent.
+	// maxNonces limits the number of remembered nonces.
 	maxNonces = 512
 )
 
-// nonces remembers which message came of a nonce: from the answers to sends,
-// and from the gateway, which tells of own messages too.
+// nonces maps nonces to message IDs. It learns them from the answers to sends
+// and from the gateway, which reports own messages too.
 type nonces struct {
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	ids map[string]string
-	old map[string]string // of the half before
+	old map[string]string // the previous generation
 }
 
 func (n *nonces) put(nonce, id string) {
@@ -51,18 +53,18 @@ func (n *nonces) get(nonce string) string {
 	return n.old[nonce]
 }
 
-// Find implements chat.Finder. What the gateway or an answer has told of the
-// nonce is certain. The history tells no nonces, so there the newest message of
-// ours counts if it says the same: sends to one place keep their order, so that
-// m can only be that one. A short text could have been said before: it does not
-// count if others have spoken since. What is not found goes again, which Discord
-// recognises by the nonce while it remembers it.
+// Find implements chat.Finder. A nonce known from the gateway or an answer is
+// proof. The history contains no nonces, so there the newest own message counts
+// if it has the same text: sends to one address keep their order, so it can only
+// be m. A short text may have been sent before: it does not count if others have
+// written since. What is not found is sent again; Discord recognizes the repeat
+// by the nonce for as long as it remembers it.
 func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
 	if id := a.nonces.get(nonce(m.ID)); id != "" {
 		return chat.Receipt{ID: id}, true, nil
 	}
 	if checkIDs(m.To) != nil {
-		return chat.Receipt{}, false, nil // it was never sent
+		return chat.Receipt{}, false, nil // m was never sent
 	}
 	if r, done, err := a.responded(ctx, m); done {
 		return r, err == nil && r.ID != "", err
@@ -73,7 +75,7 @@ func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool
 		if m.To.Thread == "" || channel == m.To.Chat {
 			return chat.Receipt{}, false, nil
 		}
-		id, err = a.search(ctx, m.To.Chat, m) // it may have been sent where the thread could not be opened
+		id, err = a.search(ctx, m.To.Chat, m) // m may have been sent to the channel when the thread could not be opened
 	}
 	if err != nil {
 		return chat.Receipt{}, false, fmt.Errorf("look through the history: %w", apierror.SendError(err))
@@ -81,8 +83,8 @@ func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool
 	return chat.Receipt{ID: id}, id != "", nil
 }
 
-// search looks through the history of a channel for the newest message of ours,
-// and returns its id if it is m.
+// search looks for the newest own message in the history of a channel, and
+// returns its ID if it is m.
 func (a *Adapter) search(ctx context.Context, channel string, m chat.Outbound) (string, error) {
 	before, spoken := "", false
 	me, want := a.Identity().ID, nonce(m.ID)
@@ -113,8 +115,8 @@ func (a *Adapter) search(ctx context.Context, channel string, m chat.Outbound) (
 	return "", apierror.Permanent("the message may lie further back than the last %d", findPages*pageSize)
 }
 
-// is reports whether a message of ours is m. spoken says that others have
-// spoken after it.
+// is reports whether the own message s is m. spoken is true if others have
+// written after it.
 func (s sent) is(m chat.Outbound, want string, spoken bool) bool {
 	var told string
 	if json.Unmarshal(s.Nonce, &told) == nil && told != "" {

@@ -15,7 +15,7 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// A command is one of the application's commands as Discord keeps it.
+// A command is one of the application's commands in Discord's encoding.
 type command struct {
 	Name    string          `json:"name"`
 	Help    string          `json:"description"`
@@ -23,7 +23,7 @@ type command struct {
 	Options []commandOption `json:"options"`
 }
 
-// A commandOption is the text behind a command.
+// A commandOption is the text argument of a command.
 type commandOption struct {
 	Type     int    `json:"type"`
 	Name     string `json:"name"`
@@ -36,8 +36,8 @@ const (
 	typeString = 3
 )
 
-// PublishCommands implements chat.MenuSetter. It reads what is there and writes only if
-// that differs.
+// PublishCommands implements chat.CommandPublisher. It writes only if the menu
+// differs from the current one.
 func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandInfo) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -59,7 +59,7 @@ func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandIn
 	return nil
 }
 
-// menuError makes a bad token the operator's.
+// menuError turns a rejected token into a *chat.ConfigError.
 func menuError(err error) error {
 	if apierror.Status(err) == 401 {
 		return &chat.ConfigError{Platform: chat.Discord, Reason: apierror.BadToken}
@@ -67,7 +67,7 @@ func menuError(err error) error {
 	return apierror.SendError(err)
 }
 
-// application returns the id of the application to which the bot belongs.
+// application returns the ID of the bot's application.
 func (a *Adapter) application(ctx context.Context) (string, error) {
 	if app := a.Identity().App; app != "" {
 		return app, nil
@@ -93,7 +93,7 @@ func same(a, b command) bool {
 	return a.Name == b.Name && a.Help == b.Help && max(a.Type, typeSlash) == max(b.Type, typeSlash) && slices.Equal(a.Options, b.Options)
 }
 
-// menu returns the commands that Discord can show, under names it takes.
+// menu returns the commands that Discord can show, under valid names.
 func menu(items []chat.CommandInfo, say i18n.Printer) []command {
 	out := []command{}
 	seen := make(map[string]bool)
@@ -115,8 +115,8 @@ func menu(items []chat.CommandInfo, say i18n.Printer) []command {
 	return out
 }
 
-// menuName returns name in Discord's alphabet, "" if it cannot be written in
-// it: 1 to 32 lower-case letters, digits, hyphens and underscores.
+// menuName returns name in Discord's alphabet, "" if that is not possible: 1 to
+// 32 lower-case letters, digits, hyphens and underscores.
 func menuName(name string) string {
 	name = strings.ToLower(strings.TrimPrefix(name, "/"))
 	if name == "" || markdown.Len(name) > 32 {

@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Size returns the length of r in code points as it is sent, in which Discord's
+// Size returns the length of r in code points as it is sent, which Discord's
 // limit counts.
 func Size(r chat.RichText) int { return markdown.Len(markdown.Render(r)) }
 
@@ -24,12 +24,13 @@ const (
 const (
 	flagQuiet     = 1 << 12
 	flagEphemeral = 1 << 6
-	// flagBare shows no previews of links: for a preview Discord fetches the
-	// address, and what a model was made to put into it is gone without a click.
+	// flagBare suppresses link previews: for a preview Discord fetches the
+	// address, so data that a model was tricked into putting there would leave
+	// without a click.
 	flagBare = 1 << 2
 )
 
-// messagePayload is a message as it is sent. The library's own type has no nonce.
+// messagePayload is a message to send. The library's own type has no nonce.
 type messagePayload struct {
 	Content    string      `json:"content"`
 	Nonce      string      `json:"nonce,omitempty"`
@@ -41,8 +42,8 @@ type messagePayload struct {
 	Files      []attached  `json:"attachments,omitempty"`
 }
 
-// editPayload is an edit of a message. Components are always given: an edit takes
-// away buttons that it does not have.
+// editPayload is an edit of a message. Components are always included: an edit
+// without buttons removes them.
 type editPayload struct {
 	Content    string      `json:"content"`
 	Flags      int         `json:"flags"`
@@ -50,7 +51,7 @@ type editPayload struct {
 	Components []component `json:"components"`
 }
 
-// edited is the change after which a message is as p says.
+// edited returns the edit that turns a message into p.
 func edited(p messagePayload) editPayload {
 	c := editPayload{Content: p.Content, Flags: flagBare, Mentions: p.Mentions, Components: p.Components}
 	if c.Components == nil {
@@ -89,18 +90,19 @@ const (
 	styleSecondary  = 2
 )
 
-// nonce derives from one of our ids what Discord recognises a repeat by.
+// nonce derives the nonce, by which Discord recognizes a repeat, from an
+// outbound ID.
 func nonce(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return base64.RawURLEncoding.EncodeToString(sum[:])[:nonceLength-1]
 }
 
-// mentions says whom a text may ping: people always, others as configured.
+// mentions returns whom a text may ping: users always, others as configured.
 func (a *Adapter) mentions() mentions {
 	return mentions{Parse: append([]string{"users"}, a.cfg.AllowMentions...), Replied: true}
 }
 
-// compose writes m as Discord takes it.
+// compose converts m to Discord's encoding.
 func (a *Adapter) compose(m chat.Outbound) (messagePayload, error) {
 	p := messagePayload{Content: markdown.Render(m.Text), Mentions: a.mentions(), Flags: flagBare}
 	if m.ID != "" {
@@ -120,8 +122,8 @@ func (a *Adapter) compose(m chat.Outbound) (messagePayload, error) {
 	return p, err
 }
 
-// buttons returns rows of buttons; Discord takes five of five, and longer rows
-// go on in the next.
+// buttons returns rows of buttons. Discord allows five rows of five; longer rows
+// are wrapped.
 func buttons(rows [][]chat.Button) ([]component, error) {
 	var out []component
 	for _, row := range rows {

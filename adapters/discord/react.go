@@ -13,22 +13,22 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The marks that stand for what has become of a message.
+// reactionEmojis maps the states of a message to emojis.
 var reactionEmojis = map[chat.Reaction]string{chat.ReactionSeen: "👀", chat.ReactionAnswered: "✅", chat.ReactionFailed: "❌"}
 
 const (
-	// markWait is the longest pause that a mark waits for; Discord takes a few
-	// reactions in a second.
+	// markWait is the longest rate limit that a reaction waits for; Discord
+	// allows only a few reactions per second.
 	markWait  = 5 * time.Second
 	markTries = 4
-	// unmarkedFor is how long a channel that refuses marks is left alone: refused
-	// calls count towards a ban.
+	// unmarkedFor is how long no reactions are sent to a channel that rejects
+	// them: rejected calls count toward a ban.
 	unmarkedFor = 10 * time.Minute
 )
 
-// unmarked remembers the channels that refuse marks. The zero value is empty.
+// unmarked records the channels that reject reactions. The zero value is empty.
 type unmarked struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	until map[string]time.Time
 }
 
@@ -44,8 +44,8 @@ func (u *unmarked) has(channel string) bool {
 	return time.Now().Before(u.until[channel])
 }
 
-// React implements chat.Reactor. What cannot be marked is no error: a command
-// of the menu is no message, and one that was deleted needs no mark. It waits
+// React implements chat.Reactor. A target without a message is not an error: a
+// slash command has none, and a deleted message needs no reaction. React waits
 // for a short rate limit.
 func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.Reaction) error {
 	if !a.cfg.Reactions || reactionEmojis[r] == "" || a.answers.knows(id) || a.unmarked.has(to.Chat) {
@@ -61,7 +61,7 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 	return a.mark(ctx, http.MethodPut, to, id, reactionEmojis[r])
 }
 
-// mark puts a mark on a message or takes it away.
+// mark adds or removes a reaction.
 func (a *Adapter) mark(ctx context.Context, method string, to chat.Address, id, emoji string) error {
 	for try := 1; ; try++ {
 		err := a.touch(ctx, to, id, func(channel string) apiclient.Call {

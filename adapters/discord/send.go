@@ -15,7 +15,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// sent is what is read of a message of ours.
+// sent holds the fields in use of an own message.
 type sent struct {
 	ID      string          `json:"id"`
 	Content string          `json:"content"`
@@ -28,26 +28,26 @@ type sent struct {
 	} `json:"attachments"`
 }
 
-// maxShapes bounds how often one message is offered in another shape.
+// maxShapes limits how many forms of one message are tried.
 const maxShapes = 4
 
-// A outgoing is one message on its way: what can be changed about it when
-// Discord refuses it as it is.
+// A outgoing is one message being sent, with the parts that can be changed when
+// Discord rejects it.
 type outgoing struct {
 	m        chat.Outbound
 	p        messagePayload
 	opened   bool // its thread was opened
-	unlocked bool // its thread was taken out of the archive
-	bare     bool // it quotes nothing
+	unlocked bool // its thread was unarchived
+	bare     bool // it has no quotation
 
-	// failed is why a call that the message needs before it has failed.
+	// failed is the error of a preparatory call.
 	failed error
 }
 
-// Send implements chat.Adapter. What Discord refuses for its form, and so
-// certainly does not have, goes again at once without what it refused: its
-// quotation, its place in a thread that is not there. Nothing is sent twice:
-// Discord knows a repeat by the nonce.
+// Send implements chat.Adapter. If Discord rejects the form of a message, and so
+// certainly does not have it, the message is sent again at once without the
+// rejected part: its quotation, or a thread that does not exist. Nothing is sent
+// twice: Discord recognizes a repeat by the nonce.
 func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
 	p, err := a.compose(m)
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 	}
 }
 
-// checkIDs refuses an address that is none of Discord's.
+// checkIDs rejects an address whose IDs are not Discord's.
 func checkIDs(to chat.Address) error {
 	for _, id := range []string{to.Chat, to.Thread} {
 		if _, ok := inbound.Snowflake(id); !ok && (id != "" || to.Chat == "") {
@@ -97,9 +97,9 @@ func checkIDs(to chat.Address) error {
 	return nil
 }
 
-// reference quotes the message that m answers. The first message of a thread
-// stands outside it and cannot be quoted there; where the thread could not be
-// opened it is what every answer quotes.
+// reference returns the reference to the message that m replies to. The first
+// message of a thread is outside it and cannot be quoted in it; if the thread
+// could not be opened, every answer quotes that message.
 func (a *Adapter) reference(m chat.Outbound) *reference {
 	_, ok := inbound.Snowflake(m.ReplyTo)
 	inline := m.To.Thread != "" && a.target(m.To) == m.To.Chat
@@ -112,8 +112,8 @@ func (a *Adapter) reference(m chat.Outbound) *reference {
 	return &reference{Message: m.ReplyTo}
 }
 
-// reshape changes l, or what is around it, so that what Discord refused is no
-// longer so, and reports whether that can help.
+// reshape changes l, or its surroundings, to remove the cause of Discord's
+// rejection, and reports whether a retry can help.
 func (a *Adapter) reshape(ctx context.Context, l *outgoing, err error) bool {
 	var we *apiclient.Error
 	if !errors.As(err, &we) || !we.API {
@@ -135,8 +135,8 @@ func (a *Adapter) reshape(ctx context.Context, l *outgoing, err error) bool {
 	return false
 }
 
-// unarchive opens an archived thread again. Its error says so where the bot may
-// not.
+// unarchive unarchives a thread. Its error tells if the bot lacks the
+// permission.
 func (a *Adapter) unarchive(ctx context.Context, thread string) error {
 	body := struct {
 		Archived bool `json:"archived"`
@@ -151,7 +151,7 @@ func (a *Adapter) unarchive(ctx context.Context, thread string) error {
 	return apierror.NotSent(err)
 }
 
-// post makes the one call.
+// post makes one API call.
 func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 	channel := a.target(l.m.To)
 	call := apiclient.Call{Method: "POST", Path: "channels/" + channel + "/messages", Body: l.p, Bucket: "send/" + channel}
@@ -167,7 +167,7 @@ func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 	return a.made(ctx, call)
 }
 
-// made makes a call that makes a message, and returns the message's id.
+// made makes a call that creates a message, and returns the message's ID.
 func (a *Adapter) made(ctx context.Context, call apiclient.Call) (string, error) {
 	var m sent
 	if err := a.wire.Do(ctx, call, &m); err != nil {
@@ -209,8 +209,9 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 	return err
 }
 
-// touch makes a call about a message. Where a thread is not there, the message
-// may stand in the channel: it was sent when the thread could not be opened.
+// touch makes a call concerning a message. If the thread does not exist, the
+// message may be in the channel: it was sent when the thread could not be
+// opened.
 func (a *Adapter) touch(ctx context.Context, to chat.Address, id string, call func(channel string) apiclient.Call) error {
 	if err := checkIDs(to); err != nil {
 		return err
@@ -245,7 +246,7 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if a.answers.waits(to) {
-		return nil // Discord shows that the command is being answered
+		return nil // Discord already shows that the command is being answered
 	}
 	if err := a.prepare(ctx, to); err != nil {
 		return err
@@ -264,5 +265,5 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	return nil
 }
 
-// plainContent is what a message with m would say.
+// plainContent returns the content that a message with m would have.
 func plainContent(m chat.Outbound) string { return strings.TrimSpace(markdown.Render(m.Text)) }

@@ -15,35 +15,35 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// maxRemembered bounds each memory of threads; what is forgotten is found out
-// again by a refusal.
+// maxRemembered limits each set of remembered threads; what is forgotten is
+// learned again from a rejection.
 const maxRemembered = 2000
 
-// threads remembers what is known of threads that are opened by the first
-// message to them. The zero value knows nothing.
+// threads records the state of threads that are opened by the first message to
+// them. The zero value is empty.
 type threads struct {
-	mu      sync.Mutex        // guards what follows
-	pending map[string]string // not opened yet, and what their first message says
-	inline  map[string]bool   // cannot be opened; answers stand in the channel
-	told    map[string]bool   // channels in which it was said why
+	mu      sync.Mutex        // guards the fields below
+	pending map[string]string // not opened yet, with the text of their first message
+	inline  map[string]bool   // cannot be opened; answers go to the channel
+	told    map[string]bool   // channels in which the reason was sent
 }
 
-// expect notes that a message opens a thread, which is not there yet.
+// expect records that a message will start a thread, which does not exist yet.
 func (t *threads) expect(id, said string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pending = put(t.pending, id, said)
 }
 
-// opened notes that a thread is there.
+// opened records that a thread exists.
 func (t *threads) opened(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.pending, id)
 }
 
-// closed notes that a thread cannot be opened, and reports whether that has to
-// be told in the channel.
+// closed records that a thread cannot be opened, and reports whether the reason
+// has to be sent to the channel.
 func (t *threads) closed(id, channel string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -69,7 +69,7 @@ func put[V any](m map[string]V, key string, v V) map[string]V {
 	return m
 }
 
-// target returns the channel in which messages to an address stand.
+// target returns the channel to which messages for an address are sent.
 func (a *Adapter) target(to chat.Address) string {
 	if to.Thread == "" {
 		return to.Chat
@@ -80,8 +80,8 @@ func (a *Adapter) target(to chat.Address) string {
 	return to.Thread
 }
 
-// holder returns the channel in which a message of an address stands: the first
-// message of a thread stands in the channel from which it was started.
+// holder returns the channel that contains a message of an address: the first
+// message of a thread is in the parent channel.
 func (a *Adapter) holder(to chat.Address, id string) string {
 	if id == to.Thread {
 		return to.Chat
@@ -89,7 +89,7 @@ func (a *Adapter) holder(to chat.Address, id string) string {
 	return a.target(to)
 }
 
-// prepare opens the thread of an address if it is known not to be there.
+// prepare opens the thread of an address if it is known not to exist.
 func (a *Adapter) prepare(ctx context.Context, to chat.Address) error {
 	if _, pending, _ := a.threads.get(to.Thread); to.Thread == "" || !pending {
 		return nil
@@ -97,11 +97,11 @@ func (a *Adapter) prepare(ctx context.Context, to chat.Address) error {
 	return a.open(ctx, to)
 }
 
-// open opens the thread of an address from its first message. That it is there
-// already is a success. What cannot be opened is remembered, and answers stand
-// in the channel; where that happens first it is said why. A thread that was
-// not started from a message of the channel is never opened: what was said in
-// it is not for the channel.
+// open opens the thread of an address from its first message. An existing thread
+// counts as success. A thread that cannot be opened is recorded, and answers go
+// to the channel; the reason is sent once per channel. A thread that was not
+// started from a message of the channel is never opened: its contents are not
+// meant for the channel.
 func (a *Adapter) open(ctx context.Context, to chat.Address) error {
 	name, err := a.threadName(ctx, to)
 	if err != nil {
@@ -121,14 +121,15 @@ func (a *Adapter) open(ctx context.Context, to chat.Address) error {
 	if !errors.As(err, &we) || !we.API || we.Status < 400 || we.Status >= 500 || we.Status == 401 || we.Status == 429 {
 		return apierror.NotSent(err)
 	}
-	a.log.Warn("a thread cannot be opened", zap.String("channel", to.Chat), zap.Error(err))
+	a.log.Warn("cannot open thread", zap.String("channel", to.Chat), zap.Error(err))
 	if a.threads.closed(to.Thread, to.Chat) && we.Code != apierror.UnknownMessage {
 		a.explain(ctx, to, we)
 	}
 	return nil
 }
 
-// explain says once in a channel why answers stand in it and not in a thread.
+// explain sends the reason why answers go to a channel and not to a thread, once
+// per channel.
 func (a *Adapter) explain(ctx context.Context, to chat.Address, why *apiclient.Error) {
 	reason := apierror.Describe(why)
 	if why.Code == apierror.MissingPermissions || why.Code == apierror.MissingAccess {
@@ -142,12 +143,12 @@ func (a *Adapter) explain(ctx context.Context, to chat.Address, why *apiclient.E
 		Method: "POST", Path: "channels/" + to.Chat + "/messages", Body: p, Bucket: "send/" + to.Chat,
 	}, nil)
 	if err != nil {
-		a.log.Warn("say why there is no thread", zap.Error(err))
+		a.log.Warn("cannot send thread explanation", zap.Error(err))
 	}
 }
 
-// threadName makes the name of a thread of what its first message says. It is
-// an error if there is no such message in the channel.
+// threadName returns a thread name made from its first message. It fails if the
+// channel has no such message.
 func (a *Adapter) threadName(ctx context.Context, to chat.Address) (string, error) {
 	said, known, _ := a.threads.get(to.Thread)
 	if !known {

@@ -1,19 +1,19 @@
-// Package httpapi serves an HTTP API that clients of OpenAI's Chat Completions
-// understand: POST /v1/chat/completions, GET /v1/models; and /healthz, /readyz and
-// /metrics.
+// Package httpapi implements an HTTP API that is compatible with clients of
+// OpenAI's Chat Completions: POST /v1/chat/completions and GET /v1/models, in
+// addition to /healthz, /readyz and /metrics. Its main type is Adapter.
 //
-// It is an adapter like any other. A request becomes one chat.Inbound; its
-// answer comes back through Send and Edit to the request that waits:
+// A request becomes one chat.Inbound; Send and Edit pass its answer to the
+// waiting request:
 //
 //	request ──► guard (host, origin, key, limits) ──► parse ──► exchange
 //	                                                              │ one at a time per session
 //	                            Accept (on disk) ◄────────────────┘
 //	Send, Edit ──► exchange ──► every request that waits for it ──► written: receipt
-//	   │               └── nobody waits, the client gave no key ──► rejected
-//	   └── nobody waits, the client gave an Idempotency-Key ──► kept for when it asks again
+//	   │               └── no request waits, the client gave no key ──► permanent failure
+//	   └── no request waits, the client gave an Idempotency-Key ──► kept for a repeated request
 //
-// The conversation is the daemon's. A client that leaves does not end its turn:
-// the answer stays in the session.
+// The daemon stores the conversation. A client that disconnects does not end its
+// turn: the answer stays in the session.
 package httpapi
 
 import (

@@ -53,7 +53,7 @@ func (a *Adapter) enter(ctx context.Context, session string) (leave func(), ok b
 func (a *Adapter) runExchange(ctx context.Context, e *exchange) {
 	defer func() {
 		if p := recover(); p != nil {
-			a.o.Log.Error("panic in a request", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			a.o.Log.Error("cannot run exchange: panic", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 			a.refused(e, notStored())
 		}
 	}()
@@ -144,7 +144,7 @@ func (a *Adapter) took(e *exchange) {
 
 // unavailable is what a client is told when the store does not work.
 func (a *Adapter) unavailable(what string, err error) *openaiapi.Failure {
-	a.o.Log.Error("request", zap.String("step", what), zap.Error(err))
+	a.o.Log.Error("cannot submit request", zap.String("step", what), zap.Error(err))
 	return notStored()
 }
 
@@ -195,7 +195,7 @@ func (a *Adapter) follow(ctx context.Context, e *exchange) {
 		k, err := a.o.Lookup(ctx, e.inboundKey())
 		switch {
 		case err != nil:
-			a.o.Log.Warn("what became of a request", zap.Error(err))
+			a.o.Log.Warn("cannot look up request", zap.Error(err))
 		case k.Ended && before:
 			a.end(e, found(k))
 		}

@@ -1,9 +1,9 @@
-// Package slack connects one Slack app in one workspace to the daemon, by
-// Socket Mode.
+// Package slack implements the adapter that connects one Slack app in one
+// workspace to the daemon, by Socket Mode. Its main type is Adapter.
 //
-// An envelope is acknowledged only after the sink has its event on disk. What
-// Slack sends again has a new envelope, so an event is known by its channel and
-// ts; a mention, which comes as two events, is one.
+// An envelope is acknowledged only after the sink has stored its event on disk. A
+// redelivered event arrives in a new envelope, so an event is identified by its
+// channel and ts; the two events of a mention count as one.
 //
 //	Slack ── envelope ──► socketmode ──► intake.put     never waits
 //	                                        │ queue, in order
@@ -14,14 +14,14 @@
 //	Slack ◄── envelope_id ── AckCtx ◄───────┘◄─────┘
 //
 // One socketmode.Client serves one socket and ends with it. When Slack asks to
-// leave a socket, the next one is opened first and the old one is read until
-// it is empty. After time without a socket Slack's own redelivery may have
-// ended, so the histories of the places where we speak are asked; what could not
-// be seen stands in Health.
+// disconnect a socket, the next one is opened first and the old one is read
+// until it is empty. After a time without a socket Slack may have stopped
+// redelivering, so the histories of the channels with conversations are fetched;
+// Health reports what could not be fetched.
 //
-// Sends are tried once. What is known of one that failed is in its
-// chat.SendError; see sendError for the table. Messages carry our id as
-// metadata, by which Find finds them again.
+// A send is attempted once. The outcome of a failed send is in its
+// chat.SendError; see apierror.SendError for the table. Messages carry the
+// outbound ID as metadata, by which Find finds them.
 package slack
 
 import (

@@ -207,7 +207,7 @@ func (a *Adapter) settle(m *missedNotes) {
 	what := strings.Join(m.what, "; ")
 	m.mu.Unlock()
 	if what != "" {
-		a.log.Warn("messages of the time without a connection may be missing", zap.String("err", what))
+		a.log.Warn("cannot backfill all messages", zap.String("err", what))
 		what = "messages of the time without a connection may be missing: " + what
 	}
 	a.miss(what)

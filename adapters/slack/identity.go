@@ -42,7 +42,7 @@ func (a *Adapter) identify(ctx context.Context) error {
 			return ce
 		}
 		se := apierror.SendError(err)
-		a.log.Warn("ask for the bot's own name", zap.Error(err))
+		a.log.Warn("cannot fetch bot identity", zap.Error(err))
 		a.health.Set(chat.Retrying, se.Reason)
 		if err := backoff.Sleep(ctx, max(se.RetryAfter, b.Next())); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (a *Adapter) compare(h http.Header) {
 		a.note(&a.lacking, "")
 		return
 	}
-	a.log.Warn("the app lacks scopes; add them under OAuth & Permissions and install it again", zap.Strings("scopes", lack))
+	a.log.Warn("app lacks scopes; add them under OAuth & Permissions and reinstall it", zap.Strings("scopes", lack))
 	if len(bad) > 0 {
 		a.note(&a.lacking, "the app lacks the scopes "+strings.Join(bad, ", ")+"; add them under OAuth & Permissions and install it again")
 	}

@@ -77,7 +77,7 @@ func (n *intake) put(it item) {
 	n.full = full
 	n.mu.Unlock()
 	if tell {
-		n.a.log.Error("too many events wait to be stored; more are left to Slack to send again", zap.Int("waiting", maxQueue))
+		n.a.log.Error("event queue is full; Slack will redeliver the rest", zap.Int("waiting", maxQueue))
 		n.a.miss("too many messages waited to be stored; what Slack did not send again is missing")
 	}
 	n.rouse()
@@ -159,7 +159,7 @@ func (n *intake) take(ctx context.Context, batch []item) {
 			a.note(&a.storing, "")
 			break
 		}
-		a.log.Error("store events", zap.Int("events", len(events)), zap.Error(err))
+		a.log.Error("cannot store events", zap.Int("events", len(events)), zap.Error(err))
 		a.note(&a.storing, "messages cannot be stored: "+err.Error())
 		if backoff.Sleep(ctx, b.Next()) != nil {
 			return
@@ -173,7 +173,7 @@ func (n *intake) take(ctx context.Context, batch []item) {
 			continue
 		}
 		if err := it.ack(); err != nil {
-			a.log.Debug("acknowledge; Slack will send it again", zap.String("envelope", it.env.ID), zap.Error(err))
+			a.log.Debug("cannot acknowledge envelope; Slack will redeliver it", zap.String("envelope", it.env.ID), zap.Error(err))
 		}
 	}
 }
@@ -201,13 +201,13 @@ func (a *Adapter) converter() inbound.Converter {
 func (n *intake) convert(ctx context.Context, c inbound.Converter, it item) (in chat.Inbound, ok bool) {
 	a := n.a
 	quarantine := func(err error) (chat.Inbound, bool) {
-		a.log.Error("event cannot be converted", zap.String("rule", inbound.RuleUnreadable), zap.String("type", it.env.Type), zap.Error(err))
+		a.log.Error("cannot convert event", zap.String("rule", inbound.RuleUnreadable), zap.String("type", it.env.Type), zap.Error(err))
 		a.log.Debug("unconverted event", zap.ByteString("raw", it.env.Payload))
 		return c.Quarantined(it.env, time.Now())
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			a.log.Error("panic in conversion", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			a.log.Error("cannot convert event: panic", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 			in, ok = quarantine(fmt.Errorf("panic: %v", p))
 		}
 	}()

@@ -1,8 +1,9 @@
-// Package telegram connects one Telegram bot to the daemon.
+// Package telegram implements the adapter that connects one Telegram bot to the
+// daemon, by long polling or a webhook. Its main type is Adapter.
 //
-// An update is confirmed to Telegram only after the sink has it on disk. The
-// library confirms what it has read with its next poll, so the poll's answer
-// is held back inside the library's HTTP client until then:
+// An update is confirmed to Telegram only after the sink has stored it on disk.
+// The library confirms an update with its next poll, so the answer to a poll is
+// held back inside the library's HTTP client until then:
 //
 //	library ── getUpdates(offset) ──► poller.Do ──► Telegram
 //	                                     │ batch
@@ -11,12 +12,12 @@
 //	library ◄── id of the last update ───┘◄─────────────────┘
 //	   └── the next offset is that id + 1
 //
-// While Accept fails the answer is not given, and the same poll is made again:
+// While Accept fails, the library gets no answer and the same poll is repeated:
 // nothing is lost and nothing is confirmed. The first poll of a process has no
-// offset; what comes twice is recognised by its key.
+// offset; repeated updates are recognized by their key.
 //
-// Sends are tried once. What is known of one that failed is in its
-// chat.SendError; see sendError for the table.
+// A send is attempted once. The outcome of a failed send is in its
+// chat.SendError; see sendError for the table. Retries are made by the caller.
 package telegram
 
 import (
@@ -38,34 +39,38 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Options are the ports of an Adapter. All may be left empty.
+// Options are the dependencies of an Adapter. All are optional.
 type Options struct {
-	// Account is the account's name in addresses; "" if there is only one.
+	// Account is the account's name in addresses; "" if there is only one
+	// account.
 	Account string
-	// Transport carries the calls and polls of this account; nil: its own.
+	// Transport carries the calls and polls of this account; nil means a
+	// transport of its own.
 	Transport http.RoundTripper
-	// Files downloads what people send. It must refuse private addresses where
-	// that matters; nil: the account's transport.
+	// Files downloads attachments. It must refuse private addresses where that
+	// matters; nil means the account's transport.
 	Files *http.Client
-	// Memory keeps the bot's own name over restarts; nil: it is asked each time.
+	// Memory stores the bot's own identity across restarts; nil means that it is
+	// fetched at each start.
 	Memory Memory
-	// Was returns the ids that a chat had before it moved, by which the
-	// configuration may name it; nil: none is known.
+	// Was returns the IDs that a chat had before it was migrated; the
+	// configuration may still use them. nil means that none is known.
 	Was func(id string) []string
-	// Listen opens the webhook's socket; nil: net.Listen.
+	// Listen opens the webhook's socket; nil means net.Listen.
 	Listen func(network, address string) (net.Listener, error)
 	Log    *zap.Logger
 }
 
-// A Memory keeps small values over restarts.
+// A Memory stores small values across restarts.
 type Memory interface {
-	// Value returns the value kept under key, nil if there is none.
+	// Value returns the value stored under key, nil if there is none.
 	Value(ctx context.Context, key string) ([]byte, error)
 	SetValue(ctx context.Context, key string, v []byte) error
 }
 
-// An Adapter is one bot. It implements chat.Adapter and all capabilities but
-// chat.Finder: nobody can ask Telegram whether a message arrived.
+// An Adapter connects one bot. It implements chat.Adapter and the optional
+// interfaces of chat except chat.Finder: Telegram offers no way to ask whether a
+// message arrived.
 type Adapter struct {
 	cfg   Config
 	o     Options
@@ -75,7 +80,7 @@ type Adapter struct {
 	api   *bot.Bot // calls
 	files *http.Client
 	me    *botIdentity
-	// conv converts one update: update.Converter.Convert.
+	// conv converts one update: inbound.Converter.Convert.
 	conv   func(inbound.Converter, json.RawMessage, time.Time) (chat.Inbound, inbound.ConvertResult, error)
 	health *health.Record
 }
@@ -90,8 +95,8 @@ var _ interface {
 	chat.CommandPublisher
 } = (*Adapter)(nil)
 
-// New returns an adapter that has not connected to anything yet. Its errors
-// are *chat.ConfigError.
+// New returns an adapter that has not connected yet. Its errors are
+// *chat.ConfigError.
 func New(cfg Config, o Options) (*Adapter, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -122,14 +127,15 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	return a, nil
 }
 
-// newBot returns the library's client over c. It connects to nothing.
+// newBot returns a library client that sends its requests through c. It does not
+// connect.
 func (a *Adapter) newBot(c bot.HttpClient, more ...bot.Option) (*bot.Bot, error) {
 	options := append([]bot.Option{
 		bot.WithServerURL(a.cfg.BaseURL),
 		bot.WithSkipGetMe(),
-		bot.WithHTTPClient(a.cfg.PollTimeout+time.Second, c), // the library asks for a second less
+		bot.WithHTTPClient(a.cfg.PollTimeout+time.Second, c), // the library subtracts a second
 		bot.WithErrorsHandler(func(err error) {
-			a.log.Debug("library", zap.String("err", a.wire.Mask(err.Error())))
+			a.log.Debug("client library error", zap.String("err", a.wire.Mask(err.Error())))
 		}),
 		bot.WithDebugHandler(func(string, ...any) {}),
 	}, more...)

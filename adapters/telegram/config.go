@@ -13,8 +13,8 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Config is one account: a bot and how it listens. The zero values of all but
-// Token mean the defaults that stand in the tags.
+// Config is the configuration of one account: a bot and how it receives updates.
+// The zero value of every field except Token means the default in its tag.
 type Config struct {
 	Token       secret.Value  `yaml:"token" doc:"The bot's token, as @BotFather gave it."`
 	BaseURL     string        `yaml:"api_url" default:"https://api.telegram.org" doc:"Address of the Bot API server."`
@@ -38,7 +38,7 @@ const (
 	defaultListen  = "127.0.0.1:8443"
 )
 
-// withDefaults fills what is empty.
+// withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
 	if c.BaseURL == "" {
 		c.BaseURL = defaultBaseURL
@@ -58,8 +58,8 @@ var (
 	secretForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
 )
 
-// Validate reports, in words for the operator, the first setting that cannot
-// work. Its errors name the key and never show a secret.
+// Validate returns the first invalid setting as an error written for the
+// operator. The error names the key and never contains a secret.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	if c.Token == "" {
@@ -113,7 +113,7 @@ func (c Config) validateWebhook() error {
 	return nil
 }
 
-// settings are what conversion needs to know.
+// settings returns the settings of the conversion.
 func (c Config) settings() inbound.Settings {
 	return inbound.Settings{
 		RequireMention: c.RequireMention, Free: c.FreeResponseChats, Allowed: c.AllowedChats,

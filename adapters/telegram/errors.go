@@ -15,20 +15,20 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// sendError says what became of a call to which the library returned err. What
-// is known decides: a refusal by the Bot API is certain, a request whose last
-// byte never left is certain, anything else is not.
+// sendError returns the outcome of a call for which the library returned err.
+// An error response of the Bot API and a request that was not completely sent
+// are certain failures; anything else is uncertain.
 //
-//	answer of the Bot API                 outcome
-//	429, migrated, 401, 404, 409, 500, 503  Refused: try again (later, elsewhere)
-//	400, 403, 413 and other 4xx             Rejected: never as it is
-//	502, 504                              Uncertain: a gateway gave up waiting
+//	answer of the Bot API                   outcome
+//	429, migrated, 401, 404, 409, 500, 503  Transient: retry (later, elsewhere)
+//	400, 403, 413 and other 4xx             Permanent: never in this form
+//	502, 504                                Uncertain: a gateway timed out
 //	no answer
-//	request never whole on the way        Refused
-//	request sent, cut or too late         Uncertain
-//	answer of something in between
-//	3xx, 4xx                              Refused: it did not pass the request on
-//	2xx, 5xx                              Uncertain
+//	request not completely sent             Transient
+//	request sent, cut off or timed out      Uncertain
+//	answer of an intermediary
+//	3xx, 4xx                                Transient: the request was not passed on
+//	2xx, 5xx                                Uncertain
 func sendError(err error, to chat.Address) *chat.SendError {
 	var (
 		we     *apiclient.Error
@@ -133,8 +133,8 @@ func badReason(err error) string {
 	return "Telegram refuses this message"
 }
 
-// refusal returns the lower-case text of a 400, "" for any other error. Only
-// what Telegram has refused for certain may be sent again in another shape.
+// refusal returns the lower-case text of a 400 response, "" for any other error.
+// Only what Telegram has certainly rejected may be sent again in another form.
 func refusal(err error) string {
 	if err == nil || !errors.Is(err, bot.ErrorBadRequest) {
 		return ""
@@ -142,8 +142,8 @@ func refusal(err error) string {
 	return strings.ToLower(err.Error())
 }
 
-// gone reports whether a 400 to an edit or deletion says that the message is
-// not there any more or can no longer be touched.
+// gone reports whether a 400 response to an edit or deletion says that the
+// message no longer exists or can no longer be changed.
 func gone(text string) bool {
 	for _, s := range []string{
 		"message to edit not found", "message can't be edited", "message to delete not found",
@@ -156,8 +156,8 @@ func gone(text string) bool {
 	return false
 }
 
-// configError returns the error only the operator can mend that err stands
-// for, nil if it is of another kind. A proxy's 401 is not the Bot API's.
+// configError returns the error if only the operator can repair it, nil
+// otherwise. A proxy's 401 is not a 401 of the Bot API.
 func configError(err error) *chat.ConfigError {
 	if errors.Is(err, bot.ErrorUnauthorized) || errors.Is(err, bot.ErrorNotFound) {
 		return &chat.ConfigError{Platform: chat.Telegram, Reason: badToken}

@@ -69,7 +69,7 @@ func (a *Adapter) upload(ctx context.Context, l *outgoing, kind chat.FileKind, u
 // fileName returns the name under which a file is sent.
 func fileName(f chat.File) string { return entity.Cut(attachment.Name(f), 128) }
 
-// Fetch implements chat.Fetcher.
+// Fetch implements chat.FileFetcher.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
 	tooBig := attachment.TooLarge(limit)
 	if limit > downLimit || limit <= 0 {
@@ -95,8 +95,8 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	return a.download(ctx, info.FilePath, w, limit, tooBig)
 }
 
-// download copies a file of the Bot API server to w. No error of it shows the
-// address, which holds the token.
+// download copies a file of the Bot API server to w. Its errors never contain
+// the address, which includes the token.
 func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, limit int64, tooBig error) error {
 	address, err := a.fileURL(filePath)
 	if err != nil {
@@ -142,7 +142,7 @@ func (a *Adapter) downloadError(ctx context.Context, err error) error {
 }
 
 // fileURL returns the address of a file on the server. The path comes from the
-// answer to getFile and must stay below the bot's own folder.
+// answer to getFile and must stay below the bot's own directory.
 func (a *Adapter) fileURL(filePath string) (string, error) {
 	bad := errors.New("the server names a file at a place that is not its own")
 	if filePath == "" || len(filePath) > 1024 || strings.ContainsAny(filePath, "\\?#%") ||

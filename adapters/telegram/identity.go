@@ -14,16 +14,16 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// An Identity is what Telegram says of the bot itself; Username is empty until
-// it is known. ReadsAll says that privacy mode is off.
+// An Identity is the bot's own account. Username is empty until it is known.
+// ReadsAll is true if privacy mode is off.
 type Identity = inbound.Identity
 
-// A botIdentity holds the bot's identity. The id stands in the token; the name has to
-// be asked for.
+// A botIdentity holds the bot's identity. The ID is part of the token; the name
+// has to be fetched.
 type botIdentity struct {
 	known chan struct{} // closed once the name is known
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	id Identity
 }
 
@@ -47,15 +47,14 @@ func (s *botIdentity) set(id Identity) {
 	}
 }
 
-// Identity returns what is known of the bot itself; ok is false until its name
-// is known.
+// Identity returns the bot's own identity; ok is false until its name is known.
 func (a *Adapter) Identity() (id Identity, ok bool) {
 	id = a.me.get()
 	return id, id.Username != ""
 }
 
-// learn finds out the bot's name: from memory at once, from Telegram in the
-// background, as often as it takes.
+// learn determines the bot's name: from memory at once, then from Telegram,
+// retrying until it succeeds.
 func (a *Adapter) learn(ctx context.Context, stop context.CancelCauseFunc) {
 	a.recall(ctx)
 	var b backoff.Backoff
@@ -68,14 +67,14 @@ func (a *Adapter) learn(ctx context.Context, stop context.CancelCauseFunc) {
 			stop(ce)
 			return
 		}
-		a.log.Warn("ask for the bot's own name", zap.Error(err))
+		a.log.Warn("cannot fetch bot identity", zap.Error(err))
 		if backoff.Sleep(ctx, b.Next()) != nil {
 			return
 		}
 	}
 }
 
-// ask asks Telegram who the bot is, and remembers the answer.
+// ask fetches the bot's identity from Telegram and stores it.
 func (a *Adapter) ask(ctx context.Context) error {
 	actx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -85,7 +84,7 @@ func (a *Adapter) ask(ctx context.Context) error {
 	}
 	id := Identity{ID: u.ID, Username: u.Username, Name: strings.TrimSpace(u.FirstName + " " + u.LastName), ReadsAll: u.CanReadAllGroupMessages}
 	if id.Username == "" {
-		id.Username = strconv.FormatInt(u.ID, 10) // never equal to a mention
+		id.Username = strconv.FormatInt(u.ID, 10) // never matches a mention
 	}
 	a.me.set(id)
 	if a.o.Memory == nil {
@@ -96,19 +95,19 @@ func (a *Adapter) ask(ctx context.Context) error {
 		err = a.o.Memory.SetValue(ctx, a.memoryKey(), v)
 	}
 	if err != nil && ctx.Err() == nil {
-		a.log.Warn("remember the bot's own name", zap.Error(err))
+		a.log.Warn("cannot save bot identity", zap.Error(err))
 	}
 	return nil
 }
 
-// recall takes the name that an earlier process was told.
+// recall loads the identity that an earlier process stored.
 func (a *Adapter) recall(ctx context.Context) {
 	if a.o.Memory == nil {
 		return
 	}
 	v, err := a.o.Memory.Value(ctx, a.memoryKey())
 	if err != nil {
-		a.log.Warn("recall the bot's own name", zap.Error(err))
+		a.log.Warn("cannot load bot identity", zap.Error(err))
 		return
 	}
 	var id Identity
@@ -117,7 +116,8 @@ func (a *Adapter) recall(ctx context.Context) {
 	}
 }
 
-// memoryKey names the bot and not the account, which may change its token.
+// memoryKey contains the bot's ID and not the account's name, because an account
+// may change its token.
 func (a *Adapter) memoryKey() string {
 	return string(chat.Telegram) + ".me." + strconv.FormatInt(a.api.ID(), 10)
 }

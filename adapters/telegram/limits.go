@@ -2,7 +2,7 @@ package telegram
 
 import "time"
 
-// What the platform carries, in its own units (UTF-16 units for text).
+// Limits of the platform, text in UTF-16 units.
 const (
 	textLimit    = 4096
 	captionLimit = 1024
@@ -13,13 +13,13 @@ const (
 	menuLimit    = 100
 )
 
-// How long things may take.
+// Timeouts and intervals.
 const (
 	editInterval = time.Second
 	callTimeout  = 30 * time.Second
 	fileTimeout  = 5 * time.Minute
 	askTimeout   = 10 * time.Second // getMe, getWebhookInfo
-	pollMargin   = 5 * time.Second  // beyond the poll timeout, before a poll counts as black-holed
-	nameWait     = time.Second      // between polls while groups wait for the bot's name
+	pollMargin   = 5 * time.Second  // added to the poll timeout, after which the connection counts as dead
+	nameWait     = time.Second      // between polls while group messages wait for the bot's name
 	webhookCheck = time.Minute
 )

@@ -13,8 +13,8 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// PublishCommands implements chat.MenuSetter, for direct chats and for groups. It
-// writes only where the menu differs from what is there.
+// PublishCommands implements chat.CommandPublisher, for direct chats and for
+// groups. It writes only if the menu differs from the current one.
 func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandInfo) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -36,7 +36,7 @@ func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandIn
 	return nil
 }
 
-// menu returns the commands that Telegram can show, under names it takes.
+// menu returns the commands that Telegram can show, under valid names.
 func menu(items []chat.CommandInfo) []models.BotCommand {
 	out := make([]models.BotCommand, 0, len(items))
 	seen := make(map[string]bool)
@@ -55,8 +55,8 @@ func menu(items []chat.CommandInfo) []models.BotCommand {
 	return out
 }
 
-// menuName returns name in Telegram's alphabet, "" if it cannot be written in
-// it: 1 to 32 of a-z, 0-9 and the underscore.
+// menuName returns name in Telegram's alphabet, "" if that is not possible: 1 to
+// 32 characters a-z, 0-9 and underscore.
 func menuName(name string) string {
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "/")), "-", "_")
 	if name == "" || len(name) > 32 {

@@ -7,11 +7,11 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Size returns the length of r in UTF-16 units, in which Telegram's limits
-// count; styles cost nothing.
+// Size returns the length of r in UTF-16 units, which Telegram's limits count;
+// styles do not count.
 func Size(r chat.RichText) int { return entity.Units(r.Text) }
 
-// render returns r as the library takes it.
+// render converts r to the library's types.
 func render(r chat.RichText) (string, []models.MessageEntity) {
 	text, es := entity.Render(r)
 	var out []models.MessageEntity
@@ -23,8 +23,8 @@ func render(r chat.RichText) (string, []models.MessageEntity) {
 	return text, out
 }
 
-// A keyboard is the buttons under a message. The library's own type encodes an
-// empty copy_text with every button, which makes each a button of two kinds.
+// A keyboard is the buttons under a message. The library's own type adds an
+// empty copy_text to every button, which gives each button two actions.
 type keyboard struct {
 	Rows [][]key `json:"inline_keyboard"`
 }

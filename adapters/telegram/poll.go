@@ -20,33 +20,32 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// allowed are the updates that are asked for.
+// allowed lists the update types to receive.
 var allowed = bot.AllowedUpdates{
 	models.AllowedUpdateMessage, models.AllowedUpdateEditedMessage,
 	models.AllowedUpdateChannelPost, models.AllowedUpdateEditedChannelPost,
 	models.AllowedUpdateCallbackQuery, models.AllowedUpdateMyChatMember,
 }
 
-// poll runs the library's poll loop over a poller until ctx ends.
+// poll runs the library's poll loop with a poller until ctx ends.
 func (a *Adapter) poll(ctx context.Context, sink chat.Sink, stop context.CancelCauseFunc) {
 	p := &poller{a: a, sink: sink, stop: stop}
 	b, err := a.newBot(p,
-		bot.WithInitialOffset(-1), // the first offset is one more: 0, which is left out
+		bot.WithInitialOffset(-1), // the library adds one; offset 0 is omitted
 		bot.WithAllowedUpdates(allowed),
 		bot.WithNotAsyncHandlers(),
 		bot.WithDefaultHandler(func(context.Context, *bot.Bot, *models.Update) {}),
 	)
-	if err != nil { // the same token made the other client
+	if err != nil { // unexpected: the first client was created with the same token
 		stop(&chat.ConfigError{Platform: chat.Telegram, Reason: "client: " + a.wire.Mask(err.Error())})
 		return
 	}
 	b.Start(ctx)
 }
 
-// A poller is the HTTP client of the library's poll loop. Its answer to a poll
-// is the id of the last update that need not come again, given only when the
-// sink has everything up to there. It never answers with an error but for the
-// end of the context.
+// A poller is the HTTP client of the library's poll loop. It answers a poll with
+// the ID of the last update that may be confirmed, once the sink has stored all
+// updates up to it. It returns an error only when the context ends.
 type poller struct {
 	a    *Adapter
 	sink chat.Sink
@@ -54,10 +53,11 @@ type poller struct {
 
 	back      backoff.Backoff
 	conflicts int
-	// held: the last batch ended before an update that waits for the bot's name.
+	// held is true if the last batch ended before an update that waits for the
+	// bot's name.
 	held bool
-	// proven: the last poll returned. If not, the next one does not stay open,
-	// so that it shows at once whether the way is free.
+	// proven is true if the last poll returned. Otherwise the next poll is short,
+	// so that it shows at once whether the connection works.
 	proven bool
 }
 
@@ -89,8 +89,8 @@ func (p *poller) Do(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// round makes one poll and offers what it brings. n is how many updates may be
-// confirmed, last the id of the last of them.
+// round makes one poll and offers its updates to the sink. n is the number of
+// updates that may be confirmed, last the ID of the last of them.
 func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last int64, n int, err error) {
 	raws, err := p.fetch(ctx, u, form)
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last i
 	}
 	p.proven = true
 	p.back.Reset()
-	if full || p.conflicts == 0 { // a short poll does not show that nobody else polls
+	if full || p.conflicts == 0 { // a short poll does not prove that no other process polls
 		p.conflicts = 0
 		p.a.health.Set(chat.Connected, "")
 	}
@@ -120,14 +120,14 @@ func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last i
 	return 0, 0, nil
 }
 
-// A storeError says that the sink did not take a batch.
+// A storeError is the sink's rejection of a batch.
 type storeError struct{ err error }
 
 func (e *storeError) Error() string { return "messages cannot be stored: " + e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
 
-// handleError waits for as long as the failure of a poll asks for, and mends what
-// can be mended. Its error is the end of polling.
+// handleError waits as long as the failure of a poll requires, and repairs what
+// it can. It returns an error if polling must end.
 func (p *poller) handleError(ctx context.Context, err error) error {
 	a := p.a
 	text := a.wire.Mask(err.Error())
@@ -136,7 +136,7 @@ func (p *poller) handleError(ctx context.Context, err error) error {
 		se *storeError
 	)
 	if errors.As(err, &se) {
-		a.log.Error("poll", zap.String("err", text))
+		a.log.Error("cannot store updates", zap.String("err", text))
 		a.health.Set(chat.Retrying, text)
 		return backoff.Sleep(ctx, p.back.Next())
 	}
@@ -146,7 +146,7 @@ func (p *poller) handleError(ctx context.Context, err error) error {
 			text = "no answer to a poll; the connection was cut and is rebuilt"
 		}
 		a.dropIdle()
-		a.log.Warn("poll", zap.String("err", text))
+		a.log.Warn("cannot poll", zap.String("err", text))
 		a.health.Set(chat.Retrying, text)
 		return backoff.Sleep(ctx, p.back.Next())
 	}
@@ -161,12 +161,12 @@ func (p *poller) handleError(ctx context.Context, err error) error {
 		a.health.Set(chat.Retrying, fmt.Sprintf("Telegram asks to wait %v before the next poll", pe.After))
 		return backoff.Sleep(ctx, max(pe.After, backoff.First))
 	}
-	a.log.Warn("poll", zap.String("err", text))
+	a.log.Warn("cannot poll", zap.String("err", text))
 	a.health.Set(chat.Retrying, text)
 	return backoff.Sleep(ctx, p.back.Next())
 }
 
-// conflict deals with a 409: a webhook is set, or another process polls.
+// conflict handles a 409: a webhook is set, or another process polls.
 func (p *poller) conflict(ctx context.Context) error {
 	a := p.a
 	actx, cancel := context.WithTimeout(ctx, askTimeout)
@@ -178,23 +178,23 @@ func (p *poller) conflict(ctx context.Context) error {
 			host = u.Host
 		}
 		why := "a webhook at " + host + " takes the messages; it is deleted because polling is configured"
-		a.log.Warn("poll", zap.String("err", why))
+		a.log.Warn("poll conflict", zap.String("err", why))
 		a.health.Set(chat.Retrying, why)
 		if _, err = a.api.DeleteWebhook(actx, &bot.DeleteWebhookParams{}); err == nil {
 			return ctx.Err()
 		}
-		a.log.Warn("delete the webhook", zap.Error(err))
+		a.log.Warn("cannot delete webhook", zap.Error(err))
 		return backoff.Sleep(ctx, p.back.Next())
 	}
 	p.conflicts = min(p.conflicts+1, 6)
 	d := time.Duration(p.conflicts) * 10 * time.Second
 	why := fmt.Sprintf("another process polls with this token; stop it, or give this daemon a bot of its own (next try in %v)", d)
-	a.log.Warn("poll", zap.String("err", why))
+	a.log.Warn("poll conflict", zap.String("err", why))
 	a.health.Set(chat.Retrying, why)
 	return backoff.Sleep(ctx, d)
 }
 
-// awaitName waits a moment for the bot's own name.
+// awaitName waits up to nameWait for the bot's own name.
 func (p *poller) awaitName(ctx context.Context) error {
 	t := time.NewTimer(nameWait)
 	defer t.Stop()
@@ -207,14 +207,14 @@ func (p *poller) awaitName(ctx context.Context) error {
 	return nil
 }
 
-// dropIdle makes the next request use a fresh connection.
+// dropIdle closes idle connections, so that the next request uses a new one.
 func (a *Adapter) dropIdle() {
 	if c, ok := a.wire.RT.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// fetch makes one poll. One that does not return in time is cut.
+// fetch makes one poll, which is canceled if it does not return in time.
 func (p *poller) fetch(ctx context.Context, u *url.URL, form url.Values) ([]json.RawMessage, error) {
 	open := p.a.cfg.PollTimeout
 	if !p.proven {

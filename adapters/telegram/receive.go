@@ -14,9 +14,9 @@ import (
 )
 
 // take offers a batch of raw updates to sink. It returns how many of them, from
-// the first, need not come again: all, or those before the first that has to
-// wait for the bot's own name. Those behind that one which need not wait are
-// taken too; their keys make them harmless when they come again.
+// the first, may be confirmed: all, or those before the first that waits for the
+// bot's own name. Later updates that do not need the name are accepted too;
+// their keys make a repeat harmless.
 func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessage) (n int, err error) {
 	c := a.converter()
 	n = len(raws)
@@ -26,7 +26,7 @@ func (a *Adapter) take(ctx context.Context, sink chat.Sink, raws []json.RawMessa
 		switch v {
 		case inbound.Converted:
 			batch = append(batch, in)
-			if in.Kind == chat.Migrated { // what follows may be of the chat's new id
+			if in.Kind == chat.Migrated { // later updates may use the chat's new ID
 				c = c.After(in.Address.Chat, in.MigratedTo.Chat)
 			}
 		case inbound.NeedsBotName:
@@ -46,13 +46,12 @@ func (a *Adapter) converter() inbound.Converter {
 	return inbound.Converter{Account: a.o.Account, Me: a.me.get(), Rules: a.rules, Was: a.o.Was}
 }
 
-// convert converts one update. Whatever is wrong with it, it ends there: an
-// update that cannot be converted is recorded if it says where it happened,
-// and never asked for again.
+// convert converts one update. It always settles the update: one that cannot be
+// converted is recorded if it says where it happened, and never fetched again.
 func (a *Adapter) convert(c inbound.Converter, raw json.RawMessage) (in chat.Inbound, v inbound.ConvertResult) {
 	id, _ := inbound.ID(raw)
 	quarantine := func(err error) (chat.Inbound, inbound.ConvertResult) {
-		a.log.Error("update cannot be converted", zap.Int64("update", id), zap.String("rule", inbound.RuleUnreadable), zap.Error(err))
+		a.log.Error("cannot convert update", zap.Int64("update", id), zap.String("rule", inbound.RuleUnreadable), zap.Error(err))
 		a.log.Debug("unconverted update", zap.ByteString("raw", raw))
 		if in, ok := c.Quarantined(raw, id); ok {
 			return in, inbound.Converted
@@ -61,7 +60,7 @@ func (a *Adapter) convert(c inbound.Converter, raw json.RawMessage) (in chat.Inb
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			a.log.Error("panic in conversion", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			a.log.Error("cannot convert update: panic", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 			in, v = quarantine(fmt.Errorf("panic: %v", p))
 		}
 	}()
@@ -77,7 +76,7 @@ func (a *Adapter) convert(c inbound.Converter, raw json.RawMessage) (in chat.Inb
 	return chat.Inbound{}, inbound.Skipped
 }
 
-// accept hands a batch over; a panic of the sink is a refusal.
+// accept passes a batch to the sink; a panic of the sink counts as a rejection.
 func accept(ctx context.Context, sink chat.Sink, batch []chat.Inbound) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -15,14 +15,14 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A target is an address in Telegram's own parameters.
+// A target is an address as Telegram's parameters.
 type target struct {
 	chat   any // int64, or @name
 	topic  int
 	direct int // topic of a channel's direct messages
 }
 
-// general is the topic of a forum that has no number on messages.
+// general is the topic of a forum that messages do not name.
 const general = "1"
 
 func targetOf(to chat.Address) (target, error) {
@@ -55,8 +55,8 @@ func rejected(reason string) *chat.SendError {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: reason}
 }
 
-// A outgoing is one message on its way: what can be changed about it when
-// Telegram refuses it as it is.
+// A outgoing is one message being sent, with the parts that can be changed when
+// Telegram rejects it.
 type outgoing struct {
 	m        chat.Outbound
 	target   target
@@ -93,12 +93,12 @@ func newLetter(m chat.Outbound) (*outgoing, error) {
 	return l, nil
 }
 
-// maxShapes bounds how often one message is offered in another shape.
+// maxShapes limits how many forms of one message are tried.
 const maxShapes = 4
 
-// Send implements chat.Adapter. What Telegram refuses for its form, and so
-// certainly does not have, goes again at once without what it refused: its
-// styles, its quotation, its place in a group's topic that is gone.
+// Send implements chat.Adapter. If Telegram rejects the form of a message, and
+// so certainly does not have it, the message is sent again at once without the
+// rejected part: its styles, its quotation, or a deleted topic of a group.
 func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
 	l, err := newLetter(m)
 	if err != nil {
@@ -121,8 +121,8 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 	}
 }
 
-// reshape changes l so that what Telegram refused with text is no longer in
-// it, and reports whether that can help.
+// reshape removes from l what Telegram rejected with text, and reports whether a
+// retry can help.
 func (l *outgoing) reshape(text string) bool {
 	switch {
 	case text == "":
@@ -132,7 +132,7 @@ func (l *outgoing) reshape(text string) bool {
 	case strings.Contains(text, "repl") && l.reply != nil:
 		l.reply = nil
 	case strings.Contains(text, "thread not found") && l.target.topic != 0 && l.m.To.Kind != chat.DM:
-		l.target.topic, l.reply = 0, nil // all who saw the topic see the group
+		l.target.topic, l.reply = 0, nil // everyone who saw the topic sees the group
 	case l.m.File != nil && !l.document && l.m.File.Kind != chat.Document && mediaRefused(text):
 		l.document = true
 	default:
@@ -141,8 +141,8 @@ func (l *outgoing) reshape(text string) bool {
 	return true
 }
 
-// mediaRefused reports whether a 400 is about what a photo or voice message
-// has to be like, which a plain document need not.
+// mediaRefused reports whether a 400 response concerns a requirement of photos
+// or voice messages that does not apply to documents.
 func mediaRefused(text string) bool {
 	for _, s := range []string{
 		"photo_invalid", "photo_ext", "photo_save", "image_process_failed", "too big for a photo",
@@ -155,7 +155,7 @@ func mediaRefused(text string) bool {
 	return false
 }
 
-// post makes the one call.
+// post makes one API call.
 func (a *Adapter) post(ctx context.Context, l *outgoing) (int, error) {
 	if l.m.File != nil {
 		return a.postFile(ctx, l)
@@ -254,8 +254,8 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	return nil
 }
 
-// AnswerCallback implements chat.Answerer. A press that is too old to be answered
-// counts as answered: nobody waits for it any more.
+// AnswerCallback implements chat.CallbackAnswerer. A callback that is too old to
+// be answered counts as answered: nobody waits for it any more.
 func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, text string) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

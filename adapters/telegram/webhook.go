@@ -23,17 +23,17 @@ import (
 // secretHeader carries the webhook's secret.
 const secretHeader = "X-Telegram-Bot-Api-Secret-Token"
 
-// maxUpdate bounds the body of one delivery.
+// maxUpdate limits the body of one delivery, in bytes.
 const maxUpdate = 1 << 20
 
-// serve listens for deliveries and keeps the webhook registered until ctx ends.
+// serve accepts deliveries and keeps the webhook registered until ctx ends.
 func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.CancelCauseFunc) {
 	var wg sync.WaitGroup
 	open := make(chan struct{})
 	wg.Go(func() { a.listen(ctx, sink, open) })
 	defer wg.Wait()
 	select {
-	case <-open: // before that Telegram would only meet a closed door
+	case <-open: // register only when the socket is open
 	case <-ctx.Done():
 		return
 	}
@@ -51,7 +51,7 @@ func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.Cancel
 			return
 		case ctx.Err() == nil:
 			text := a.wire.Mask(err.Error())
-			a.log.Warn("webhook", zap.String("err", text))
+			a.log.Warn("cannot maintain webhook", zap.String("err", text))
 			a.health.Set(chat.Retrying, text)
 			d = b.Next()
 		}
@@ -61,9 +61,9 @@ func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.Cancel
 	}
 }
 
-// register makes Telegram deliver to our webhook, once and again whenever it
-// points elsewhere. An error is also what Telegram says of its own failures to
-// reach us.
+// register sets the webhook at Telegram, once and again whenever it points
+// elsewhere. Delivery failures that Telegram reports are returned as an error
+// too.
 func (a *Adapter) register(ctx context.Context, registered *bool) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func (a *Adapter) register(ctx context.Context, registered *bool) error {
 		}
 		if info.URL == a.cfg.WebhookURL {
 			if at := time.Unix(int64(info.LastErrorDate), 0); info.PendingUpdateCount > 0 && time.Since(at) < 2*webhookCheck {
-				return fmt.Errorf("deliveries to the webhook fail, says Telegram: %s", info.LastErrorMessage)
+				return fmt.Errorf("deliveries to the webhook fail: %s", info.LastErrorMessage)
 			}
 			return nil
 		}
@@ -91,7 +91,7 @@ func (a *Adapter) register(ctx context.Context, registered *bool) error {
 }
 
 // listen serves deliveries on the configured socket until ctx ends, and closes
-// open once it is there.
+// open once the socket is open.
 func (a *Adapter) listen(ctx context.Context, sink chat.Sink, open chan<- struct{}) {
 	listen := a.o.Listen
 	if listen == nil {
@@ -114,7 +114,7 @@ func (a *Adapter) listen(ctx context.Context, sink chat.Sink, open chan<- struct
 		if ctx.Err() != nil {
 			return
 		}
-		a.log.Error("webhook socket", zap.Error(err))
+		a.log.Error("cannot serve webhook", zap.Error(err))
 		a.health.Set(chat.Retrying, "the webhook's socket: "+err.Error())
 		if backoff.Sleep(ctx, b.Next()) != nil {
 			return
@@ -122,14 +122,14 @@ func (a *Adapter) listen(ctx context.Context, sink chat.Sink, open chan<- struct
 	}
 }
 
-// serveUntil serves h on l until ctx ends and running deliveries are through.
+// serveUntil serves h on l until ctx ends and running deliveries are done.
 func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }() // the receive below waits for it
+	go func() { ended <- s.Serve(l) }() // received below
 	select {
 	case err := <-ended:
 		return err
@@ -143,8 +143,8 @@ func serveUntil(ctx context.Context, l net.Listener, h http.Handler) error {
 	return <-ended
 }
 
-// webhook takes deliveries. It answers 200 only when the update is in the
-// sink; whatever keeps it out makes Telegram deliver again.
+// webhook returns the handler of deliveries. It answers 200 only when the update
+// is stored; otherwise Telegram delivers it again.
 func (a *Adapter) webhook(sink chat.Sink) http.Handler {
 	secret := []byte(a.cfg.WebhookSecret.Reveal())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -162,14 +162,14 @@ func (a *Adapter) webhook(sink chat.Sink) http.Handler {
 			return
 		}
 		if !json.Valid(body) {
-			a.log.Error("delivery is not JSON", zap.String("rule", inbound.RuleUnreadable))
-			return // again would be the same
+			a.log.Error("cannot parse webhook delivery", zap.String("rule", inbound.RuleUnreadable))
+			return // a repeat would be the same
 		}
 		a.health.MarkAlive()
 		n, err := a.take(r.Context(), sink, []json.RawMessage{body})
 		switch {
 		case err != nil:
-			a.log.Error("delivery", zap.Error(err))
+			a.log.Error("cannot store webhook delivery", zap.Error(err))
 			http.Error(w, "not stored", http.StatusServiceUnavailable)
 		case n == 0:
 			http.Error(w, "not ready", http.StatusServiceUnavailable)

@@ -130,7 +130,7 @@ func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (r
 		v := w.View(&current, "")
 		v.Messages, v.Force = slices.Clone(v.Messages), d.Urgent
 		p = t.startCompaction(w.Engine, v, agent.WhyHygiene)
-		t.log.Info("hygiene compaction started", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("why", d.Reason))
+		t.log.Info("hygiene compaction started", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("reason", d.Reason))
 	}
 	if p == nil {
 		return nil, false

@@ -1,6 +1,6 @@
-// Package attachment is what all adapters do with the files of messages: under which
-// name one is sent, whether it can be, and that one is not downloaded beyond its
-// limit.
+// Package attachment implements what all adapters share for the files of
+// messages: choosing a safe file name, opening a file that is to be sent, and
+// copying a download up to a size limit.
 package attachment
 
 import (
@@ -38,16 +38,17 @@ func Name(f chat.File) string {
 	return name
 }
 
-// A Limit is what a platform takes.
+// A Limit is the size limit of a platform for files that are sent.
 type Limit struct {
-	Platform string // its name, for people
+	Platform string // display name of the platform
 	MaxBytes int64
-	TooBig   string // what to say of a file with more bytes
+	TooBig   string // reason of the rejection of a larger file
 }
 
-// Open opens a file that is to be sent, and returns its size. name stands for
-// it in what people read. Its error is a Rejected send: a file that is not
-// there, is none, is empty or has more than the platform takes.
+// Open opens a file that is to be sent, and returns its size in bytes. name
+// identifies the file in the reason that users read. The error is a
+// *chat.SendError with outcome Permanent if the file does not exist, is not a
+// regular file, is empty or is larger than the limit.
 func (l Limit) Open(f chat.File, name string) (*os.File, int64, error) {
 	r, err := os.Open(f.Path)
 	if err != nil {
@@ -73,7 +74,8 @@ func rejected(reason string, err error) error {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: reason, Err: err}
 }
 
-// TooLarge says that a file has more than limit bytes.
+// TooLarge returns the error of a file with more than limit bytes. It is
+// translatable.
 func TooLarge(limit int64) error {
 	size := fmt.Sprintf("%d MB", limit>>20)
 	if limit < 1<<20 {
@@ -82,11 +84,11 @@ func TooLarge(limit int64) error {
 	return i18n.Errorf("the file is larger than %s, the most that is taken", size)
 }
 
-// Copy copies r to w, at most limit bytes. Where there are more, whole is false.
+// Copy copies at most limit bytes from r to w. whole is false if r has more.
 func Copy(w io.Writer, r io.Reader, limit int64) (whole bool, err error) {
 	n, err := io.Copy(w, io.LimitReader(r, limit))
 	if err != nil {
-		return false, err //nolint:wrapcheck // the caller says what it did
+		return false, err //nolint:wrapcheck // the caller adds the operation
 	}
 	if n == limit { // exactly as large, or larger
 		extra, _ := io.ReadFull(r, make([]byte, 1))
@@ -95,10 +97,11 @@ func Copy(w io.Writer, r io.Reader, limit int64) (whole bool, err error) {
 	return true, nil
 }
 
-// ErrTimeout says to people that a file was waited for in vain.
+// ErrTimeout is the error of a download that took too long. Users read it.
 var ErrTimeout = i18n.Errorf("it did not come in time")
 
-// TimedOut reports whether a download with ctx that has failed with err was too slow.
+// TimedOut reports whether a download with ctx failed with err because of a
+// timeout.
 func TimedOut(ctx context.Context, err error) bool {
 	slow, ok := errors.AsType[net.Error](err)
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || ok && slow.Timeout()

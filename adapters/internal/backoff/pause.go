@@ -1,4 +1,4 @@
-// Package backoff says how long to wait between attempts, and waits.
+// Package backoff implements exponential pauses with jitter between attempts.
 package backoff
 
 import (
@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// First is what a Backoff waits after the first failure if it is not told, and
-// Most what any Backoff waits at the most.
+// First is the default pause of a Backoff after the first failure; Max is the
+// longest pause of any Backoff.
 const (
 	First = time.Second
 	Max   = time.Minute
 )
 
-// A Backoff counts failures in a row: each pause is twice the one before, with a
-// fifth of jitter either way so that many daemons do not come back together.
-// The zero Backoff has not failed yet.
+// A Backoff counts consecutive failures: each pause is twice the previous one,
+// with 20 % jitter in both directions so that many daemons do not reconnect at
+// the same time. The zero value has counted no failure.
 type Backoff struct {
-	// First is the first pause; 0: the constant.
+	// First is the first pause; 0 means the constant First.
 	First time.Duration
 
 	d time.Duration
 }
 
-// Next counts one more failure and returns how long to wait after it.
+// Next counts one more failure and returns the pause after it.
 func (b *Backoff) Next() time.Duration {
 	first := b.First
 	if first <= 0 {
@@ -34,16 +34,16 @@ func (b *Backoff) Next() time.Duration {
 	return min(b.d*4/5+rand.N(b.d*2/5+1), Max)
 }
 
-// Reset forgets the failures.
+// Reset sets the number of failures to zero.
 func (b *Backoff) Reset() { b.d = 0 }
 
-// Sleep returns after d, or at once with the context's error when it ends.
+// Sleep waits for d. It returns early with the context's error when ctx ends.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err() //nolint:wrapcheck // the end that was asked for
+		return ctx.Err() //nolint:wrapcheck // the caller canceled
 	case <-t.C:
 		return nil
 	}

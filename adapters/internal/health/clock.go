@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// little is a difference between two clocks of which nothing is thought: the
-// platform says whole seconds, and what it says takes time to come.
+// little is the largest difference between two clocks that is ignored: the
+// platform reports whole seconds, and its answer takes time to arrive.
 const little = 2 * time.Minute
 
-// Clock returns rt, and learns from the answers that come by it what time it is
-// where the platform is.
+// Clock returns a RoundTripper that forwards to rt and records the difference
+// between the local clock and the Date headers of the answers.
 func (r *Record) Clock(rt http.RoundTripper) http.RoundTripper { return &clocked{rt, r} }
 
 type clocked struct {
@@ -29,14 +29,14 @@ func (c *clocked) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// CloseIdleConnections closes those of the transport inside.
+// CloseIdleConnections closes the idle connections of the wrapped transport.
 func (c *clocked) CloseIdleConnections() {
 	if t, ok := c.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 }
 
-// clock notes that it is date where the platform is.
+// clock records the difference to date, the platform's current time.
 func (r *Record) clock(date time.Time) {
 	ahead := time.Since(date)
 	if ahead.Abs() < little {

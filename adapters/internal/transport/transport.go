@@ -1,5 +1,5 @@
-// Package transport makes what carries the HTTP calls of one account: it notices
-// dead peers, takes the account's proxy and follows nobody elsewhere.
+// Package transport builds the HTTP transport of one account. The transport
+// detects dead peers, uses the account's proxy and does not follow redirects.
 package transport
 
 import (
@@ -15,9 +15,9 @@ import (
 	"hermesd/internal/secret"
 )
 
-// New returns a transport for one account: HTTP/1.1 only, so that a dead
-// connection takes no other request with it. Idle connections are given up
-// early: one that died unseen makes of a send an uncertain one.
+// New returns a transport for one account. It speaks HTTP/1.1 only, so that a
+// dead connection affects only one request. Idle connections are closed early: a
+// connection that died unnoticed makes the outcome of a send uncertain.
 func New(proxy secret.Value) (*http.Transport, error) {
 	choose, err := Proxy(proxy)
 	if err != nil {
@@ -36,7 +36,8 @@ func New(proxy secret.Value) (*http.Transport, error) {
 	return t, nil
 }
 
-// NewDialer returns a dialer that notices dead peers.
+// NewDialer returns a dialer whose connections detect dead peers by TCP
+// keep-alive.
 func NewDialer() *net.Dialer {
 	return &net.Dialer{
 		Timeout:         10 * time.Second,
@@ -44,8 +45,9 @@ func NewDialer() *net.Dialer {
 	}
 }
 
-// Proxy returns which proxy a request goes through: the given one, else that of
-// the environment. Its error does not show the proxy, which may hold a password.
+// Proxy returns the function that selects the proxy of a request: the given
+// proxy, or the one of the environment if it is empty. The error does not
+// contain the proxy, which may include a password.
 func Proxy(proxy secret.Value) (func(*http.Request) (*url.URL, error), error) {
 	if proxy == "" {
 		return http.ProxyFromEnvironment, nil
@@ -57,12 +59,13 @@ func Proxy(proxy secret.Value) (func(*http.Request) (*url.URL, error), error) {
 	return http.ProxyURL(u), nil
 }
 
-// NoRedirect is a CheckRedirect that keeps a request and its token from being
-// sent again to somewhere else: the answer is the redirection itself.
+// NoRedirect is a CheckRedirect function that prevents a request and its token
+// from being sent to another address: the caller gets the redirect response
+// itself.
 func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// CheckURL reports, in words for the operator, what keeps s from being a URL
-// with a host and one of the schemes. The error does not show s.
+// CheckURL returns an error, written for the operator, unless s is a URL with a
+// host and one of the schemes. The error does not contain s.
 func CheckURL(s string, schemes ...string) error {
 	u, err := url.Parse(s)
 	switch {
@@ -74,8 +77,8 @@ func CheckURL(s string, schemes ...string) error {
 	return nil
 }
 
-// CheckProxy reports, in words for the operator, what keeps New and Proxy from
-// working with a proxy. An empty one is that of the environment.
+// CheckProxy returns an error, written for the operator, if New and Proxy cannot
+// use proxy. An empty proxy is valid and means that of the environment.
 func CheckProxy(proxy secret.Value) error {
 	if proxy != "" && CheckURL(proxy.Reveal(), "http", "https", "socks5", "socks5h") != nil {
 		return errors.New("proxy: must be an http, https or socks5 URL with a host")

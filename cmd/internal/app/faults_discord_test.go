@@ -92,7 +92,7 @@ func discordLinkFaults() []fault {
 		out = append(out, fault{
 			sentence: fmt.Sprintf(passing, code), on: onDiscord,
 			play:  disturbed(func(w *harness) { w.dc.srv.CloseAll(code) }),
-			shows: echoes("hello", "meanwhile"), ends: replies(2), logs: []string{"the connection has ended"},
+			shows: echoes("hello", "meanwhile"), ends: replies(2), logs: []string{"connection ended"},
 		})
 	}
 	return append(out, discordGaps()...)

@@ -115,7 +115,7 @@ func networkFaults() []fault {
 				w.waitConnected()
 			},
 			shows: []string{"echo: hello"}, ends: []string{"replied"},
-			logs: []string{"warn poll"},
+			logs: []string{"warn cannot poll"},
 		},
 		{
 			sentence: "an answer that is ready while Telegram is off the network comes once when it is back",
@@ -249,7 +249,7 @@ func fileFaults() []fault {
 				`echo: look` + "\n" + `[file "big.bin" could not be had: "I could not get the file big.bin: the file is larger than 20 MB, the most a bot can download from Telegram."]`,
 			},
 			ends: replied,
-			logs: []string{"warn file"},
+			logs: []string{"warn cannot fetch file"},
 		},
 		{
 			sentence: "a download that fails is said in words, and the message is answered without it",
@@ -262,7 +262,7 @@ func fileFaults() []fault {
 				`echo: look` + "\n" + `[file "notes.txt" could not be had: "` + lost + `the server answers 500 instead of the file."]`,
 			},
 			ends: replied,
-			logs: []string{"warn file"},
+			logs: []string{"warn cannot fetch file"},
 		},
 		{
 			sentence: "a file that Telegram no longer has is said in words, and the message is answered without it",
@@ -275,7 +275,7 @@ func fileFaults() []fault {
 				`echo: look` + "\n" + `[file "notes.txt" could not be had: "` + lost + `the file is no longer at Telegram."]`,
 			},
 			ends: replied,
-			logs: []string{"warn file"},
+			logs: []string{"warn cannot fetch file"},
 		},
 	}
 }

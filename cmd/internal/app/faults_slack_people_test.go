@@ -124,7 +124,7 @@ func slackEnvelopeFaults() []fault {
 				}
 				w.askEcho("hello")
 			},
-			shows: echoes("hello"), ends: []string{"silent: unreadable_event", "replied"}, logs: []string{"event cannot be converted"},
+			shows: echoes("hello"), ends: []string{"silent: unreadable_event", "replied"}, logs: []string{"cannot convert event"},
 		},
 		{
 			sentence: "an edit of a Slack message that waits changes it before the model sees it", on: onSlack,

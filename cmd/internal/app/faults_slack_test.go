@@ -57,7 +57,7 @@ func slackLinkFaults() []fault {
 				w.waitHealth(chat.Connected, "channels:history")
 				w.askEcho("hello")
 			},
-			shows: echoes("hello"), ends: replies(1), logs: []string{"the app lacks scopes"},
+			shows: echoes("hello"), ends: replies(1), logs: []string{"app lacks scopes"},
 		},
 		{
 			sentence: "a scope without which nothing can be said in Slack is named where the answer is given up or waits", on: onSlack, app: slack.AppOptions{Scopes: without("chat:write")},
@@ -67,7 +67,7 @@ func slackLinkFaults() []fault {
 				w.sl.bot.SetScopes(slack.AllScopes()...)
 				w.waitEcho("hello")
 			},
-			shows: echoes("hello"), ends: replies(1), logs: []string{"not sent", "the app lacks scopes"},
+			shows: echoes("hello"), ends: replies(1), logs: []string{"not sent", "app lacks scopes"},
 		},
 		shaking("a Slack socket that is cut is opened again, and what was said meanwhile is answered once", func(w *harness) { w.sl.app.Cut() }),
 		shaking("a Slack socket that is asked to leave is handed over without a loss", func(w *harness) { w.sl.app.Disconnect(slack.Refresh) }),
@@ -77,7 +77,7 @@ func slackLinkFaults() []fault {
 			for _, f := range []string{`{}`, `[]`, `17`, `{"type":"new_kind","payload":{}}`, `{"type":"events_api","envelope_id":"x","payload":null}`} {
 				w.sl.app.SendRaw(f)
 			}
-		}, "a message without an envelope"),
+		}, "cannot parse socket message: no envelope"),
 		shaking("Slack off the network is said, and what was written meanwhile is answered when it is back", func(w *harness) {
 			w.sl.srv.Down()
 			w.waitHealth(chat.Retrying, "")

@@ -230,7 +230,7 @@ func platformFaults() []fault {
 				w.waitConnected()
 				w.waitFor("the webhook is registered", func() bool { return w.tg.Ledger().Counts().ByMethod["setwebhook"] > 0 })
 			},
-			logs: []string{"webhook socket"},
+			logs: []string{"cannot serve webhook"},
 		},
 	}
 }

@@ -171,7 +171,7 @@ func telegramFaults() []fault {
 				w.askEcho("hello")
 			},
 			shows: []string{echoed}, ends: replied,
-			logs: []string{"warn poll"},
+			logs: []string{"warn cannot poll"},
 		},
 		{
 			sentence: "a 429 on polls is waited for, and nothing is lost",

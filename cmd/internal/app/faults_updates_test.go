@@ -38,7 +38,7 @@ func updateFaults() []fault {
 			play:     pushUpdates(`null`, `17`, `"text"`, `[]`, `{}`, `{"update_id":"one"}`, `{"update_id":$ID}`, `{"update_id":$ID,"message":17}`, `{"update_id":$ID,"message":{"message_id":"x","chat":[]}}`),
 			shows:    []string{echoed},
 			ends:     []string{"replied"},
-			logs:     []string{"update cannot be converted", "update skipped"},
+			logs:     []string{"cannot convert update", "update skipped"},
 		},
 		{
 			sentence: "a kind of update that nobody asked for is passed over",

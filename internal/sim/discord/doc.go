@@ -53,8 +53,8 @@
 // Nothing is stored on disk. Only the people and bots that a test adds exist.
 // Compression, more than one shard, voice, channel webhooks, autocomplete,
 // modals, polls, stickers, components of version 2, audit logs and moderation
-// are not implemented. Threads are archived only by calls. A nonce is sent to
-// its sender when the message is created and is never part of the history.
+// are left out. Threads are archived only by calls. A nonce is sent to its
+// sender when the message is created and is never part of the history.
 //
 // IDs contain the time only after 2015. A testing/synctest bubble begins in the
 // year 2000: its IDs only count up, unless the bubble first advances the time.

@@ -50,11 +50,11 @@
 // # Limitations
 //
 // Nothing is stored on disk. OAuth, HTTP delivery of events, views, streams,
-// workflows, shared channels, user tokens and Enterprise Grid are not
-// implemented. Where Slack's documentation does not specify a behavior,
-// comments in the code name the choice: whether an acknowledgement on another
-// socket counts (Options.AckAnySocket), how long the URL of a socket can be
-// used, and how the length of block texts is counted.
+// workflows, shared channels, user tokens and Enterprise Grid are left out.
+// Where Slack's documentation does not specify a behavior, comments in the code
+// name the choice: whether an acknowledgement on another socket counts
+// (Options.AckAnySocket), how long the URL of a socket can be used, and how the
+// length of block texts is counted.
 //
 // All methods may be called from any goroutine. Time comes from package time,
 // so a server made inside a testing/synctest bubble uses the time of that

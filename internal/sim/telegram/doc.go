@@ -32,7 +32,7 @@
 //
 // Nothing is stored on disk. Only the people and bots that a test adds exist.
 // Inline mode, payments, games, stories, business accounts and sticker sets are
-// not implemented.
+// left out.
 //
 // All methods may be called from any goroutine. Time comes from package time,
 // so a server made inside a testing/synctest bubble uses the time of that

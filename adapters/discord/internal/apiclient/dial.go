@@ -17,11 +17,11 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A Dial makes a connection.
+// A Dial opens a connection.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Through returns a dial that goes through a proxy: the given one, else that of
-// the environment.
+// Through returns a Dial that uses a proxy: the given one, or that of the
+// environment if p is empty.
 func Through(p secret.Value) (Dial, error) {
 	choose, err := transport.Proxy(p)
 	if err != nil {
@@ -55,7 +55,7 @@ func socks(ctx context.Context, direct *net.Dialer, u *url.URL, address string) 
 	return d.(proxy.ContextDialer).DialContext(ctx, "tcp", address)
 }
 
-// tunnel asks an HTTP proxy for a way to address.
+// tunnel opens a tunnel to address through an HTTP proxy.
 func tunnel(ctx context.Context, direct *net.Dialer, u *url.URL, address string) (c net.Conn, err error) {
 	if u.Scheme == "https" {
 		d := &tls.Dialer{NetDialer: direct}
@@ -84,8 +84,8 @@ func tunnel(ctx context.Context, direct *net.Dialer, u *url.URL, address string)
 	return c, nil
 }
 
-// tunnelled reads the proxy's answer. The other end does not speak first, so
-// nothing of it can be behind that.
+// tunnelled reads the proxy's answer. The remote end does not send first, so no
+// data of it can follow the answer.
 func tunnelled(c net.Conn, req *http.Request) error {
 	resp, err := http.ReadResponse(bufio.NewReader(c), req)
 	if err != nil {
@@ -104,7 +104,7 @@ func withPort(u *url.URL, port string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// Secure speaks TLS over what dial connects.
+// Secure returns a Dial that adds TLS to the connections of dial.
 func Secure(dial Dial) Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)

@@ -9,24 +9,25 @@ import (
 )
 
 const (
-	// banLeast is how long nothing is called after an answer that bans the
-	// address and does not say for how long.
+	// banLeast is how long no call is made after an answer that bans the IP
+	// address without a duration.
 	banLeast = time.Minute
-	// maxLimits bounds the memory of buckets that are empty.
+	// maxLimits limits the number of remembered empty buckets.
 	maxLimits = 1024
 )
 
-// limits remembers which buckets Discord has said to be empty, and until when.
-// Nothing is held back before it has said so.
+// limits records which rate-limit buckets Discord has reported as empty, and
+// until when. Calls are not delayed before such a report.
 type limits struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	global  time.Time
 	buckets map[string]time.Time
 }
 
 func newLimits() *limits { return &limits{buckets: map[string]time.Time{}} }
 
-// closed returns the refusal that a call would meet; nil: it may be made.
+// closed returns the error if a call must not be made now, nil if it may be
+// made.
 func (l *limits) closed(bucket string, now time.Time) *Error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,7 +45,7 @@ func (l *limits) closed(bucket string, now time.Time) *Error {
 	}
 }
 
-// learn takes what an answer says of limits.
+// learn updates the limits from an answer.
 func (l *limits) learn(n *note, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +79,7 @@ func (l *limits) set(bucket string, until, now time.Time) {
 	l.buckets[bucket] = until
 }
 
-// seconds reads a number of seconds, whole or not; 0 if it is none.
+// seconds parses a number of seconds, possibly fractional; 0 if invalid.
 func seconds(s string) time.Duration {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
@@ -87,7 +88,8 @@ func seconds(s string) time.Duration {
 	return span(f)
 }
 
-// span returns a number of seconds that a server names, 0 if it is absurd.
+// span converts a server's number of seconds to a duration, 0 if it is
+// implausible.
 func span(f float64) time.Duration {
 	if !(f > 0 && f < 1e6) {
 		return 0

@@ -12,28 +12,29 @@ import (
 	"time"
 )
 
-// maxAnswer bounds what is read of one answer.
+// maxAnswer limits how many bytes of one answer are read.
 const maxAnswer = 32 << 20
 
-// A note is what is known of one call. Only joined may be read before the call
-// has ended.
+// A note records what is known about one call. Only joined may be read before
+// the call has ended.
 type note struct {
 	bucket string
 	file   *Upload
-	json   []byte // goes with the file
+	json   []byte // the JSON part of an upload
 
 	joined atomic.Bool // the request was given a connection
-	local  *Error      // it was not made at all
+	local  *Error      // why the call was not made
 	status int
 	header http.Header
 	body   []byte
-	whole  bool // body was read to its end
+	whole  bool // the body was read to its end
 	err    error
 }
 
 type noteKey struct{}
 
-// A carrier carries all calls of an account, the library's own ones too.
+// A carrier is the transport of all calls of an account, including the library's
+// own.
 type carrier struct {
 	base   *url.URL
 	rt     http.RoundTripper
@@ -73,7 +74,7 @@ func (t *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.limits.learn(n, time.Now())
-	// The library acts on limits by sleeping; it does not get to see them.
+	// The library handles rate limits by sleeping, so their headers are removed.
 	header := http.Header{"Content-Type": resp.Header.Values("Content-Type")}
 	return &http.Response{
 		Status: resp.Status, StatusCode: resp.StatusCode, Proto: resp.Proto, ProtoMajor: 1, ProtoMinor: 1,
@@ -81,8 +82,8 @@ func (t *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// direct points a request of the library, which knows one server only, to the
-// account's.
+// direct redirects a request of the library, which knows only one server, to the
+// account's server.
 func (t *carrier) direct(r *http.Request) {
 	if r.Host == "discord.com" || r.URL.Host == "discord.com" {
 		r.URL.Scheme, r.URL.Host, r.Host = t.base.Scheme, t.base.Host, t.base.Host
@@ -90,20 +91,20 @@ func (t *carrier) direct(r *http.Request) {
 	}
 }
 
-// An Upload is a file that goes out with a call.
+// An Upload is a file that is sent with a call.
 type Upload struct {
 	Name string
 	Data io.Reader
 	Size int64
 }
 
-// border separates the parts of an upload. Files may hold it: what matters is
-// that no line of one equals it, and that is as good as certain.
+// border separates the parts of an upload. A file may contain it: only a line
+// that equals it would be a problem, which is practically impossible.
 const border = "hermesd-7f3c1d0a95b84e62b1a6c2f09d3e57a4"
 
 func (u *Upload) contentType() string { return "multipart/form-data; boundary=" + border }
 
-// into makes the file, and the JSON that goes with it, the body of r.
+// into makes the file and its JSON part the body of r.
 func (u *Upload) into(r *http.Request, json []byte) error {
 	head := fmt.Sprintf("--%s\r\nContent-Disposition: form-data; name=\"payload_json\"\r\nContent-Type: application/json\r\n\r\n%s\r\n"+
 		"--%s\r\nContent-Disposition: form-data; name=\"files[0]\"; filename=\"%s\"\r\nContent-Type: application/octet-stream\r\n\r\n",
@@ -116,6 +117,6 @@ func (u *Upload) into(r *http.Request, json []byte) error {
 	}
 	r.ContentLength = int64(len(head)) + u.Size + int64(len(tail))
 	r.Body = io.NopCloser(io.MultiReader(strings.NewReader(head), io.LimitReader(u.Data, u.Size), strings.NewReader(tail)))
-	r.GetBody = nil // the file is read once
+	r.GetBody = nil // the file can be read only once
 	return nil
 }

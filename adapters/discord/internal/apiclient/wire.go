@@ -1,10 +1,10 @@
-// Package apiclient carries the calls of Discord's REST API so that it is known of
-// each that failed whether the server can have it.
+// Package apiclient sends the calls to Discord's REST API. For each failed call
+// it records whether the server may have received the request.
 //
-// The calls go through the library's session, which knows how they look. What
-// the library would make of the answers is not used: it sleeps where a rate
-// limit is near, waits out a 429 without listening to anybody, and tries a 502
-// again. A transport below it notes what came back, and that decides.
+// The calls are built by the library's session, but the library's handling of
+// answers is bypassed: it sleeps near a rate limit, waits for a 429 without
+// observing the context, and retries a 502. A transport below the library
+// records the answer, and that record determines the result.
 package apiclient
 
 import (
@@ -24,19 +24,19 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Origin is where Discord's API is.
+// Origin is the default address of Discord's API.
 const Origin = "https://discord.com"
 
-// A Client makes the calls of one account. Its methods may be called side by
-// side; none of them waits for a rate limit.
+// A Client makes the calls of one account. Its methods are safe for concurrent
+// use and do not wait for rate limits.
 type Client struct {
 	token secret.Value
 	rt    *carrier
 	rest  *discordgo.Session
 }
 
-// New returns a client whose calls go to base, which stands in for Origin,
-// over rt.
+// New returns a client that sends its calls through rt to base instead of
+// Origin.
 func New(token secret.Value, base string, rt http.RoundTripper) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil {
@@ -50,12 +50,12 @@ func New(token secret.Value, base string, rt http.RoundTripper) (*Client, error)
 	return c, nil
 }
 
-// Session returns a new session of the library whose own calls end with ctx.
-// It keeps no state, says nothing, and neither waits nor reconnects by itself.
+// Session returns a new library session whose own calls end with ctx. It keeps
+// no state, does not log, and neither waits nor reconnects by itself.
 func (c *Client) Session(ctx context.Context) (*discordgo.Session, error) {
 	s, err := discordgo.New("Bot " + c.token.Reveal())
 	if err != nil {
-		return nil, errors.New("the library refuses the token") // its text may show it
+		return nil, errors.New("the library refuses the token") // its text may contain the token
 	}
 	s.Client = &http.Client{Transport: within{ctx, c.rt}, CheckRedirect: transport.NoRedirect, Timeout: askLimit}
 	s.StateEnabled = false
@@ -70,13 +70,14 @@ func (c *Client) Session(ctx context.Context) (*discordgo.Session, error) {
 }
 
 const (
-	// callLimit bounds every call; callers set shorter limits by their context.
+	// callLimit limits the duration of every call; callers set shorter limits by
+	// their context.
 	callLimit = 6 * time.Minute
-	// askLimit bounds the calls that the library makes by itself.
+	// askLimit limits the duration of calls that the library makes by itself.
 	askLimit = 15 * time.Second
 )
 
-// A within gives a context to calls of the library that have none.
+// A within adds a context to those library calls that have none.
 type within struct {
 	ctx context.Context
 	rt  http.RoundTripper
@@ -86,34 +87,36 @@ func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.ctx.Done() == nil {
 		return w.rt.RoundTrip(r)
 	}
-	return w.rt.RoundTrip(r.WithContext(w.ctx)) // the library gives none, so nothing is lost
+	return w.rt.RoundTrip(r.WithContext(w.ctx)) // the library sets none, so nothing is lost
 }
 
 // A Call is one request.
 type Call struct {
 	Method string
-	Path   string // below the version of the API
+	Path   string // without the API version
 	Body   any    // as JSON; nil: none
 	File   *Upload
-	// Bucket is the unit to which a rate limit applies that this call hears of.
+	// Bucket is the rate-limit bucket of this call.
 	Bucket string
 }
 
-// An Error is a call without the result that was asked for. Its text never
-// holds the token, nor an address, which may hold one.
+// An Error is a call without a usable result. Its text contains neither the
+// token nor an address, which may include a token.
 type Error struct {
-	// Sent: the request may have reached the server.
+	// Sent is true if the request may have reached the server.
 	Sent bool
-	// Status is the HTTP status of the answer; 0: none came.
+	// Status is the HTTP status of the answer; 0 if there was none.
 	Status int
-	// API: the answer came from Discord's API and not from something in between.
+	// API is true if the answer came from Discord's API and not from an
+	// intermediary.
 	API bool
-	// Code is Discord's own code of the refusal; 0: none.
+	// Code is Discord's error code; 0 if none.
 	Code int
-	// After is how long Discord asks to wait, Global for what.
+	// After is the delay that Discord asks for. Global is true if it applies to
+	// all calls.
 	After  time.Duration
 	Global bool
-	// Detail is what Discord finds wrong with which field, in lower case.
+	// Detail is Discord's description of the invalid fields, in lower case.
 	Detail string
 	text   string
 	err    error
@@ -122,7 +125,7 @@ type Error struct {
 func (e *Error) Error() string { return e.text }
 func (e *Error) Unwrap() error { return e.err }
 
-// Code returns Discord's own code of a refusal, 0 if err is none.
+// Code returns Discord's error code of err, 0 if err has none.
 func Code(err error) int {
 	var we *Error
 	if errors.As(err, &we) && we.API {
@@ -131,8 +134,8 @@ func Code(err error) int {
 	return 0
 }
 
-// Do makes one call and decodes the result into out, if that is not nil. Its
-// error is an *Error, or says that the result cannot be understood.
+// Do makes one call and decodes the result into out unless out is nil. Its error
+// is an *Error, or reports that the result cannot be decoded.
 func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	n := &note{bucket: call.Bucket, file: call.File}
 	kind, body := "application/json", []byte(nil)
@@ -146,7 +149,7 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 		n.json, kind, body = body, call.File.contentType(), []byte{}
 	}
 	ctx = context.WithValue(ctx, noteKey{}, n)
-	// A limiter of its own: the library's would sleep.
+	// A separate limiter, because the library's would sleep.
 	bucket := discordgo.NewRatelimiter().LockBucket(call.Bucket)
 	_, err := c.rest.RequestWithLockedBucket(call.Method, discordgo.EndpointAPI+strings.TrimPrefix(call.Path, "/"),
 		kind, body, bucket, 0, discordgo.WithContext(ctx))
@@ -163,7 +166,7 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	return nil
 }
 
-// result says what came of the call that n noted.
+// result returns the result of the call that n recorded.
 func (n *note) result(err error) ([]byte, error) {
 	switch {
 	case n.local != nil:
@@ -186,11 +189,11 @@ func (n *note) result(err error) ([]byte, error) {
 	return nil, n.refusal()
 }
 
-// Lost returns the error of a call to which no whole answer came. sent says
-// that the server may have it.
+// Lost returns the error of a call without a complete answer. sent is true if
+// the server may have received the request.
 func Lost(sent bool, err error) *Error { return &Error{Sent: sent, text: err.Error(), err: err} }
 
-// refusal makes an Error of an answer that is no result.
+// refusal converts an answer that is not a result to an Error.
 func (n *note) refusal() *Error {
 	e := &Error{Sent: true, Status: n.status}
 	var b struct {
@@ -202,7 +205,7 @@ func (n *note) refusal() *Error {
 	}
 	if json.Unmarshal(n.body, &b) != nil || b.Message == nil {
 		e.text = fmt.Sprintf("answer with status %d is not from Discord's API", n.status)
-		if n.status == http.StatusTooManyRequests { // the edge of the network answers so when it bans an address
+		if n.status == http.StatusTooManyRequests { // the network edge answers like this when it bans an IP address
 			e.After, e.Global = max(seconds(n.header.Get("Retry-After")), banLeast), true
 		}
 		return e

@@ -1,5 +1,5 @@
-// Package apierror says what is known of calls to Discord that failed, in words
-// for people.
+// Package apierror converts failed calls to Discord's API to delivery errors
+// with reasons for users.
 package apierror
 
 import (
@@ -14,7 +14,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Discord's own codes that something is done about.
+// Discord's error codes with special handling.
 const (
 	UnknownChannel     = 10003
 	UnknownMessage     = 10008
@@ -30,25 +30,26 @@ const (
 	HasThread          = 160004
 )
 
-// BadToken says what to do about a token that Discord does not know.
+// BadToken is the reason for a token that Discord rejects; it tells the operator
+// what to do.
 const BadToken = "Discord does not know this bot token; put the token of the developer portal into token (DISCORD_BOT_TOKEN)"
 
-// SendError says what became of a call that ended with err. What is known
-// decides: a refusal by Discord's API is certain, a request that was given no
-// connection is certain, anything else is not.
+// SendError returns the outcome of a call that failed with err. An error
+// response of Discord's API and a request that was given no connection are
+// certain failures; anything else is uncertain.
 //
-//	answer of the API             outcome
-//	429                           Refused: try again after what it names
-//	401                           Refused: the operator has to act
-//	other 4xx                     Rejected: never as it is
-//	5xx                           Uncertain
+//	answer of the API                 outcome
+//	429                               Transient: retry after the given delay
+//	401                               Transient: the operator has to act
+//	other 4xx                         Permanent: never in this form
+//	5xx                               Uncertain
 //	no answer
-//	request never on the way      Refused
-//	request sent, cut or too late Uncertain
-//	answer of something in between
-//	429                           Refused: the address is banned for a while
-//	other 3xx, 4xx                Refused: it did not pass the request on
-//	2xx, 5xx                      Uncertain
+//	request not sent                  Transient
+//	request sent, cut off, timed out  Uncertain
+//	answer of an intermediary
+//	429                               Transient: the IP address is banned for a while
+//	other 3xx, 4xx                    Transient: the request was not passed on
+//	2xx, 5xx                          Uncertain
 func SendError(err error) *chat.SendError {
 	var (
 		we     *apiclient.Error
@@ -83,7 +84,7 @@ func SendError(err error) *chat.SendError {
 	return out
 }
 
-// refusal says what an answer of Discord's API means.
+// refusal returns the outcome of an error response of Discord's API.
 func refusal(e *apiclient.Error) *chat.SendError {
 	out := &chat.SendError{Outcome: chat.Permanent, Reason: Describe(e), Err: e}
 	switch {
@@ -102,10 +103,10 @@ func refusal(e *apiclient.Error) *chat.SendError {
 	return out
 }
 
-// TooBig says what to do about a file that is too large.
+// TooBig is the reason for a file that is too large.
 const TooBig = "the file is larger than this Discord server takes; send a smaller one or a link"
 
-// reasons say what a code means and what to do about it.
+// reasons maps error codes to explanations for users.
 var reasons = map[int]string{
 	UnknownChannel:     "the channel or thread no longer exists, or the bot is not in it",
 	10004:              "the bot is no longer in this Discord server; invite it again",
@@ -135,7 +136,7 @@ var reasons = map[int]string{
 	240000:             "the server's content filter has blocked a link",
 }
 
-// Describe says what a refusal means to people.
+// Describe returns an explanation of an error response for users.
 func Describe(e *apiclient.Error) string {
 	if s, ok := reasons[e.Code]; ok {
 		return s
@@ -155,19 +156,20 @@ func Describe(e *apiclient.Error) string {
 	return "Discord refuses this message"
 }
 
-// StaysArchived is the error of a thread that the bot may not open again.
+// StaysArchived is the error of an archived thread that the bot may not
+// unarchive.
 func StaysArchived() *chat.SendError { return Permanent("%s", reasons[Archived]) }
 
-// ChannelGone is the error of a place that is not there.
+// ChannelGone is the error of a channel that does not exist.
 func ChannelGone() *chat.SendError { return Permanent("%s", reasons[UnknownChannel]) }
 
-// Permanent returns the error of what Discord would never take.
+// Permanent returns the error of a message that Discord would never accept.
 func Permanent(format string, args ...any) *chat.SendError {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: fmt.Sprintf(format, args...)}
 }
 
-// NotSent returns the error of a message that was not sent because a call before
-// it failed. Such calls can be made again, so nothing is uncertain.
+// NotSent returns the error of a message that was not sent because an earlier
+// call failed. Such calls can be repeated, so the outcome is never uncertain.
 func NotSent(err error) *chat.SendError {
 	se := *SendError(err)
 	if se.Outcome == chat.Uncertain {
@@ -176,12 +178,14 @@ func NotSent(err error) *chat.SendError {
 	return &se
 }
 
-// Gone is that of an edit or deletion of what is not there any more.
+// Gone returns the error of an edit or deletion of a message that no longer
+// exists.
 func Gone(err error) *chat.SendError {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: "the message no longer exists", Err: errors.Join(chat.ErrGone, err)}
 }
 
-// Status returns the HTTP status of a refusal by the API, 0 if err is none.
+// Status returns the HTTP status of an error response of the API, 0 if err is
+// something else.
 func Status(err error) int {
 	var we *apiclient.Error
 	if errors.As(err, &we) && we.API {
@@ -190,8 +194,8 @@ func Status(err error) int {
 	return 0
 }
 
-// FinalClose says what the operator has to do about the code with which the
-// gateway has closed; "" if it is none of those that stay.
+// FinalClose returns what the operator has to do about a close code of the
+// gateway; "" if the code does not require it.
 func FinalClose(code int) string {
 	switch code {
 	case 4004:

@@ -1,6 +1,7 @@
-// Package connection keeps an account connected to Discord's gateway, through the
-// library and behind a tap. A connection that is lost is resumed; where that
-// cannot be, a new session begins, as often as Discord allows it.
+// Package connection keeps one account connected to Discord's gateway, through
+// the library and a frame filter. A lost connection is resumed; if that is not
+// possible, a new session is started, as often as Discord allows. The entry
+// point is Run.
 package connection
 
 import (
@@ -28,34 +29,37 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// intents are what is asked for: guilds and what is said in them and in direct
-// chats, with its content.
+// intents are the events to receive: guilds, and messages in guilds and direct
+// chats with their content.
 const intents = discordgo.IntentsGuilds | discordgo.IntentsGuildMessages | discordgo.IntentsDirectMessages | discordgo.IntentMessageContent
 
 const (
-	// identifyGap is the least time between two identifies of a bot.
+	// identifyGap is the minimum time between two identifies of a bot.
 	identifyGap = 5 * time.Second
-	// askLimit bounds the question whether a session may begin.
+	// askLimit limits the duration of the call that asks whether a session may
+	// start.
 	askLimit = 10 * time.Second
-	// handshakeLimit bounds the way to hello.
+	// handshakeLimit limits the time until hello.
 	handshakeLimit = 20 * time.Second
-	// resumeTries is how often a session is resumed in vain before it is given up.
+	// resumeTries is the number of failed resumes after which a session is given
+	// up.
 	resumeTries = 5
 )
 
-// Options are what a link works with.
+// Options are the dependencies of Run.
 type Options struct {
 	Wire *apiclient.Client
 	Log  *zap.Logger
 	// Dial connects to the gateway, with TLS if secure.
 	Dial func(ctx context.Context, network, address string, secure bool) (net.Conn, error)
-	// Push takes an event. It runs where the library reads: it must not wait.
+	// Push queues an event. It is called by the library's reader and must not
+	// block.
 	Push func(kind string, raw json.RawMessage)
-	// OnReady hears of READY before it is pushed.
+	// OnReady is called with READY before it is pushed.
 	OnReady func(ready json.RawMessage)
-	// OnAlive hears of each sign of life.
+	// OnAlive is called at each sign of life.
 	OnAlive func()
-	// State hears of each change of the connection, and why.
+	// State is called at each change of the connection state, with the reason.
 	State func(s chat.State, why string)
 }
 
@@ -64,25 +68,25 @@ type connector struct {
 	o Options
 
 	back       backoff.Backoff
-	session    *session // to be resumed; nil: none
-	failures   int      // to resume, in a row, where the gateway was reached
+	session    *session // to resume; nil if none
+	failures   int      // consecutive failed resumes although the gateway was reached
 	identified time.Time
 }
 
-// A session is one session of the gateway, over one or more connections.
+// A session is one gateway session, over one or more connections.
 type session struct {
 	o     Options
 	lib   *discordgo.Session
 	lost  chan struct{} // the library has closed a connection
-	begun atomic.Bool   // READY came once
-	live  atomic.Bool   // READY or RESUMED came on this connection
+	begun atomic.Bool   // READY was received
+	live  atomic.Bool   // READY or RESUMED was received on this connection
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	tap *framefilter.Conn
 }
 
-// Run keeps the account connected until ctx ends. It returns early only with
-// an error that the operator has to mend.
+// Run keeps the account connected until ctx ends. It returns early only with an
+// error that the operator has to repair.
 func Run(ctx context.Context, o Options) *chat.ConfigError {
 	l := &connector{o: o}
 	for ctx.Err() == nil {
@@ -92,7 +96,7 @@ func Run(ctx context.Context, o Options) *chat.ConfigError {
 				if errors.As(err, &ce) {
 					return ce
 				}
-				continue // it has waited
+				continue // begin has waited already
 			}
 		}
 		end, live, err := l.session.carry(ctx)
@@ -108,7 +112,7 @@ func Run(ctx context.Context, o Options) *chat.ConfigError {
 }
 
 // begin prepares a session that will identify, as soon as Discord allows it.
-// After an error it has waited for as long as that asks for.
+// Before it returns an error, it waits for the required delay.
 func (l *connector) begin(ctx context.Context) error {
 	err := l.mayIdentify(ctx)
 	if err != nil {
@@ -119,9 +123,9 @@ func (l *connector) begin(ctx context.Context) error {
 			return &chat.ConfigError{Platform: chat.Discord, Reason: apierror.BadToken}
 		}
 		se := apierror.SendError(err)
-		l.o.Log.Warn("connect", zap.Error(err))
+		l.o.Log.Warn("cannot connect to gateway", zap.Error(err))
 		l.o.State(chat.Retrying, se.Reason)
-		_ = backoff.Sleep(ctx, max(se.RetryAfter, l.back.Next())) // ends early with ctx
+		_ = backoff.Sleep(ctx, max(se.RetryAfter, l.back.Next())) // returns early when ctx ends
 		return err
 	}
 	s := &session{o: l.o, lost: make(chan struct{}, 1)}
@@ -143,7 +147,7 @@ func (l *connector) begin(ctx context.Context) error {
 	return nil
 }
 
-// mayIdentify waits until Discord takes one more session.
+// mayIdentify waits until Discord allows one more session.
 func (l *connector) mayIdentify(ctx context.Context) error {
 	if err := backoff.Sleep(ctx, max(0, time.Until(l.identified.Add(identifyGap)))); err != nil {
 		return err
@@ -162,14 +166,15 @@ func (l *connector) mayIdentify(ctx context.Context) error {
 	if left := g.Limit.Remaining; left != nil && *left <= 0 {
 		after := max(time.Duration(g.Limit.After)*time.Millisecond, time.Second)
 		why := fmt.Sprintf("Discord takes no more sessions of this bot for %v; find out what makes it connect so often", after.Round(time.Second))
-		l.o.Log.Error("connect", zap.String("err", why))
+		l.o.Log.Error("cannot start gateway session", zap.String("err", why))
 		l.o.State(chat.Retrying, why)
 		return backoff.Sleep(ctx, after)
 	}
 	return nil
 }
 
-// dial returns how the library reaches the gateway: with a tap on the way.
+// dial returns the library's dial function: connections to the gateway with a
+// frame filter.
 func (s *session) dial(run context.Context, secure bool) apiclient.Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -196,15 +201,15 @@ func (s *session) conn() *framefilter.Conn {
 	return s.tap
 }
 
-// carry opens a connection and returns when it has ended, with what the gateway
-// said of it. live says whether the session was begun or resumed on it.
+// carry opens a connection and returns when it has ended, with the gateway's
+// reason. live reports whether the session was started or resumed on it.
 func (s *session) carry(ctx context.Context) (end framefilter.End, live bool, err error) {
 	s.mu.Lock()
 	s.tap = nil
 	s.mu.Unlock()
 	s.live.Store(false)
 	select {
-	case <-s.lost: // of the connection before
+	case <-s.lost: // of the previous connection
 	default:
 	}
 	defer context.AfterFunc(ctx, func() {
@@ -222,12 +227,12 @@ func (s *session) carry(ctx context.Context) (end framefilter.End, live bool, er
 	return end, s.live.Load(), err
 }
 
-// take hands an event of the library over. It runs where the library reads, so
-// it neither waits nor calls.
+// take passes an event of the library on. It runs on the library's reader, so it
+// neither waits nor makes calls.
 func (s *session) take(_ *discordgo.Session, e *discordgo.Event) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.o.Log.Error("panic in the handler of events", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+			s.o.Log.Error("cannot handle event: panic", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 		}
 	}()
 	kind := strings.TrimPrefix(e.Type, framefilter.Prefix)
@@ -243,10 +248,11 @@ func (s *session) take(_ *discordgo.Session, e *discordgo.Event) {
 	s.o.Push(kind, e.RawData)
 }
 
-// after decides how to go on when a connection has ended, and waits until then.
+// after decides how to continue when a connection has ended, and waits until
+// then.
 func (l *connector) after(ctx context.Context, end framefilter.End, live bool, err error) {
 	why := reason(end, err)
-	l.o.Log.Warn("the connection has ended", zap.String("reason", why), zap.Bool("live", live))
+	l.o.Log.Warn("connection ended", zap.String("reason", why), zap.Bool("live", live))
 	l.o.State(chat.Retrying, why)
 	switch {
 	case live:
@@ -267,10 +273,10 @@ func (l *connector) after(ctx context.Context, end framefilter.End, live bool, e
 	if !live {
 		rest = max(rest, l.back.Next())
 	}
-	_ = backoff.Sleep(ctx, rest) // ends early with ctx
+	_ = backoff.Sleep(ctx, rest) // returns early when ctx ends
 }
 
-// reason says in words why a connection has ended.
+// reason describes why a connection has ended.
 func reason(end framefilter.End, err error) string {
 	switch {
 	case end.Code != 0:
@@ -289,8 +295,8 @@ func reason(end framefilter.End, err error) string {
 	return "the connection broke"
 }
 
-// plainError is an error's text without addresses of calls, which may hold
-// what nobody should see.
+// plainError returns an error's text without addresses of calls, which may
+// contain secrets.
 func plainError(err error) string {
 	var we *apiclient.Error
 	if errors.As(err, &we) {

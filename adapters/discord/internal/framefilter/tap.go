@@ -1,20 +1,20 @@
-// Package framefilter stands between Discord's gateway and the library, on each
-// connection, and lets through what the library can take.
+// Package framefilter filters the frames of a connection between Discord's
+// gateway and the library, and passes on what the library handles correctly. Its
+// main type is Conn.
 //
-// The library keeps to itself what an owner has to know: the heartbeat
-// interval, acknowledgements, the code with which the gateway closes. And some
-// of what Discord may send it takes badly: op 7 and op 11 right after hello
-// lock it up for good, op 9 makes it identify at once, an event that is null
-// where it expects something ends the process. So
+// The library hides information that its caller needs: the heartbeat interval,
+// acknowledgments, and the gateway's close code. It also mishandles some valid
+// payloads: op 7 and op 11 right after hello deadlock it, op 9 makes it identify
+// at once, and an unexpected null event crashes the process. Therefore:
 //
-//	hello, ack     are noted; an ack goes on once the library can read it
-//	op 7, op 9     end the connection, and End says why
-//	close          is noted and goes on
-//	READY          goes on with what the library needs of it
-//	other events   go on under another name, which the library hands over raw
-//	the rest       goes on if it is a payload at all
+//	hello, ack     are recorded; an ack is passed on once the library can read it
+//	op 7, op 9     end the connection, and End reports why
+//	close          is recorded and passed on
+//	READY          is passed on with the fields that the library needs
+//	other events   are passed on under another name, which the library delivers raw
+//	the rest       is passed on if it is a valid payload
 //
-// A connection on which no heartbeat is acknowledged in time ends by itself.
+// A connection on which no heartbeat is acknowledged in time is closed.
 package framefilter
 
 import (
@@ -32,38 +32,37 @@ import (
 	"time"
 )
 
-// Prefix stands before the names of events that are handed over raw.
+// Prefix is put before the names of events that are delivered raw.
 const Prefix = "RAW "
 
 const (
-	// openLimit is how long the gateway may take for hello, and then for the
-	// first answer.
+	// openLimit is the time limit for hello, and then for the first answer.
 	openLimit = 20 * time.Second
-	// writeLimit is how long the gateway may take to take a payload.
+	// writeLimit is the time limit for writing a payload.
 	writeLimit = 10 * time.Second
-	// goodbyeLimit is how long leaving may take.
+	// goodbyeLimit is the time limit for sending a close frame.
 	goodbyeLimit = 200 * time.Millisecond
-	// maxPayload bounds one message of the gateway.
+	// maxPayload limits the size of one gateway message.
 	maxPayload = 64 << 20
 )
 
-// patience is how long a heartbeat may stay without an answer: half of an
-// interval more than one, so that a dead connection is noticed within two.
+// patience is the time limit for the acknowledgment of a heartbeat: one and a
+// half intervals, so that a dead connection is detected within two.
 func patience(interval time.Duration) time.Duration { return interval * 3 / 2 }
 
-// An End says why a connection ended, as far as the gateway said it.
+// An End describes why a connection ended, as far as the gateway told.
 type End struct {
-	HelloReceived bool   // the gateway had said hello
-	Code          int    // of the close frame; 0: none came
+	HelloReceived bool   // hello was received
+	Code          int    // of the close frame; 0 if none was received
 	Text          string // of the close frame
-	Reconnect     bool   // op 7: come back and resume
+	Reconnect     bool   // op 7: reconnect and resume
 	Invalid       bool   // op 9: the session is invalid
 	Resumable     bool   // of op 9
-	Silent        bool   // nothing was acknowledged in time
+	Silent        bool   // no acknowledgment arrived in time
 }
 
-// A Conn is one connection to the gateway. Read and Write may be called side by
-// side, as of any net.Conn.
+// A Conn is one connection to the gateway. As for any net.Conn, Read and Write
+// may be called concurrently.
 type Conn struct {
 	net.Conn
 	proof func() // called for each sign of life
@@ -72,15 +71,15 @@ type Conn struct {
 	out      bytes.Buffer // for the library
 	state    state
 	parts    bytes.Buffer // of a message in several frames
-	passed   int          // payloads that the library has been given
+	passed   int          // number of payloads passed to the library
 	seq      int64
 	interval time.Duration
 	deadline time.Time
-	err      error // the end
+	err      error // why reading ended
 
-	wmu sync.Mutex // one writer at a time
+	wmu sync.Mutex // serializes writers
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	end End
 }
 
@@ -89,16 +88,16 @@ type state int
 const (
 	inHeader state = iota // of the answer to the upgrade
 	inFrames
-	inPlain // not a websocket: all goes on as it is
+	inPlain // not a websocket: everything is passed on unchanged
 )
 
-// New stands on c. proof is called, from the reader, at each sign that the
-// gateway lives.
+// New returns a Conn that filters c. proof is called by the reader at each sign
+// of life of the gateway.
 func New(c net.Conn, proof func()) *Conn {
 	return &Conn{Conn: c, proof: proof, in: bufio.NewReaderSize(c, 16<<10)}
 }
 
-// End says why the connection ended.
+// End returns why the connection ended.
 func (c *Conn) End() End {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,15 +120,15 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// SendClose tells the gateway that the account leaves, so that it is shown as
-// offline at once, and closes. It does not wait for anybody who writes.
+// SendClose sends a close frame, so that the account is shown as offline at
+// once, and closes the connection. It does not wait for running writes.
 func (c *Conn) SendClose() {
 	if c.wmu.TryLock() {
 		var key [4]byte
 		binary.BigEndian.PutUint32(key[:], rand.Uint32())
 		frame := []byte{0x88, 0x82, key[0], key[1], key[2], key[3], 0x03 ^ key[0], 0xe8 ^ key[1]} // 1000
 		if c.Conn.SetWriteDeadline(time.Now().Add(goodbyeLimit)) == nil {
-			_, _ = c.Conn.Write(frame) // the connection ends either way
+			_, _ = c.Conn.Write(frame) // the connection is closed either way
 		}
 		c.wmu.Unlock()
 	}
@@ -143,13 +142,13 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return 0, c.err
 		}
 		if c.err = c.step(); c.err != nil {
-			_ = c.Conn.Close() // no close frame of the library's: the session could not be resumed
+			_ = c.Conn.Close() // without the library's close frame, after which the session could not be resumed
 		}
 	}
 	return c.out.Read(p)
 }
 
-// step reads one thing from the gateway.
+// step reads and handles the next header or frame of the gateway.
 func (c *Conn) step() error {
 	switch c.state {
 	case inHeader:
@@ -178,7 +177,7 @@ func (c *Conn) step() error {
 	return c.handle(f)
 }
 
-// header lets the answer to the upgrade through.
+// header passes the answer to the upgrade on.
 func (c *Conn) header() error {
 	line, err := c.in.ReadSlice('\n')
 	c.out.Write(line)
@@ -235,7 +234,7 @@ func (c *Conn) frame() (frame, error) {
 	if n > maxPayload || uint64(c.parts.Len())+n > maxPayload {
 		return f, fmt.Errorf("the gateway sends a message of more than %d MB", maxPayload>>20)
 	}
-	var b bytes.Buffer // grows with what really comes
+	var b bytes.Buffer // grows with the received data
 	if _, err := io.CopyN(&b, c.in, int64(n)); err != nil {
 		return f, err
 	}
@@ -243,7 +242,7 @@ func (c *Conn) frame() (frame, error) {
 	return f, nil
 }
 
-// handle lets a frame through, or what the library can take of it.
+// handle passes a frame on, or the part of it that the library can handle.
 func (c *Conn) handle(f frame) error {
 	switch {
 	case f.op == opClose:
@@ -268,7 +267,7 @@ func (c *Conn) handle(f frame) error {
 	return nil
 }
 
-// write gives the library one frame.
+// write appends one frame to the library's input.
 func (c *Conn) write(op byte, data []byte) {
 	c.out.WriteByte(0x80 | op)
 	switch n := len(data); {
@@ -284,14 +283,14 @@ func (c *Conn) write(op byte, data []byte) {
 	c.out.Write(data)
 }
 
-// pass gives the library one payload.
+// pass passes one payload to the library.
 func (c *Conn) pass(data []byte) error {
 	c.passed++
 	c.write(opText, data)
 	return nil
 }
 
-// An envelope is the outside of every payload of the gateway.
+// An envelope is the outer object of every gateway payload.
 type envelope struct {
 	Op   *int            `json:"op"`
 	Seq  *int64          `json:"s"`
@@ -299,13 +298,13 @@ type envelope struct {
 	Data json.RawMessage `json:"d"`
 }
 
-// errEnd ends a connection for a reason that End tells.
+// errEnd is returned when the gateway ended the connection; End has the reason.
 var errEnd = errors.New("the gateway ends the connection")
 
 func (c *Conn) payload(data []byte) error {
 	var e envelope
 	if json.Unmarshal(data, &e) != nil || e.Op == nil {
-		return nil // nothing that anybody could take
+		return nil // not valid for any reader
 	}
 	switch *e.Op {
 	case 0:
@@ -325,14 +324,14 @@ func (c *Conn) payload(data []byte) error {
 		if c.interval > 0 {
 			c.deadline = time.Now().Add(patience(c.interval))
 		}
-		if c.passed < 2 { // the library is in Open, which an ack would lock up
+		if c.passed < 2 { // the library is still in Open, where an ack would deadlock it
 			return nil
 		}
 	}
 	return c.pass(data)
 }
 
-// hello notes how often heartbeats are due. The library trusts the number.
+// hello records the heartbeat interval, which the library does not validate.
 func (c *Conn) hello(e envelope, data []byte) error {
 	var h struct {
 		Interval int64 `json:"heartbeat_interval"`
@@ -346,7 +345,7 @@ func (c *Conn) hello(e envelope, data []byte) error {
 	return c.pass(data)
 }
 
-// dispatch hands an event over.
+// dispatch passes an event on.
 func (c *Conn) dispatch(e envelope) error {
 	if e.Type == "" {
 		return nil
@@ -357,7 +356,7 @@ func (c *Conn) dispatch(e envelope) error {
 	if len(e.Data) == 0 {
 		e.Data = json.RawMessage("null")
 	}
-	if c.passed < 2 && c.interval > 0 { // the library begins its heartbeats
+	if c.passed < 2 && c.interval > 0 { // the library starts its heartbeats
 		c.deadline = time.Now().Add(patience(c.interval))
 	}
 	name := Prefix + e.Type
@@ -379,7 +378,8 @@ func (c *Conn) dispatch(e envelope) error {
 	return c.pass(append(append(out, e.Data...), '}'))
 }
 
-// ready keeps of READY what is used, so that nothing else in it can do harm.
+// ready reduces READY to the fields in use, so that nothing else in it can do
+// harm.
 func ready(raw json.RawMessage) (json.RawMessage, error) {
 	var r struct {
 		Version int    `json:"v"`

@@ -7,15 +7,15 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// flagVoice marks a voice message.
+// flagVoice is the flag of a voice message.
 const flagVoice = 1 << 13
 
-// token is a mention or an emoji as it stands in a text.
+// token matches a mention or an emoji in a text.
 var token = regexp.MustCompile(`<(?:@[!&]?|#)(\d+)>|<a?:(\w+):\d+>`)
 
-// words returns what a message says, as the agent reads it: mentions by name,
-// embeds, stickers and polls in words. The account's own name goes where a text
-// begins with it; elsewhere it is part of what was said.
+// words returns the text of a message for the agent: mentions by name, and
+// embeds, stickers and polls described. A leading mention of the account is
+// removed; elsewhere it is part of the text.
 func (c Converter) words(m *message, p ChannelInfo) string {
 	parts := []string{c.plain(c.strip(m.Content, p), m)}
 	for _, s := range m.Snapshots {
@@ -43,15 +43,14 @@ func (c Converter) words(m *message, p ChannelInfo) string {
 	return strings.Join(out, "\n")
 }
 
-// bare returns a forwarded message without what it forwards itself.
+// bare returns a forwarded message without the messages that it forwards itself.
 func bare(m *message) *message {
 	b := *m
 	b.Snapshots, b.Referenced = nil, nil
 	return &b
 }
 
-// strip takes the account's own mention away where a text begins with it, and
-// something follows.
+// strip removes a leading mention of the account if something follows it.
 func (c Converter) strip(text string, p ChannelInfo) string {
 	rest := strings.TrimLeft(text, " \n\t")
 	for _, own := range []string{"<@" + c.Me.ID + ">", "<@!" + c.Me.ID + ">", "<@&" + p.Role + ">"} {
@@ -66,7 +65,7 @@ func (c Converter) strip(text string, p ChannelInfo) string {
 	return text
 }
 
-// plain writes mentions and emojis of a text by their names.
+// plain replaces the mentions and emojis of a text by their names.
 func (c Converter) plain(text string, m *message) string {
 	return token.ReplaceAllStringFunc(text, func(t string) string {
 		sub := token.FindStringSubmatch(t)
@@ -126,7 +125,7 @@ func pollText(p *poll) string {
 	return strings.Join(lines, "\n")
 }
 
-// files returns what is attached to a message, or to one that it forwards.
+// files returns the attachments of a message and of a message that it forwards.
 func files(m *message) []chat.File {
 	var out []chat.File
 	all := whole(m.Attachments)
@@ -163,8 +162,8 @@ func fileKind(mime string, voice bool) chat.FileKind {
 	return chat.Document
 }
 
-// A Ref says where an attachment is. Its address ends after a day; then the
-// message is asked for a new one.
+// A Ref identifies an attachment. Its URL expires after a day; then the message
+// is fetched for a new one.
 type Ref struct{ Channel, Message, ID, URL string }
 
 func (r Ref) String() string { return strings.Join([]string{r.Channel, r.Message, r.ID, r.URL}, " ") }

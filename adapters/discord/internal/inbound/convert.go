@@ -8,39 +8,40 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The types of message that people write.
+// The types of messages that users write.
 const (
 	typeDefault = 0
 	typeReply   = 19
 )
 
-// flagThread marks a message from which a thread was started.
+// flagThread is the flag of a message from which a thread was started.
 const flagThread = 1 << 5
 
-// A ConvertResult says what became of an event in conversion.
+// A ConvertResult is the result of converting an event.
 type ConvertResult int
 
 const (
-	Converted  ConvertResult = iota // Inbound is to be accepted
-	Skipped                         // nothing in it concerns anybody
-	OwnMessage                      // Inbound is a message of the account itself
+	Converted  ConvertResult = iota // the event is to be accepted
+	Skipped                         // the event contains nothing relevant
+	OwnMessage                      // the event is a message of the account itself
 )
 
-// An Identity is what Discord says of the account itself.
+// An Identity is the bot's own account.
 type Identity struct {
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
-	App  string `json:"app,omitempty"` // id of the application to which the bot belongs
+	App  string `json:"app,omitempty"` // ID of the bot's application
 }
 
-// A Converter turns events into those of the daemon. It is a value.
+// A Converter converts Discord's events to inbound events. It is a value.
 type Converter struct {
 	Account string
 	Me      Identity
 	Rules   Rules
 }
 
-// Where returns the place and the id of a raw message or interaction.
+// Where returns the guild, the channel and the ID of a raw message or
+// interaction.
 func Where(raw json.RawMessage) (guild, channel, id string, err error) {
 	var w struct {
 		ID      string `json:"id"`
@@ -56,16 +57,16 @@ func Where(raw json.RawMessage) (guild, channel, id string, err error) {
 	return w.Guild, w.Channel, w.ID, nil
 }
 
-// Message converts a message that was written at p, or an edit of one. joined
-// says that the account takes part in the conversation at p already. Its error
-// says that the event cannot be read.
+// Message converts a message at p, or an edit of one if edit is true. joined is
+// true if the account already takes part in the conversation at p. The error
+// means that the event cannot be decoded.
 func (c Converter) Message(raw json.RawMessage, p ChannelInfo, edit, joined bool) (chat.Inbound, ConvertResult, error) {
 	var m message
 	if err := read(raw, &m); err != nil {
 		return chat.Inbound{}, Skipped, err
 	}
 	if edit && m.Edited == "" {
-		return chat.Inbound{}, Skipped, nil // a preview of a link was added, or the like
+		return chat.Inbound{}, Skipped, nil // not an edit by the user; for example, a link preview was added
 	}
 	if _, ok := Snowflake(m.ID); !ok || m.Channel == "" || m.Author == nil || m.Author.ID == "" {
 		return chat.Inbound{}, Skipped, errUnreadable
@@ -95,7 +96,8 @@ func (c Converter) Message(raw json.RawMessage, p ChannelInfo, edit, joined bool
 	return in, Converted, nil
 }
 
-// thread returns the thread that belongs to a message at the top of a channel.
+// thread returns the ID of the thread that belongs to a top-level message of a
+// channel.
 func (c Converter) thread(m *message, p ChannelInfo) string {
 	if p.Direct() || p.Thread() {
 		return ""
@@ -106,7 +108,7 @@ func (c Converter) thread(m *message, p ChannelInfo) string {
 	return ""
 }
 
-// place fills in where an event happened.
+// place sets where an event happened.
 func (c Converter) place(in *chat.Inbound, p ChannelInfo, thread string) {
 	in.Address = c.address(p, thread)
 	if p.Direct() {
@@ -134,7 +136,7 @@ func (c Converter) sender(u *user, m *member, webhook string) chat.Person {
 	return p
 }
 
-// quote returns the message that m answers.
+// quote returns the message to which m replies.
 func (c Converter) quote(m *message) *chat.Quote {
 	if m.Type != typeReply || m.Reference == nil || m.Reference.ID == "" {
 		return nil
@@ -149,14 +151,14 @@ func (c Converter) quote(m *message) *chat.Quote {
 	return q
 }
 
-// An Interaction is what is needed to answer one.
+// An Interaction is the data needed to answer an interaction.
 type Interaction struct {
 	ID, Token string
 	App       string
-	Command   bool // chosen from the menu; else a button
+	Command   bool // a slash command; otherwise a button
 }
 
-// InteractionPlace returns what an interaction itself tells of where it happened.
+// InteractionPlace returns the channel information contained in an interaction.
 func InteractionPlace(raw json.RawMessage) (ChannelInfo, bool) {
 	var i interaction
 	if read(raw, &i) != nil || i.Place == nil || i.Place.ID == "" {
@@ -169,8 +171,8 @@ func InteractionPlace(raw json.RawMessage) (ChannelInfo, bool) {
 	return p, true
 }
 
-// Interaction converts a pressed button, or a command chosen from the menu,
-// which reads as if it had been written.
+// Interaction converts a pressed button, or a slash command, which is converted
+// to the text of a typed command.
 func (c Converter) Interaction(raw json.RawMessage, p ChannelInfo, now time.Time) (chat.Inbound, Interaction, ConvertResult, error) {
 	var i interaction
 	if err := read(raw, &i); err != nil {
@@ -206,7 +208,7 @@ func (c Converter) Interaction(raw json.RawMessage, p ChannelInfo, now time.Time
 	return in, answer, Converted, nil
 }
 
-// commandText writes a command of the menu as people type it.
+// commandText returns a slash command as users would type it.
 func commandText(i *interaction) string {
 	words := []string{"/" + i.Data.Name}
 	var add func([]*option)
@@ -228,9 +230,10 @@ func commandText(i *interaction) string {
 	return strings.TrimSpace(strings.Join(words, " "))
 }
 
-// Quarantined returns the record of an event that could not be converted; ok
-// is false if it does not say where it happened. Its key is its own, so that the
-// same message can still come in a form that can be read.
+// Quarantined returns a record of an event that could not be converted; ok is
+// false if the event does not say where it happened. The record has a key of its
+// own, so that the same message can still be accepted if it arrives in a valid
+// form.
 func (c Converter) Quarantined(raw json.RawMessage, p ChannelInfo, now time.Time) (in chat.Inbound, ok bool) {
 	_, channel, id, err := Where(raw)
 	if err != nil {

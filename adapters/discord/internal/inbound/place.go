@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// The types of channel that matter here.
+// The channel types with special handling.
 const (
 	typeText = 0
 	// Direct is a direct chat.
@@ -21,28 +21,28 @@ const (
 	Unknown = -1
 )
 
-// A ChannelInfo is what is known of a channel.
+// A ChannelInfo is the known data of a channel.
 type ChannelInfo struct {
 	ID, Guild  string
-	Parent     string // of a thread: the channel in which it is
+	Parent     string // of a thread: its channel
 	Name       string
 	ParentName string
 	GuildName  string
 	Type       int
-	Last       string // id of the newest message when Discord told of the channel
-	// Ours: a thread that the account itself has opened.
+	Last       string // ID of the newest message when Discord reported the channel
+	// Ours is true for a thread that the account itself has opened.
 	Ours bool
-	// Role is the role that Discord made for the account in this guild.
+	// Role is the ID of the account's managed role in this guild.
 	Role string
 }
 
-// Thread reports whether the place is a thread, or a post of a forum.
+// Thread reports whether the channel is a thread or a forum post.
 func (p ChannelInfo) Thread() bool { return p.Type >= typeNewsThread && p.Type <= typePrivate }
 
-// Direct reports whether the place belongs to no guild.
+// Direct reports whether the channel belongs to no guild.
 func (p ChannelInfo) Direct() bool { return p.Guild == "" }
 
-// channel is what is read of Discord's channel object.
+// channel holds the fields in use of Discord's channel object.
 type channel struct {
 	ID      string `json:"id"`
 	Guild   string `json:"guild_id"`
@@ -69,28 +69,28 @@ type role struct {
 	} `json:"tags"`
 }
 
-// A Directory is what Discord has told of guilds and their channels. Its
-// methods may be called side by side.
+// A Directory holds what Discord has reported about guilds and their channels.
+// Its methods are safe for concurrent use.
 type Directory struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	me       string
 	channels map[string]channel
 	guilds   map[string]guild
 }
 
-// NewDirectory returns a directory that knows nothing.
+// NewDirectory returns an empty directory.
 func NewDirectory() *Directory {
 	return &Directory{channels: map[string]channel{}, guilds: map[string]guild{}}
 }
 
-// Me sets the account's own id.
+// Me sets the account's own user ID.
 func (d *Directory) Me(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.me = id
 }
 
-// Channel returns what is known of a channel.
+// Channel returns the known data of a channel.
 func (d *Directory) Channel(id string) (ChannelInfo, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,7 +114,7 @@ func (d *Directory) Channel(id string) (ChannelInfo, bool) {
 	return p, true
 }
 
-// Learn takes one channel object as the REST API returns it.
+// Learn adds one channel object as returned by the REST API.
 func (d *Directory) Learn(raw json.RawMessage) (ChannelInfo, bool) {
 	var c channel
 	if read(raw, &c) != nil || c.ID == "" {
@@ -124,8 +124,8 @@ func (d *Directory) Learn(raw json.RawMessage) (ChannelInfo, bool) {
 	return d.Channel(c.ID)
 }
 
-// Apply takes what an event tells of guilds and channels. listed is the guild
-// of which everything was told; other events return "".
+// Apply updates the directory from an event about guilds or channels. listed is
+// the ID of the guild that the event describes completely; "" for other events.
 func (d *Directory) Apply(kind string, raw json.RawMessage) (listed string) {
 	switch {
 	case kind == "GUILD_CREATE":
@@ -182,7 +182,7 @@ func (d *Directory) list(raw json.RawMessage) string {
 func (d *Directory) forget(raw json.RawMessage) {
 	var g guild
 	if read(raw, &g) != nil || g.Unavailable {
-		return // an outage; it comes again
+		return // an outage; the guild will be reported again
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -221,7 +221,7 @@ func (d *Directory) put(c channel) {
 	d.channels[c.ID] = c
 }
 
-// whole returns a list without the nulls that a server might put into it.
+// whole returns a list without the nulls that a server might include.
 func whole[T any](in []*T) []*T {
 	out := make([]*T, 0, len(in))
 	for _, v := range in {

@@ -1,6 +1,6 @@
-// Package inbound turns Discord's raw events into events of the daemon, and keeps
-// what Discord tells of its channels. Conversion is pure: the same event, place
-// and converter give the same result.
+// Package inbound converts Discord's raw events to inbound events, and keeps a
+// directory of channels. Conversion is pure: the same event, channel and
+// converter give the same result.
 package inbound
 
 import (
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// errUnreadable says that an event is not of the form that Discord documents.
+// errUnreadable is the error of an event that does not have the documented form.
 var errUnreadable = errors.New("unreadable event")
 
-// A message is what is read of Discord's message object.
+// A message holds the fields in use of Discord's message object.
 type message struct {
 	ID           string        `json:"id"`
 	Channel      string        `json:"channel_id"`
@@ -45,7 +45,7 @@ type user struct {
 	Bot        bool   `json:"bot"`
 }
 
-// name is what people see.
+// name returns the displayed name.
 func (u *user) name() string {
 	if u.GlobalName != "" {
 		return u.GlobalName
@@ -89,7 +89,8 @@ type named struct {
 	Name string `json:"name"`
 }
 
-// A reference is to the message that this one answers (kind 0) or forwards.
+// A reference points to the message that this one replies to (type 0) or
+// forwards.
 type reference struct {
 	Kind    int    `json:"type"`
 	ID      string `json:"message_id"`
@@ -111,7 +112,7 @@ type poll struct {
 	} `json:"answers"`
 }
 
-// An interaction is a pressed button or a command chosen from the menu.
+// An interaction is a pressed button or a slash command.
 type interaction struct {
 	ID          string   `json:"id"`
 	Application string   `json:"application_id"`
@@ -137,14 +138,14 @@ type option struct {
 	Options []*option       `json:"options"`
 }
 
-// The kinds of interaction that are understood.
+// The supported types of interactions.
 const (
 	kindCommand   = 2
 	kindComponent = 3
 )
 
-// read decodes raw into v. A field of an unexpected type is left out, so that a
-// person's words arrive whatever else comes with them.
+// read decodes raw into v. Fields of an unexpected type are omitted, so that the
+// user's text arrives regardless.
 func read(raw json.RawMessage, v any) error {
 	err := json.Unmarshal(raw, v)
 	var wrong *json.UnmarshalTypeError
@@ -154,16 +155,16 @@ func read(raw json.RawMessage, v any) error {
 	return nil
 }
 
-// Snowflake returns the number in an id; ok is false if there is none.
+// Snowflake returns the numeric value of an ID; ok is false if it is invalid.
 func Snowflake(id string) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(id, 10, 64)
 	return n, err == nil && n != 0
 }
 
-// epoch is the first moment of Discord's ids.
+// epoch is the start of Discord's IDs, in Unix milliseconds.
 const epoch = 1420070400000
 
-// Time returns when an id was given, the zero Time if it is no id.
+// Time returns the creation time of an ID, the zero Time if the ID is invalid.
 func Time(id string) time.Time {
 	n, ok := Snowflake(id)
 	if !ok {
@@ -172,7 +173,7 @@ func Time(id string) time.Time {
 	return time.UnixMilli(int64(n>>22) + epoch).UTC()
 }
 
-// IDAt returns the least id that can be given at t.
+// IDAt returns the smallest ID that can be created at t.
 func IDAt(t time.Time) string {
 	ms := t.UnixMilli() - epoch
 	if ms <= 0 {
@@ -181,14 +182,15 @@ func IDAt(t time.Time) string {
 	return strconv.FormatUint(uint64(ms)<<22, 10)
 }
 
-// Before reports whether the id a was given before b.
+// Before reports whether ID a was created before ID b.
 func Before(a, b string) bool {
 	x, _ := Snowflake(a)
 	y, _ := Snowflake(b)
 	return x < y
 }
 
-// when returns the time that a message tells, or that of its id.
+// when returns the time stamp of a message, or the time of its ID if there is
+// none.
 func when(stamp, id string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, stamp)
 	if t = t.UTC(); err == nil && t.Year() > 1970 && t.Year() < 9999 {

@@ -8,7 +8,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The rules by which events are left unanswered; they stand in `why`.
+// The rules by which events are ignored. They are shown by `why`.
 const (
 	ruleOwn          = "own_message"
 	ruleService      = "service_message"
@@ -17,31 +17,31 @@ const (
 	ruleOthers       = "addressed_to_somebody_else"
 	ruleNotAddressed = "not_addressed"
 	ruleEmpty        = "no_content"
-	// RuleUnreadable is that of an event that cannot be converted.
+	// RuleUnreadable is the rule of an event that cannot be converted.
 	RuleUnreadable = "unreadable_event"
 )
 
-// anyChat stands in a list for all channels.
+// anyChat in a list means all channels.
 const anyChat = "*"
 
-// Settings say which messages of guilds are meant for the account.
+// Settings define which guild messages are addressed to the account.
 type Settings struct {
 	RequireMention bool
 	AutoThread     bool
 	Free           []string // channels in which everything is answered, or "*"
-	Allowed        []string // channels that are listened to; empty: all
-	Ignored        []string // channels that are never listened to
+	Allowed        []string // channels whose messages are processed; empty: all
+	Ignored        []string // channels whose messages are never processed
 	Patterns       []string // RE2, any case; each counts as a mention
 	Prompts        map[string]string
 }
 
-// Rules are Settings made ready.
+// Rules are compiled Settings.
 type Rules struct {
 	s        Settings
 	patterns []*regexp.Regexp
 }
 
-// NewRules compiles the patterns; its error names the one that is none.
+// NewRules compiles the patterns. Its error names the invalid one.
 func NewRules(s Settings) (Rules, error) {
 	r := Rules{s: s}
 	for _, p := range s.Patterns {
@@ -54,14 +54,16 @@ func NewRules(s Settings) (Rules, error) {
 	return r, nil
 }
 
-// in reports whether a list names a place or, of a thread, its channel.
+// in reports whether a list contains a channel or, for a thread, its parent
+// channel.
 func in(list []string, p ChannelInfo) bool {
 	return slices.Contains(list, p.ID) || p.Parent != "" && slices.Contains(list, p.Parent)
 }
 
 func (r Rules) free(p ChannelInfo) bool { return in(r.s.Free, p) || slices.Contains(r.s.Free, anyChat) }
 
-// closed names the rule by which nothing of a place is listened to.
+// closed returns the rule by which all messages of a channel are ignored, "" if
+// there is none.
 func (r Rules) closed(p ChannelInfo) string {
 	switch {
 	case p.Direct():
@@ -81,11 +83,11 @@ func (r Rules) prompt(p ChannelInfo) string {
 	return r.s.Prompts[p.Parent]
 }
 
-// names says whom a message of a guild names.
+// names tells whom a guild message mentions.
 type names struct {
 	us     bool // by mention, by the account's own role, or by a pattern
-	reply  bool // it answers a message of ours
-	others bool // it names others, and not us
+	reply  bool // it replies to a message of the account
+	others bool // it mentions others, and not the account
 }
 
 func (c Converter) named(m *message, p ChannelInfo) names {
@@ -107,7 +109,8 @@ func (c Converter) named(m *message, p ChannelInfo) names {
 	return n
 }
 
-// judge says whether a message is meant for the account, and if not, why.
+// judge reports whether a message is addressed to the account, and if not, the
+// rule.
 func (c Converter) judge(m *message, p ChannelInfo, joined bool) (addressed bool, rule string) {
 	if p.Direct() {
 		return true, ""
@@ -127,14 +130,14 @@ func (c Converter) judge(m *message, p ChannelInfo, joined bool) (addressed bool
 	return false, ruleNotAddressed
 }
 
-// opens reports whether a message opens a thread of its own: one at the top of
-// a text channel that names the account.
+// opens reports whether a message starts a thread: it is a top-level message of
+// a text channel and mentions the account.
 func (c Converter) opens(m *message, p ChannelInfo) bool {
 	return c.Rules.s.AutoThread && p.Guild != "" && (p.Type == typeText || p.Type == typeAnnouncement) &&
 		m.Type == typeDefault && c.named(m, p).us
 }
 
-// address returns where a place is; thread, if set, is a thread inside it.
+// address returns the address of a channel, or of the given thread inside it.
 func (c Converter) address(p ChannelInfo, thread string) chat.Address {
 	at := chat.Address{Platform: chat.Discord, Account: c.Account, Kind: chat.Group, Scope: p.Guild, Chat: p.ID}
 	switch {

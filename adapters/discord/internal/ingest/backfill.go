@@ -17,27 +17,28 @@ import (
 )
 
 const (
-	// healAtOnce is how many calls for history are made at the same time.
+	// healAtOnce is the number of concurrent history calls.
 	healAtOnce = 4
-	// maxHeld is how many new events of a channel wait while its gap is filled.
+	// maxHeld is the number of new events of a channel that wait while its gap is
+	// backfilled.
 	maxHeld  = 1000
 	pageSize = 100
-	// pageLimit bounds the call for one page.
+	// pageLimit limits the duration of the call for one page.
 	pageLimit = 8 * time.Second
-	// healPatience is how long new events of a channel wait for its history;
-	// then they go on, and the gap is filled behind them. While there is no
-	// history there are no answers either: both need the same API.
+	// healPatience is how long new events of a channel wait for its history; after
+	// that they are processed, and the backfill continues in the background. While
+	// there is no history there are no answers either: both need the same API.
 	healPatience = 5 * time.Minute
 )
 
-// A backfill is the filling of a channel's gap.
+// A backfill is the backfill of a channel's gap.
 type backfill struct {
 	held  []item
-	late  bool // new events do not wait any more
-	again bool // some were dropped
+	late  bool // new events no longer wait
+	again bool // some events were dropped
 }
 
-// A page is a piece of a channel's history, or why there is none.
+// A page is a part of a channel's history, or the error of fetching it.
 type page struct {
 	channel string
 	batch   []Event
@@ -47,15 +48,16 @@ type page struct {
 	err     error
 }
 
-// ready begins a new session: what was missed in direct chats is read.
+// ready starts the backfill of direct chats for a new session.
 func (t *intake) ready(ctx context.Context) {
 	if err := t.marks.load(ctx, t.o.Converter().Me.ID); err != nil {
-		t.o.Log.Error("gaps of before the start cannot be filled yet", zap.Error(err))
+		t.o.Log.Error("cannot load checkpoints; backfill is postponed", zap.Error(err))
 	}
 	t.backfillWhere(ctx, func(_ string, m checkpoint) bool { return m.Guild == "" })
 }
 
-// backfillGuild reads what was missed in a guild of which everything was just told.
+// backfillGuild starts the backfill of a guild whose channels have just been
+// reported.
 func (t *intake) backfillGuild(ctx context.Context, guild string) {
 	t.backfillWhere(ctx, func(id string, m checkpoint) bool {
 		if m.Guild != guild {
@@ -66,7 +68,7 @@ func (t *intake) backfillGuild(ctx context.Context, guild string) {
 	})
 }
 
-// backfillWhere fills the gaps of the channels for which ok says so.
+// backfillWhere starts the backfill of the channels for which ok returns true.
 func (t *intake) backfillWhere(ctx context.Context, ok func(id string, m checkpoint) bool) {
 	for id, m := range t.marks.all {
 		if !ok(id, m) {
@@ -82,7 +84,7 @@ func (t *intake) backfillWhere(ctx context.Context, ok func(id string, m checkpo
 	}
 }
 
-// read asks for the next page after a mark.
+// read fetches the next page after a checkpoint in the background.
 func (t *intake) read(ctx context.Context, id string, m checkpoint) {
 	p, ok := t.o.Dir.Channel(id)
 	if !ok {
@@ -98,7 +100,7 @@ func (t *intake) read(ctx context.Context, id string, m checkpoint) {
 				t.hand(ctx, got)
 				return
 			}
-			t.o.Log.Warn("read the history", zap.String("channel", id), zap.Error(got.err))
+			t.o.Log.Warn("cannot fetch history page", zap.String("channel", id), zap.Error(got.err))
 			if !late && time.Since(begin) > healPatience {
 				late = true
 				t.hand(ctx, page{channel: id, late: true})
@@ -117,7 +119,7 @@ func (t *intake) hand(ctx context.Context, p page) {
 	}
 }
 
-// fetch makes the call for one page and converts it.
+// fetch fetches one page and converts it.
 func (t *intake) fetch(ctx context.Context, p inbound.ChannelInfo, after string, joined bool) page {
 	out := page{channel: p.ID}
 	select {
@@ -135,7 +137,7 @@ func (t *intake) fetch(ctx context.Context, p inbound.ChannelInfo, after string,
 		return out
 	}
 	out.more = len(raws) >= pageSize
-	slices.Reverse(raws) // the newest came first
+	slices.Reverse(raws) // the API returns the newest first
 	roles := map[string][]string{}
 	for _, raw := range raws {
 		if _, _, id, err := inbound.Where(raw); err == nil {
@@ -155,7 +157,7 @@ func (t *intake) fetch(ctx context.Context, p inbound.ChannelInfo, after string,
 	return out
 }
 
-// roles asks for the roles of somebody: the history does not tell them.
+// roles returns the roles of a member, which the history does not contain.
 func (t *intake) roles(ctx context.Context, guild, person string, known map[string][]string) ([]string, error) {
 	if r, ok := known[person]; ok {
 		return r, nil
@@ -174,7 +176,8 @@ func (t *intake) roles(ctx context.Context, guild, person string, known map[stri
 	return m.Roles, nil
 }
 
-// turn takes a page in, and goes on with the next or with what was held.
+// turn processes a page, and continues with the next one or with the held
+// events.
 func (t *intake) turn(ctx context.Context, p page) {
 	h := t.healing[p.channel]
 	switch {
@@ -185,7 +188,7 @@ func (t *intake) turn(ctx context.Context, p page) {
 		t.release(ctx, h)
 		return
 	case p.err != nil:
-		t.o.Log.Warn("what was missed in a channel cannot be read", zap.String("channel", p.channel), zap.String("reason", apierror.SendError(p.err).Reason))
+		t.o.Log.Warn("cannot backfill channel", zap.String("channel", p.channel), zap.String("reason", apierror.SendError(p.err).Reason))
 		if apierror.Status(p.err) == 404 {
 			t.marks.drop(p.channel)
 		}
@@ -210,7 +213,7 @@ func (t *intake) turn(ctx context.Context, p page) {
 	t.done(ctx, p.channel, h)
 }
 
-// done ends the filling of a gap.
+// done ends a backfill.
 func (t *intake) done(ctx context.Context, channel string, h *backfill) {
 	delete(t.marks.gaps, channel)
 	delete(t.healing, channel)
@@ -220,7 +223,7 @@ func (t *intake) done(ctx context.Context, channel string, h *backfill) {
 	}
 }
 
-// release takes in what was held.
+// release processes the held events.
 func (t *intake) release(ctx context.Context, h *backfill) {
 	held := h.held
 	h.held = nil

@@ -13,24 +13,25 @@ import (
 )
 
 const (
-	// maxMarks bounds the channels whose gaps are filled; the quietest go first.
+	// maxMarks limits the number of channels that are backfilled; the least
+	// active are dropped first.
 	maxMarks = 500
-	// markEvery is how often marks are written, but for new ones: a crash must
-	// not forget a conversation.
+	// markEvery is the interval at which checkpoints are saved. New ones are
+	// saved at once: a crash must not forget a conversation.
 	markEvery = time.Second
-	// backfillWindow is how far back gaps are filled.
+	// backfillWindow is how far back gaps are backfilled.
 	backfillWindow = 24 * time.Hour
 )
 
-// A Memory keeps small values over restarts.
+// A Memory stores small values across restarts.
 type Memory interface {
-	// Value returns the value kept under key, nil if there is none.
+	// Value returns the value stored under key, nil if there is none.
 	Value(ctx context.Context, key string) ([]byte, error)
 	SetValue(ctx context.Context, key string, v []byte) error
 }
 
-// A checkpoint says up to which message everything of a channel is on disk, and
-// where the channel is.
+// A checkpoint is the newest message of a channel up to which everything is on
+// disk, with the location of the channel.
 type checkpoint struct {
 	At     string `json:"at"`
 	Guild  string `json:"g,omitempty"`
@@ -38,27 +39,28 @@ type checkpoint struct {
 	Type   int    `json:"t,omitempty"`
 }
 
-// place is what the mark itself knows of its channel.
+// place returns the channel information that the checkpoint contains.
 func (m checkpoint) place(id string) inbound.ChannelInfo {
 	return inbound.ChannelInfo{ID: id, Guild: m.Guild, Parent: m.Parent, Type: m.Type}
 }
 
-// checkpoints are the marks of one account. One goroutine owns them.
+// checkpoints holds the checkpoints of one account. It is owned by one
+// goroutine.
 type checkpoints struct {
 	memory Memory
-	key    string // "": the account is not known yet
+	key    string // "" until the account is known
 	loaded bool
 	dirty  bool
-	fresh  bool // there is a mark that was not there
+	fresh  bool // a checkpoint was created since the last save
 	all    map[string]checkpoint
-	gaps   map[string]bool // channels with a gap that is not filled: their marks stay
+	gaps   map[string]bool // channels with an open gap: their checkpoints do not advance
 }
 
 func newCheckpoints(m Memory) *checkpoints {
 	return &checkpoints{memory: m, all: map[string]checkpoint{}, gaps: map[string]bool{}}
 }
 
-// load reads what an earlier process has kept, once.
+// load loads the checkpoints of an earlier process, once.
 func (s *checkpoints) load(ctx context.Context, account string) error {
 	if s.loaded || account == "" {
 		return nil
@@ -75,10 +77,10 @@ func (s *checkpoints) load(ctx context.Context, account string) error {
 	kept := map[string]checkpoint{}
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, &kept); err != nil {
-			kept = map[string]checkpoint{} // what cannot be read is of no use to anybody
+			kept = map[string]checkpoint{} // an unreadable value is discarded
 		}
 	}
-	for id, m := range kept { // an earlier mark is the safer one
+	for id, m := range kept { // an earlier checkpoint is safer
 		if now, ok := s.all[id]; !ok || inbound.Before(m.At, now.At) {
 			s.all[id] = m
 		}
@@ -87,7 +89,7 @@ func (s *checkpoints) load(ctx context.Context, account string) error {
 	return nil
 }
 
-// save writes the marks if they have changed.
+// save stores the checkpoints if they have changed.
 func (s *checkpoints) save(ctx context.Context) error {
 	if !s.dirty || !s.loaded || s.memory == nil {
 		return nil
@@ -103,8 +105,8 @@ func (s *checkpoints) save(ctx context.Context) error {
 	return nil
 }
 
-// reach notes that everything of a channel up to id is on disk. Only make makes
-// a mark that was not there.
+// reach records that everything of a channel up to id is on disk. A missing
+// checkpoint is created only if create is true.
 func (s *checkpoints) reach(p inbound.ChannelInfo, id string, create bool) {
 	m, ok := s.all[p.ID]
 	if !ok && !create || s.gaps[p.ID] || ok && !inbound.Before(m.At, id) {
@@ -117,7 +119,7 @@ func (s *checkpoints) reach(p inbound.ChannelInfo, id string, create bool) {
 	}
 }
 
-// prune forgets the quietest fifth.
+// prune drops the least active fifth.
 func (s *checkpoints) prune() {
 	ids := slices.SortedFunc(maps.Keys(s.all), func(a, b string) int {
 		if inbound.Before(s.all[a].At, s.all[b].At) {
@@ -138,13 +140,13 @@ func (s *checkpoints) drop(id string) {
 	}
 }
 
-// joined reports whether a thread has had a conversation.
+// joined reports whether a thread has a conversation.
 func (s *checkpoints) joined(p inbound.ChannelInfo) bool {
 	_, ok := s.all[p.ID]
 	return ok && p.Thread()
 }
 
-// since returns from where a channel's gap is filled.
+// since returns the message ID from which a channel's gap is backfilled.
 func (m checkpoint) since(now time.Time) string {
 	if oldest := inbound.IDAt(now.Add(-backfillWindow)); inbound.Before(m.At, oldest) {
 		return oldest

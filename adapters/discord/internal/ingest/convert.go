@@ -18,20 +18,20 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The events in which somebody speaks.
+// The events that users cause by writing or pressing.
 const (
 	messageCreate     = "MESSAGE_CREATE"
 	messageUpdate     = "MESSAGE_UPDATE"
 	interactionCreate = "INTERACTION_CREATE"
 )
 
-// A channel of which nothing is known is asked for so often, and for so long.
+// The number and duration of attempts to look up an unknown channel.
 const (
 	placeTries   = 3
 	placeTimeout = 3 * time.Second
 )
 
-// place finds out where a channel is.
+// place returns the information about a channel.
 func (t *intake) place(ctx context.Context, guild, channel string, it item) inbound.ChannelInfo {
 	if p, ok := t.o.Dir.Channel(channel); ok {
 		return p
@@ -42,7 +42,7 @@ func (t *intake) place(ctx context.Context, guild, channel string, it item) inbo
 	if guild == "" {
 		return inbound.ChannelInfo{ID: channel, Type: inbound.Direct}
 	}
-	if it.kind == interactionCreate { // it has to be quick, and tells enough
+	if it.kind == interactionCreate { // an interaction must be handled quickly and contains enough
 		if p, ok := inbound.InteractionPlace(it.raw); ok {
 			return p
 		}
@@ -50,8 +50,8 @@ func (t *intake) place(ctx context.Context, guild, channel string, it item) inbo
 	return t.lookUp(ctx, guild, channel)
 }
 
-// lookUp asks for a channel of which the gateway has told nothing. What cannot
-// be found out is a channel of the guild like others.
+// lookUp fetches a channel that the gateway has not reported. If that fails, it
+// is treated as an ordinary channel of the guild.
 func (t *intake) lookUp(ctx context.Context, guild, channel string) inbound.ChannelInfo {
 	for try := range placeTries {
 		var raw json.RawMessage
@@ -64,7 +64,7 @@ func (t *intake) lookUp(ctx context.Context, guild, channel string) inbound.Chan
 			}
 			break
 		}
-		t.o.Log.Warn("look up a channel", zap.String("channel", channel), zap.Error(err))
+		t.o.Log.Warn("cannot look up channel", zap.String("channel", channel), zap.Error(err))
 		s := apierror.Status(err)
 		if s == http.StatusForbidden || s == http.StatusNotFound || backoff.Sleep(ctx, time.Duration(try)*time.Second) != nil {
 			break
@@ -73,18 +73,18 @@ func (t *intake) lookUp(ctx context.Context, guild, channel string) inbound.Chan
 	return inbound.ChannelInfo{ID: channel, Guild: guild, Type: inbound.Unknown}
 }
 
-// convert converts one event. Whatever is wrong with it, it ends there: an
-// event that cannot be converted is recorded if it says where it happened.
+// convert converts one event. It always settles the event: one that cannot be
+// converted is recorded if it says where it happened.
 func (t *intake) convert(it item, p inbound.ChannelInfo, joined bool) (e Event, ok bool) {
 	c := t.o.Converter()
 	quarantine := func(err error) (Event, bool) {
-		t.o.Log.Error("event cannot be converted", zap.String("kind", it.kind), zap.String("rule", inbound.RuleUnreadable), zap.Error(err))
+		t.o.Log.Error("cannot convert event", zap.String("kind", it.kind), zap.String("rule", inbound.RuleUnreadable), zap.Error(err))
 		in, ok := c.Quarantined(it.raw, p, time.Now())
 		return Event{In: in, Place: p}, ok && it.kind == messageCreate
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			t.o.Log.Error("panic in conversion", zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+			t.o.Log.Error("cannot convert event: panic", zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
 			e, ok = quarantine(fmt.Errorf("panic: %v", r))
 		}
 	}()
@@ -104,7 +104,7 @@ func (t *intake) convert(it item, p inbound.ChannelInfo, joined bool) (e Event, 
 	return e, v != inbound.Skipped
 }
 
-// own learns from the gateway which message came of which send.
+// own learns from the gateway which message resulted from which send.
 func (t *intake) own(raw json.RawMessage, in chat.Inbound, c inbound.Converter) {
 	if in.Sender.ID == "" || in.Sender.ID != c.Me.ID {
 		return

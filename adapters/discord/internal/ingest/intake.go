@@ -1,11 +1,11 @@
-// Package ingest brings what the gateway tells into the sink, in order, and
-// fills the gaps in it from the history of the channels.
+// Package ingest passes gateway events to the sink, in order, and backfills gaps
+// from the history of the channels. The entry point is Run.
 //
-// An event waits in a Feed until the sink has it on disk. A mark is the id of
-// the newest message of a channel up to which everything is there; marks are
-// kept over restarts. A new session of the gateway, a full feed and a start
-// leave gaps: for each channel with a mark, the messages after it are read and
-// offered before newer ones.
+// An event waits in an EventQueue until the sink has stored it on disk. A
+// checkpoint is the ID of the newest message of a channel up to which everything
+// is stored; checkpoints are kept across restarts. A new gateway session, a full
+// queue and a start cause gaps: for each channel with a checkpoint, the messages
+// after it are fetched and offered before newer ones.
 package ingest
 
 import (
@@ -23,55 +23,57 @@ import (
 )
 
 const (
-	// batchMost is how many events are offered at once.
+	// batchMost is the maximum number of events per batch.
 	batchMost = 64
-	// stopLimit is how long the marks may take to be written at the end.
+	// stopLimit is the time limit for saving the checkpoints at the end.
 	stopLimit = 500 * time.Millisecond
 )
 
-// Options are what an intake works with. Only Memory may be nil.
+// Options are the dependencies of Run. Only Memory may be nil.
 type Options struct {
 	Sink   chat.Sink
 	Wire   *apiclient.Client
 	Dir    *inbound.Directory
 	Memory Memory
 	Log    *zap.Logger
-	// Converter returns the converter of the moment: the account's identity
-	// comes with the first READY.
+	// Converter returns the current converter: the account's identity becomes
+	// known with the first READY.
 	Converter func() inbound.Converter
-	// Expect hears of an event before it is offered; Taken of an interaction that
-	// is on disk, side by side with everything else.
+	// Expect is called with an event before it is offered. Taken is called with
+	// an interaction that is on disk, in a goroutine of its own.
 	Expect func(Event)
 	Taken  func(context.Context, Event)
-	// Own hears of messages of the account itself: their nonce and id.
+	// Own is called for messages of the account itself, with their nonce and ID.
 	Own func(nonce, id string)
-	// Storing hears why nothing can be stored; "": it can.
+	// Storing is called with the reason why events cannot be stored; "" when they
+	// can.
 	Storing func(why string)
 }
 
-// An Event is one that goes to the sink.
+// An Event is an event for the sink.
 type Event struct {
 	In    chat.Inbound
 	Place inbound.ChannelInfo
-	// Interaction says how it can be answered, if it is one: it has an ID.
+	// Interaction has an ID if the event is an interaction, and then tells how to
+	// answer it.
 	Interaction inbound.Interaction
 
-	own bool // a message of the account itself, which the sink need not have
+	own bool // a message of the account itself, which is not stored
 }
 
-// An intake is what Run works with. Its goroutine owns it.
+// An intake is the state of Run. It is owned by Run's goroutine.
 type intake struct {
 	o     Options
 	marks *checkpoints
-	calls sync.WaitGroup // what it has started
+	calls sync.WaitGroup // background calls
 
 	healing map[string]*backfill // by channel
 	pages   chan page
-	slots   chan struct{} // of calls for history at the same time
+	slots   chan struct{} // limits concurrent history calls
 }
 
-// Run takes in what comes into f until ctx ends, and waits for what it has
-// started.
+// Run processes the events of f until ctx ends, and waits for its background
+// calls.
 func Run(ctx context.Context, f *EventQueue, o Options) {
 	t := &intake{
 		o: o, marks: newCheckpoints(o.Memory), healing: map[string]*backfill{},
@@ -86,7 +88,7 @@ func Run(ctx context.Context, f *EventQueue, o Options) {
 			items, lost := f.take()
 			t.digest(ctx, items)
 			if lost {
-				o.Log.Error("more events than memory holds; the rest is read from the history")
+				o.Log.Error("event queue is full; dropped events are backfilled")
 				t.backfillWhere(ctx, func(string, checkpoint) bool { return true })
 			}
 		case p := <-t.pages:
@@ -108,11 +110,11 @@ func (t *intake) save(ctx context.Context) {
 		err = t.marks.save(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
-		t.o.Log.Warn("marks", zap.Error(err))
+		t.o.Log.Warn("cannot save checkpoints", zap.Error(err))
 	}
 }
 
-// digest takes events in, in order.
+// digest processes events in order.
 func (t *intake) digest(ctx context.Context, items []item) {
 	var batch []Event
 	flush := func() {
@@ -129,7 +131,7 @@ func (t *intake) digest(ctx context.Context, items []item) {
 				batch = append(batch, e)
 			}
 		case "READY":
-			flush() // so that the marks are where they can be
+			flush() // so that the checkpoints are current
 			t.ready(ctx)
 		default:
 			if guild := t.o.Dir.Apply(it.kind, it.raw); guild != "" {
@@ -144,8 +146,8 @@ func (t *intake) digest(ctx context.Context, items []item) {
 	flush()
 }
 
-// hold puts an event aside while the gap before it is being filled, or converts
-// it.
+// hold retains an event while the gap before it is being backfilled, otherwise
+// converts it.
 func (t *intake) hold(ctx context.Context, it item) (Event, bool) {
 	guild, channel, _, err := inbound.Where(it.raw)
 	if err != nil {
@@ -164,7 +166,7 @@ func (t *intake) hold(ctx context.Context, it item) (Event, bool) {
 	return t.convert(it, p, t.marks.joined(p))
 }
 
-// accept offers a batch until the sink takes it, or ctx ends.
+// accept offers a batch until the sink accepts it or ctx ends.
 func (t *intake) accept(ctx context.Context, batch []Event) {
 	if len(batch) == 0 {
 		return
@@ -182,7 +184,7 @@ func (t *intake) accept(ctx context.Context, batch []Event) {
 		if err == nil {
 			break
 		}
-		t.o.Log.Error("take in", zap.Error(err))
+		t.o.Log.Error("cannot store events", zap.Error(err))
 		t.o.Storing("messages cannot be stored: " + err.Error())
 		if backoff.Sleep(ctx, b.Next()) != nil {
 			return
@@ -202,7 +204,7 @@ func (t *intake) accept(ctx context.Context, batch []Event) {
 	}
 }
 
-// accept hands a batch over; a panic of the sink is a refusal.
+// accept passes a batch to the sink; a panic of the sink counts as a rejection.
 func accept(ctx context.Context, sink chat.Sink, batch []chat.Inbound) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -212,7 +214,7 @@ func accept(ctx context.Context, sink chat.Sink, batch []chat.Inbound) (err erro
 	return sink.Accept(ctx, batch)
 }
 
-// mark notes that an event is on disk.
+// mark records that an event is on disk.
 func (t *intake) mark(e Event) {
 	in := e.In
 	switch {
@@ -225,7 +227,7 @@ func (t *intake) mark(e Event) {
 		return
 	}
 	t.marks.reach(e.Place, in.ID, in.IgnoreRule == "")
-	if in.IgnoreRule == "" && in.Address.Thread != "" && in.Address.Thread != e.Place.ID { // it opens a thread
+	if in.IgnoreRule == "" && in.Address.Thread != "" && in.Address.Thread != e.Place.ID { // it starts a thread
 		t.marks.reach(inbound.ChannelInfo{ID: in.Address.Thread, Guild: e.Place.Guild, Parent: e.Place.ID, Type: inbound.PublicThread}, in.ID, true)
 	}
 }

@@ -6,33 +6,33 @@ import (
 	"sync"
 )
 
-// An item is one event as the gateway told it.
+// An item is one event as received from the gateway.
 type item struct {
 	kind string
 	raw  json.RawMessage
 }
 
-// A EventQueue is the events that wait to be taken in. What does not fit is dropped,
-// and comes back from the history.
+// An EventQueue holds events that wait to be processed. Events that do not fit
+// are dropped and backfilled later. Its methods are safe for concurrent use.
 type EventQueue struct {
 	wake     chan struct{}
 	maxItems int
 	maxBytes int
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	items []item
 	bytes int
 	lost  bool
 }
 
-// NewEventQueue returns an empty feed that holds so many events and bytes of what
-// people say.
+// NewEventQueue returns an empty queue that holds up to the given number of
+// events and bytes of user events.
 func NewEventQueue(items, bytes int) *EventQueue {
 	return &EventQueue{wake: make(chan struct{}, 1), maxItems: items, maxBytes: bytes}
 }
 
-// Push puts an event behind the others. It never waits. What tells of guilds
-// and channels is few, and always fits.
+// Push appends an event. It never blocks. Events about guilds and channels are
+// few and always fit.
 func (f *EventQueue) Push(kind string, raw json.RawMessage) {
 	said := strings.HasPrefix(kind, "MESSAGE_") || strings.HasPrefix(kind, "INTERACTION_")
 	f.mu.Lock()
@@ -49,7 +49,8 @@ func (f *EventQueue) Push(kind string, raw json.RawMessage) {
 	}
 }
 
-// take returns what waits; lost says that something was dropped behind it.
+// take returns the queued events; lost is true if events were dropped after
+// them.
 func (f *EventQueue) take() (items []item, lost bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

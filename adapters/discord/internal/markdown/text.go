@@ -1,8 +1,7 @@
-// Package markdown writes styled text in Discord's Markdown.
+// Package markdown renders styled text as Discord's Markdown.
 //
-// What is not a style is written so that Discord shows it as it is. Addresses
-// of the web, mentions and emojis stay untouched: a backslash in them would
-// break them.
+// Characters that would be read as Markdown are escaped. Web addresses, mentions
+// and emojis are not changed: a backslash in them would break them.
 package markdown
 
 import (
@@ -15,7 +14,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Len returns the length of s in code points, in which Discord counts.
+// Len returns the length of s in code points, which Discord's limits count.
 func Len(s string) int { return utf8.RuneCountInString(s) }
 
 // Cut shortens s to at most n code points.
@@ -30,7 +29,7 @@ func Cut(s string, n int) string {
 	return s
 }
 
-// Render returns r in Discord's Markdown.
+// Render returns r as Discord's Markdown.
 func Render(r chat.RichText) string {
 	if !utf8.ValidString(r.Text) {
 		return escape(strings.ToValidUTF8(r.Text, "\uFFFD"), true)
@@ -40,7 +39,7 @@ func Render(r chat.RichText) string {
 	return w.out.String()
 }
 
-// usable returns the spans that lie inside the text and do not cross an outer
+// usable returns the spans that are inside the text and do not cross an outer
 // one, outer before inner.
 func usable(r chat.RichText) []chat.Span {
 	all := slices.Clone(r.Spans)
@@ -51,7 +50,7 @@ func usable(r chat.RichText) []chat.Span {
 		return b.End - a.End
 	})
 	var out []chat.Span
-	var open []int // ends of the spans that are open
+	var open []int // ends of the open spans
 	for _, s := range all {
 		if s.Start < 0 || s.Start >= s.End || s.End > len(r.Text) || !boundary(r.Text, s.Start) || !boundary(r.Text, s.End) {
 			continue
@@ -70,14 +69,14 @@ func usable(r chat.RichText) []chat.Span {
 
 func boundary(s string, i int) bool { return i == len(s) || utf8.RuneStart(s[i]) }
 
-// A writer writes one text.
+// A writer renders one text.
 type writer struct {
 	text string
 	out  strings.Builder
-	open []chat.Style // styles that are open, so that none is opened twice
+	open []chat.Style // open styles, so that none is opened twice
 }
 
-// write writes text[from:to], in which spans lie.
+// write writes text[from:to] with its spans.
 func (w *writer) write(from, to int, spans []chat.Span) {
 	for len(spans) > 0 {
 		s := spans[0]
@@ -98,7 +97,7 @@ func (w *writer) plain(from, to int) {
 	}
 }
 
-// span writes one span and what lies in it.
+// span writes one span and the spans inside it.
 func (w *writer) span(s chat.Span, inner []chat.Span) {
 	body := w.text[s.Start:s.End]
 	switch {
@@ -119,8 +118,8 @@ func (w *writer) span(s chat.Span, inner []chat.Span) {
 
 var marks = map[chat.Style]string{chat.Bold: "**", chat.Italic: "*", chat.Strike: "~~", chat.Spoiler: "||"}
 
-// marked writes a span between two marks. Discord knows no marks around white
-// space, so that stays outside.
+// marked writes a span between two markers. Discord does not accept white space
+// next to a marker, so that is written outside.
 func (w *writer) marked(s chat.Span, inner []chat.Span) {
 	body := w.text[s.Start:s.End]
 	mark := marks[s.Style]
@@ -143,7 +142,7 @@ func (w *writer) marked(s chat.Span, inner []chat.Span) {
 	w.out.WriteString(body[tail:])
 }
 
-// clip returns the spans cut to a range.
+// clip returns the spans limited to a range.
 func clip(spans []chat.Span, from, to int) []chat.Span {
 	var out []chat.Span
 	for _, s := range spans {
@@ -155,7 +154,7 @@ func clip(spans []chat.Span, from, to int) []chat.Span {
 	return out
 }
 
-// link writes a link, or its text and its address where Discord would show the
+// link writes a link, or its text and its address if Discord would show the
 // Markdown itself.
 func (w *writer) link(s chat.Span, inner []chat.Span) {
 	body := w.text[s.Start:s.End]
@@ -168,7 +167,7 @@ func (w *writer) link(s chat.Span, inner []chat.Span) {
 		w.out.WriteString(body)
 		return
 	case strings.Contains(body, "://") || strings.ContainsAny(body, "[]\n"):
-		w.write(s.Start, s.End, inner) // Discord takes no address as the text of a link
+		w.write(s.Start, s.End, inner) // Discord does not accept an address as the text of a link
 		w.out.WriteString(" (<" + s.Arg + ">)")
 		return
 	}
@@ -179,12 +178,12 @@ func (w *writer) link(s chat.Span, inner []chat.Span) {
 	w.out.WriteString("](<" + s.Arg + ">)")
 }
 
-// linkable reports whether Discord makes a link of an address.
+// linkable reports whether Discord renders an address as a link.
 func linkable(s string) bool {
 	return (strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")) && !strings.ContainsAny(s, "<>) \n\t\\")
 }
 
-// quote writes a block quotation: a mark before each of its lines.
+// quote writes a block quotation: a marker before each of its lines.
 func (w *writer) quote(s chat.Span, inner []chat.Span) {
 	if slices.Contains(w.open, chat.BlockQuote) {
 		w.write(s.Start, s.End, inner)
@@ -204,22 +203,22 @@ func (w *writer) quote(s chat.Span, inner []chat.Span) {
 	w.endLine(s.End)
 }
 
-// line begins a new line unless the text is at one.
+// line begins a new line unless the text is at the start of one.
 func (w *writer) line(at int) {
 	if at > 0 && w.text[at-1] != '\n' {
 		w.out.WriteString("\n")
 	}
 }
 
-// endLine ends the line unless the text does it itself.
+// endLine ends the line unless the text does.
 func (w *writer) endLine(at int) {
 	if at < len(w.text) && w.text[at] != '\n' && w.text[at-1] != '\n' {
 		w.out.WriteString("\n")
 	}
 }
 
-// code writes text as code within a line. Discord ends such code at the first
-// run of as many backticks as began it, and knows no more than two.
+// code writes text as inline code. Discord ends inline code at the first run of
+// as many backticks as started it, and supports at most two.
 func code(body string) string {
 	if strings.Contains(body, "\n") {
 		return fence(body, "")
@@ -255,11 +254,11 @@ func fence(body, language string) string {
 // raw is what stays as it is: web addresses, mentions, emojis, times, commands.
 var raw = regexp.MustCompile("https?://[^\\s<>|*`]+|<(?:@[!&]?\\d+|#\\d+|a?:\\w+:\\d+|t:-?\\d+(?::\\w)?|/[-\\w ]+:\\d+)>")
 
-// head is what makes of a line a heading, a list or a quotation.
+// head matches the start of a heading, a list item or a quotation.
 var head = regexp.MustCompile(`^(\s*)(#{1,3} |-# |[-*+] |>{1,3} )`)
 
-// escape returns text so that Discord shows it as it is. start says that it
-// begins a line.
+// escape escapes text so that Discord shows it literally. start is true at the
+// start of a line.
 func escape(s string, start bool) string {
 	var b strings.Builder
 	for i, line := range strings.Split(s, "\n") {
@@ -280,8 +279,8 @@ func escape(s string, start bool) string {
 	return b.String()
 }
 
-// lead writes the beginning of a line, and returns the rest. A dash stays: it
-// is a list to people either way.
+// lead writes the start of a line, and returns the rest. A dash is not escaped:
+// users read it as a list either way.
 func lead(b *strings.Builder, line string) string {
 	m := head.FindStringSubmatch(line)
 	if m == nil || m[2] == "- " {

@@ -85,7 +85,7 @@ func (p *Set) Recall(ctx context.Context) {
 	}
 	v, err := p.memory.Value(ctx, p.key)
 	if err != nil {
-		p.log.Warn("recall where the bot speaks", zap.Error(err))
+		p.log.Warn("cannot load checkpoints", zap.Error(err))
 		return
 	}
 	var rec record
@@ -93,7 +93,7 @@ func (p *Set) Recall(ctx context.Context) {
 		return
 	}
 	if err := json.Unmarshal(v, &rec); err != nil {
-		p.log.Warn("recall where the bot speaks", zap.Error(err))
+		p.log.Warn("cannot load checkpoints", zap.Error(err))
 		return
 	}
 	p.mu.Lock()
@@ -131,7 +131,7 @@ func (p *Set) Keep(ctx context.Context) {
 			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushWithin)
 			defer cancel()
 			if err := p.Flush(end); err != nil {
-				p.log.Warn("remember where the bot speaks", zap.Error(err))
+				p.log.Warn("cannot save checkpoints", zap.Error(err))
 			}
 			return
 		case <-p.dirty:
@@ -139,7 +139,7 @@ func (p *Set) Keep(ctx context.Context) {
 				continue // written at the end
 			}
 			if err := p.Flush(ctx); err != nil && ctx.Err() == nil {
-				p.log.Warn("remember where the bot speaks", zap.Error(err))
+				p.log.Warn("cannot save checkpoints", zap.Error(err))
 			}
 			_ = backoff.Sleep(ctx, writePace) // its end is seen above
 		}

@@ -213,10 +213,10 @@ func (k *sockets) pump(ctx context.Context, s *socket, c *socketmode.Client, ran
 func (k *sockets) bad(ctx context.Context, c *socketmode.Client, bad *socketmode.ErrorBadMessage) {
 	env, ok := inbound.Open(bad.Message)
 	if !ok {
-		k.o.Log.Warn("a message without an envelope", zap.Error(bad.Cause))
+		k.o.Log.Warn("cannot parse socket message: no envelope", zap.Error(bad.Cause))
 		return
 	}
-	k.o.Log.Info("the library cannot read an envelope", zap.String("type", env.Type), zap.Error(bad.Cause))
+	k.o.Log.Info("client library cannot parse envelope", zap.String("type", env.Type), zap.Error(bad.Cause))
 	k.take(ctx, c, env)
 }
 
@@ -271,7 +271,7 @@ func (k *sockets) countLocked(s *socket, open int) {
 		k.o.Handler.Shared("")
 		return
 	}
-	k.o.Log.Warn("Slack counts sockets of this app that are not ours", zap.Int("open", open), zap.Int("ours", ours))
+	k.o.Log.Warn("Slack counts sockets of another process", zap.Int("open", open), zap.Int("ours", ours))
 	if k.more { // it has lasted
 		k.o.Handler.Shared("another process uses this app token, and Slack gives each message to only one of both; stop it, or give this daemon an app of its own")
 	}
@@ -291,7 +291,7 @@ func (k *sockets) countLocked(s *socket, open int) {
 func (k *sockets) leave(s *socket, reason string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.o.Log.Info("leave a socket", zap.String("reason", reason))
+	k.o.Log.Info("replacing socket", zap.String("reason", reason))
 	s.reason = reason
 	if k.cur == s && k.next == nil {
 		k.openLocked(0)
@@ -334,7 +334,7 @@ func (k *sockets) ended(s *socket, err error) {
 		k.old.stop() // nothing waits for what it may still bring
 	}
 	why := k.o.Wire.Mask(endWords(s.reason, err))
-	k.o.Log.Warn("socket", zap.String("err", why))
+	k.o.Log.Warn("cannot keep socket open", zap.String("err", why))
 	if k.cur == nil {
 		k.o.Handler.Set(chat.Retrying, why)
 	}

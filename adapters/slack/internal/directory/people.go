@@ -67,7 +67,7 @@ func (p *Directory) Load(ctx context.Context, a inbound.Subject) {
 		u, err := p.api.GetUserInfoContext(ctx, a.User)
 		k := cacheEntry{until: time.Now().Add(askAgain)}
 		if err != nil {
-			p.log.Debug("ask for a person's name", zap.Error(err))
+			p.log.Debug("cannot look up user name", zap.Error(err))
 		} else {
 			k = cacheEntry{
 				name:   cmp.Or(u.Profile.DisplayName, u.RealName, u.Profile.RealName, u.Name),
@@ -80,7 +80,7 @@ func (p *Directory) Load(ctx context.Context, a inbound.Subject) {
 		c, err := p.api.GetConversationInfoContext(ctx, &slack.GetConversationInfoInput{ChannelID: a.Channel})
 		k := cacheEntry{until: time.Now().Add(askAgain)}
 		if err != nil {
-			p.log.Debug("ask for a channel's name", zap.Error(err))
+			p.log.Debug("cannot look up channel name", zap.Error(err))
 		} else {
 			k = cacheEntry{name: c.Name, kind: chat.Channel, until: time.Now().Add(freshFor)}
 			switch {

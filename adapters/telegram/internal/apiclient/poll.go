@@ -17,17 +17,17 @@ import (
 	"hermesd/adapters/internal/transport"
 )
 
-// A Refusal is a poll that the Bot API itself refused.
+// A Refusal is the Bot API's own error response to a poll.
 type Refusal struct {
 	Code  int
-	After time.Duration // how long it asks to wait; 0: it does not say
+	After time.Duration // requested delay; 0: none
 	Text  string
 }
 
 func (e *Refusal) Error() string { return fmt.Sprintf("%d %s", e.Code, e.Text) }
 
-// Poll makes one getUpdates with the parameters form and returns the updates
-// as they came. Its error is a *Refusal or an *Error.
+// Poll makes one getUpdates call with the parameters form and returns the
+// undecoded updates. Its error is a *Refusal or an *Error.
 func (w *Client) Poll(ctx context.Context, u *url.URL, form url.Values) ([]json.RawMessage, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), strings.NewReader(form.Encode()))
 	if err != nil {
@@ -46,7 +46,7 @@ func (w *Client) Poll(ctx context.Context, u *url.URL, form url.Values) ([]json.
 	return updates(resp.StatusCode, body)
 }
 
-// updates takes a poll's answer apart.
+// updates decodes the answer to a poll.
 func updates(status int, body []byte) ([]json.RawMessage, error) {
 	var env envelope
 	if err := json.Unmarshal(body, &env); err != nil || env.OK == nil {
@@ -62,7 +62,7 @@ func updates(status int, body []byte) ([]json.RawMessage, error) {
 	return raws, nil
 }
 
-// Form reads the parameters of the library's request.
+// Form parses the parameters of the library's request.
 func Form(req *http.Request) (url.Values, error) {
 	_, params, err := mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if err != nil {
@@ -79,8 +79,8 @@ func Form(req *http.Request) (url.Values, error) {
 	return url.Values(f.Value), nil
 }
 
-// Answer is what the library gets to see of a batch: its last id, from which
-// it makes the next offset.
+// Answer returns the response that the library gets for a batch of n updates:
+// only the last ID, from which it computes the next offset.
 func Answer(last int64, n int) *http.Response {
 	body := []byte(`{"ok":true,"result":[]}`)
 	if n > 0 {

@@ -1,6 +1,6 @@
-// Package apiclient carries the calls of a Bot API client so that it is known of
-// each that failed whether the server can have it, and so that no error shows
-// the token.
+// Package apiclient sends the HTTP requests of a Bot API client. For each failed
+// call it records whether the server may have received the request, and it keeps
+// the token out of all errors.
 package apiclient
 
 import (
@@ -19,14 +19,15 @@ import (
 	"hermesd/adapters/internal/transport"
 )
 
-// maxAnswer bounds what is read of one answer of the Bot API.
+// maxAnswer limits how many bytes of one answer are read.
 const maxAnswer = 32 << 20
 
-// smallBody is how much of a request is gathered so that it can leave with its
-// length, and again on a fresh connection if an idle one turns out dead.
+// smallBody is the size up to which a request body is buffered, so that it can
+// be sent with its length, and again on a new connection if an idle one turns
+// out dead.
 const smallBody = 128 << 10
 
-// An envelope is the outside of every answer of the Bot API.
+// An envelope is the outer object of every answer of the Bot API.
 type envelope struct {
 	OK          *bool           `json:"ok"`
 	Result      json.RawMessage `json:"result,omitempty"`
@@ -38,17 +39,18 @@ type envelope struct {
 	} `json:"parameters,omitzero"`
 }
 
-// An Error is a call that ended without an answer that the library has a type
-// for. Its text never holds the token.
+// An Error is a call that ended without an answer for which the library has an
+// error type. Its text never contains the token.
 type Error struct {
-	// Sent: the whole request may have reached the server.
+	// Sent is true if the whole request may have reached the server.
 	Sent bool
-	// Status is the HTTP status or error code of the answer; 0: none came.
+	// Status is the HTTP status or error code of the answer; 0 if there was none.
 	Status int
-	// API: the answer came from the Bot API itself and not from something in
-	// between.
+	// API is true if the answer came from the Bot API itself and not from an
+	// intermediary.
 	API bool
-	// MovedTo is the id of the supergroup that the chat has become; 0: none.
+	// MovedTo is the ID of the supergroup to which the chat was migrated; 0 if
+	// none.
 	MovedTo int64
 	text    string
 	err     error // cause, without any URL; may be nil
@@ -57,11 +59,10 @@ type Error struct {
 func (e *Error) Error() string { return e.text }
 func (e *Error) Unwrap() error { return e.err }
 
-// A Client carries the library's calls. It knows of each call that failed
-// whether the request can have reached the server, keeps the token out of
-// errors, and reduces the answer to a send to the message's id: what else
-// Telegram tells of a sent message (it may quote a foreign one) must not make
-// it look unsent.
+// A Client sends the library's requests. For each failed call it records whether
+// the request may have reached the server. It keeps the token out of errors, and
+// reduces the answer to a send to the message's ID: anything else in it (it may
+// quote another user's message) must not make the message look unsent.
 type Client struct {
 	RT    http.RoundTripper
 	Token string
@@ -86,7 +87,7 @@ func (w *Client) Do(req *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal(body, &env); err != nil || env.OK == nil {
 		return nil, &Error{Sent: true, Status: resp.StatusCode, text: fmt.Sprintf("answer with status %d is not from the Bot API", resp.StatusCode)}
 	}
-	moved := env.Parameters.MigrateToChatID // the library has an int for it, of 32 bits on some machines
+	moved := env.Parameters.MigrateToChatID // the library decodes it into an int, which has 32 bits on some platforms
 	if !*env.OK && (moved != 0 || !libraryKnows(env.ErrorCode)) {
 		return nil, &Error{
 			Sent: true, Status: env.ErrorCode, API: true, MovedTo: moved,
@@ -101,23 +102,23 @@ func (w *Client) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// lost makes the error of a call to which no whole answer came.
+// lost returns the error of a call without a complete answer.
 func (w *Client) lost(sent bool, err error) *Error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
-		err = ue.Err // its URL holds the token
+		err = ue.Err // its URL contains the token
 	}
 	return &Error{Sent: sent, text: w.Mask(err.Error()), err: err}
 }
 
-// Mask returns s without the token.
+// Mask returns s with the token replaced by "***".
 func (w *Client) Mask(s string) string {
 	s = strings.ReplaceAll(s, w.Token, "***")
 	return strings.ReplaceAll(s, url.PathEscape(w.Token), "***")
 }
 
-// libraryKnows reports whether the library turns an error code into a value
-// that can be told from others.
+// libraryKnows reports whether the library turns an error code into a
+// distinguishable error value.
 func libraryKnows(code int) bool {
 	switch code {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
@@ -132,7 +133,7 @@ func makesMessage(method string) bool {
 	return strings.HasPrefix(m, "send") && m != "sendchataction" || m == "editmessagetext"
 }
 
-// slim reduces the result of a send to the message's id.
+// slim reduces the result of a send to the message's ID.
 func slim(env envelope, body []byte) []byte {
 	var m struct {
 		ID int `json:"message_id"`
@@ -143,15 +144,16 @@ func slim(env envelope, body []byte) []byte {
 	return fmt.Appendf(nil, `{"ok":true,"result":{"message_id":%d}}`, m.ID)
 }
 
-// A passage knows how far one request can have come. The hooks of net/http
-// that fire after a write fire too late: between the write and the hook a
-// request can be cut off that the server has whole. So it goes by what happens
-// before: a connection was given to the request, and the last byte of its body
-// was handed out. While either is missing no server can have the request.
+// A passage tracks how far one request can have come. The hooks of net/http that
+// run after a write run too late: a request can be canceled between the write
+// and the hook although the server has all of it. Therefore passage uses what
+// happens before: the request was given a connection, and the last byte of its
+// body was read. As long as one of these is missing, no server can have the
+// request.
 type passage struct {
-	asked  atomic.Bool // the transport tells of its connections
+	asked  atomic.Bool // the transport reports its connections
 	joined atomic.Bool // the request was given a connection
-	done   atomic.Bool // the body was handed out to its end
+	done   atomic.Bool // the body was read to its end
 }
 
 // reached reports whether the server may have the whole request.
@@ -159,8 +161,9 @@ func (p *passage) reached() bool {
 	return p.done.Load() && (p.joined.Load() || !p.asked.Load())
 }
 
-// track makes p follow req. A small request is gathered, so that it leaves in
-// one piece, and again on a fresh connection if an idle one turns out dead.
+// track makes p follow req. A small body is buffered, so that the request is
+// sent in one piece, and again on a new connection if an idle one turns out
+// dead.
 func track(req *http.Request) (*http.Request, *passage, error) {
 	p := new(passage)
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
@@ -185,13 +188,13 @@ func track(req *http.Request) (*http.Request, *passage, error) {
 	req.ContentLength = int64(len(head))
 	req.Body = io.NopCloser(bytes.NewReader(head))
 	req.GetBody = func() (io.ReadCloser, error) {
-		p.joined.Store(false) // asked for only when nothing was written
+		p.joined.Store(false) // called only when nothing was written
 		return io.NopCloser(bytes.NewReader(head)), nil
 	}
 	return req, p, nil
 }
 
-// A trackedBody knows whether its last byte has been handed out.
+// A trackedBody records when its last byte has been read.
 type trackedBody struct {
 	r *bufio.Reader
 	c io.Closer

@@ -1,4 +1,5 @@
-// Package entity turns styled text into the Bot API's text and entities.
+// Package entity converts styled text to the Bot API's text and entities. Its
+// functions are pure.
 package entity
 
 import (
@@ -10,7 +11,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// An Entity is a styled range of a text, in the Bot API's own form.
+// An Entity is a styled range of a text, as the Bot API encodes it.
 type Entity struct {
 	Type     string `json:"type"`
 	Offset   int    `json:"offset"` // in UTF-16 units
@@ -19,7 +20,7 @@ type Entity struct {
 	Language string `json:"language,omitempty"`
 }
 
-// Units returns the length of s in UTF-16 units, in which Telegram counts.
+// Units returns the length of s in UTF-16 units, which Telegram's limits use.
 func Units(s string) int {
 	n := 0
 	for _, r := range s {
@@ -31,7 +32,7 @@ func Units(s string) int {
 	return n
 }
 
-// Cut shortens s to at most n UTF-16 units, at the boundary of a rune.
+// Cut shortens s to at most n UTF-16 units, at a rune boundary.
 func Cut(s string, n int) string {
 	at := 0
 	for i, r := range s {
@@ -43,14 +44,14 @@ func Cut(s string, n int) string {
 	return s
 }
 
-// A rang is a range of bytes of a text.
+// A rang is a range of byte offsets of a text.
 type rang struct{ from, to int }
 
-// Render returns r as Telegram takes it: text, and entities with offsets in
-// UTF-16 units. Telegram's rules of nesting hold for the result: nothing
-// stands inside or around code, no link in a link, no quotation in a
-// quotation; all other styles may overlap. Where two styles exclude each
-// other, code gives way to a link and everything else to code.
+// Render converts r to text and entities with offsets in UTF-16 units. The
+// result follows Telegram's nesting rules: no entity inside or around code, no
+// link in a link, no block quotation in a block quotation; all other styles may
+// overlap. If two styles exclude each other, a link takes precedence over code,
+// and code over everything else.
 func Render(r chat.RichText) (string, []Entity) {
 	if !utf8.ValidString(r.Text) {
 		return strings.ToValidUTF8(r.Text, "\uFFFD"), nil
@@ -58,7 +59,7 @@ func Render(r chat.RichText) (string, []Entity) {
 	spans := usable(r)
 	coded := code(spans)
 	whole := append(linked(spans), quoted(spans)...)
-	left := coded // of which no entity has been made yet
+	left := coded // without an entity so far
 	var out []Entity
 	at := newOffsets(r.Text)
 	add := func(g rang, e Entity) {
@@ -116,7 +117,7 @@ func plainStyles(s chat.Style) (string, bool) {
 	return "", false
 }
 
-// usable returns the spans that lie inside the text, outer before inner.
+// usable returns the spans that are inside the text, outer before inner.
 func usable(r chat.RichText) []chat.Span {
 	var out []chat.Span
 	for _, s := range r.Spans {
@@ -150,7 +151,7 @@ func code(spans []chat.Span) []rang {
 	return out
 }
 
-// linked returns the ranges of the links.
+// linked returns the ranges of all links.
 func linked(spans []chat.Span) []rang {
 	var out []rang
 	for _, s := range spans {
@@ -171,7 +172,7 @@ func touches(in []rang, g rang) bool {
 	return false
 }
 
-// within cuts ranges at the borders of others that they cross.
+// within splits ranges at the borders of others that they cross.
 func within(in, others []rang) []rang {
 	for _, o := range others {
 		var next []rang
@@ -190,7 +191,7 @@ func within(in, others []rang) []rang {
 	return in
 }
 
-// quoted returns the ranges of the quotations.
+// quoted returns the ranges of all block quotations.
 func quoted(spans []chat.Span) []rang {
 	var out []rang
 	for _, s := range spans {
@@ -201,7 +202,7 @@ func quoted(spans []chat.Span) []rang {
 	return out
 }
 
-// holds reports whether g contains each of the ranges that it touches.
+// holds reports whether g contains each range that it overlaps.
 func holds(g rang, in []rang) bool {
 	return !slices.ContainsFunc(in, func(o rang) bool {
 		return touches([]rang{o}, g) && (o.from < g.from || o.to > g.to)
@@ -212,7 +213,7 @@ func drop(in []rang, g rang) []rang {
 	return slices.DeleteFunc(slices.Clone(in), func(o rang) bool { return o == g })
 }
 
-// around returns what is left of g outside the ranges, which are in order.
+// around returns the parts of g outside the ranges, which are sorted.
 func around(g rang, in []rang) []rang {
 	var out []rang
 	for _, o := range in {
@@ -230,7 +231,7 @@ func around(g rang, in []rang) []rang {
 	return out
 }
 
-// linkable reports whether Telegram's clients follow such a link.
+// linkable reports whether Telegram's clients follow the link s.
 func linkable(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -245,10 +246,10 @@ func linkable(s string) bool {
 	return false
 }
 
-// offsets turns byte offsets into UTF-16 ones, in any order.
+// offsets converts byte offsets to UTF-16 offsets, in any order.
 type offsets struct {
 	text  string
-	bytes []int // at each wide rune boundary: sorted byte offsets
+	bytes []int // sorted byte offsets of all rune boundaries
 	units []int
 }
 

@@ -10,10 +10,10 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// content returns a message in words: its text or caption without the mention
-// of the bot before it, after a note of where it was forwarded from and before
-// a description of what is not text. known is false if there is nothing in it
-// that can be put in words.
+// content returns a message as text: a note about where it was forwarded from,
+// its text or caption without a leading mention of the bot, and a description of
+// what is not text. known is false if the message has nothing that can be
+// described.
 func content(m *models.Message, me Identity) (text string, known bool) {
 	body, ents := m.Text, m.Entities
 	if body == "" {
@@ -33,7 +33,7 @@ func content(m *models.Message, me Identity) (text string, known bool) {
 	return strings.Join(lines, "\n"), body != "" || note != ""
 }
 
-// describe puts what is not text into words.
+// describe returns a description of the part of a message that is not text.
 func describe(m *models.Message) string {
 	switch {
 	case m.Venue != nil:
@@ -86,7 +86,7 @@ func coordinates(l models.Location) string {
 	return fmt.Sprintf("%s, %s\nhttps://maps.google.com/?q=%s,%s", lat, lon, lat, lon)
 }
 
-// origin names where a forwarded message comes from.
+// origin returns the name of the source of a forwarded message.
 func origin(o *models.MessageOrigin) string {
 	switch {
 	case o == nil:
@@ -103,7 +103,7 @@ func origin(o *models.MessageOrigin) string {
 	return ""
 }
 
-// oneLine makes a foreign name safe inside brackets.
+// oneLine makes an untrusted name safe inside brackets.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -117,7 +117,7 @@ func oneLine(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// files lists what is attached, the largest of a photo's sizes.
+// files returns the attachments; of a photo, the largest size.
 func files(m *models.Message) []chat.File {
 	var out []chat.File
 	add := func(f chat.File) {
@@ -147,7 +147,7 @@ func files(m *models.Message) []chat.File {
 		add(chat.File{Kind: chat.Video, Ref: v.FileID, MIME: "video/mp4", Size: int64(v.FileSize)})
 	}
 	switch {
-	case m.Animation != nil: // comes with a document of the same file
+	case m.Animation != nil: // arrives with a document of the same file
 		v := m.Animation
 		add(chat.File{Kind: chat.Video, Ref: v.FileID, Name: v.FileName, MIME: v.MimeType, Size: v.FileSize})
 	case m.Document != nil:
@@ -167,8 +167,8 @@ func files(m *models.Message) []chat.File {
 	return out
 }
 
-// quote returns the message to which m replies. Words that the person marked
-// stand for the whole.
+// quote returns the message to which m replies. If the user selected a part of
+// it, that part replaces the whole text.
 func (c Converter) quote(m *models.Message) *chat.Quote {
 	var q chat.Quote
 	switch r := m.ReplyToMessage; {
@@ -206,7 +206,7 @@ func fileWords(fs []chat.File) string {
 	return strings.Join(out, " ")
 }
 
-// service reports whether m is Telegram speaking and not a person.
+// service reports whether m is a service message of Telegram.
 func service(m *models.Message) bool {
 	return len(m.NewChatMembers) > 0 || m.LeftChatMember != nil || m.NewChatTitle != "" ||
 		len(m.NewChatPhoto) > 0 || m.DeleteChatPhoto || m.GroupChatCreated || m.SupergroupChatCreated ||

@@ -8,15 +8,15 @@ import (
 	"github.com/go-telegram/bot/models"
 )
 
-// errUnreadable says that an update has nothing in it that can be converted.
+// errUnreadable is the error of an update that cannot be converted at all.
 var errUnreadable = errors.New("update: unreadable")
 
-// maxNesting bounds how deep decode looks for what it cannot read.
+// maxNesting limits the depth to which decode searches for unreadable fields.
 const maxNesting = 8
 
-// decode reads one update. The library's types refuse a whole update for one
-// value that is newer than they are; such fields are left out, so that a
-// person's words arrive whatever else comes with them.
+// decode parses one update. The library's types reject a whole update because of
+// one value that is newer than the library. Such fields are omitted, so that the
+// user's text arrives regardless.
 func decode(raw json.RawMessage) (*models.Update, error) {
 	u := new(models.Update)
 	if err := json.Unmarshal(raw, u); err == nil {
@@ -30,7 +30,7 @@ func decode(raw json.RawMessage) (*models.Update, error) {
 	return u, nil
 }
 
-// A objectKind says to which of the library's types an object belongs.
+// A objectKind identifies the library type of an object.
 type objectKind int
 
 const (
@@ -41,7 +41,8 @@ const (
 	inUser
 )
 
-// within names the fields that are looked into rather than left out.
+// within reports whether an unreadable field is descended into rather than
+// omitted, and returns its type.
 func within(p objectKind, field string) (objectKind, bool) {
 	switch {
 	case p == inUpdate && field == "callback_query":
@@ -58,7 +59,7 @@ func within(p objectKind, field string) (objectKind, bool) {
 	return 0, false
 }
 
-// prune returns raw without the fields that the library cannot read.
+// prune returns raw without the fields that the library cannot decode.
 func prune(raw json.RawMessage, p objectKind, depth int) json.RawMessage {
 	var fields map[string]json.RawMessage
 	if depth > maxNesting || json.Unmarshal(raw, &fields) != nil {
@@ -83,7 +84,7 @@ func prune(raw json.RawMessage, p objectKind, depth int) json.RawMessage {
 	return out
 }
 
-// readable reports whether the library can read a field alone.
+// readable reports whether the library can decode a field on its own.
 func readable(p objectKind, name string, v json.RawMessage) bool {
 	alone, err := json.Marshal(map[string]json.RawMessage{name: v})
 	if err != nil {
@@ -96,7 +97,7 @@ func readable(p objectKind, name string, v json.RawMessage) bool {
 	return json.Unmarshal(alone, types[p]) == nil
 }
 
-// ID returns the id of a raw update.
+// ID returns the ID of a raw update.
 func ID(raw json.RawMessage) (int64, bool) {
 	var u struct {
 		ID *int64 `json:"update_id"`
@@ -107,8 +108,8 @@ func ID(raw json.RawMessage) (int64, bool) {
 	return *u.ID, true
 }
 
-// A stubMessage is the least of a message that says where it happened. It is
-// read when nothing else can be.
+// A stubMessage holds the fields of a message that tell where it was sent. It is
+// used when nothing else can be decoded.
 type stubMessage struct {
 	ID   int64 `json:"message_id"`
 	Date int64 `json:"date"`
@@ -118,7 +119,7 @@ type stubMessage struct {
 	} `json:"chat"`
 }
 
-// readStub finds the message of an update that could not be converted.
+// readStub returns the message of an update that could not be converted.
 func readStub(raw json.RawMessage) (*stubMessage, bool) {
 	var u struct {
 		Message           *stubMessage `json:"message"`

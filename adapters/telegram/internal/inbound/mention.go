@@ -13,16 +13,17 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Settings say which messages of groups and channels are meant for the bot.
+// Settings define which messages of groups and channels are addressed to the
+// bot.
 type Settings struct {
 	RequireMention bool
 	Free           []string // chats in which everything is answered
-	Allowed        []string // chats that are listened to; empty: all
+	Allowed        []string // chats whose messages are processed; empty: all
 	Patterns       []string // RE2, any case; each counts as a mention
 	Prompts        map[string]string
 }
 
-// Rules are Settings made ready.
+// Rules are compiled Settings.
 type Rules struct {
 	requireMention bool
 	free           map[string]bool
@@ -31,7 +32,7 @@ type Rules struct {
 	prompts        map[string]string
 }
 
-// NewRules compiles the patterns; its error names the one that is none.
+// NewRules compiles the patterns. Its error names the invalid one.
 func NewRules(s Settings) (Rules, error) {
 	set := func(ids []string) map[string]bool {
 		m := make(map[string]bool, len(ids))
@@ -51,17 +52,18 @@ func NewRules(s Settings) (Rules, error) {
 	return r, nil
 }
 
-// allows reports whether a chat is listened to at all. Direct chats are.
+// allows reports whether messages of a chat are processed at all. Those of
+// direct chats always are.
 func (c Converter) allows(at chat.Address) bool {
 	return at.Kind == chat.DM || len(c.Rules.allowed) == 0 || c.in(c.Rules.allowed, at)
 }
 
-// in reports whether a list names the chat of at, by the id that it has or had.
+// in reports whether list contains the chat's current ID or a previous one.
 func (c Converter) in(list map[string]bool, at chat.Address) bool {
 	return slices.ContainsFunc(c.ids(at.Chat), func(id string) bool { return list[id] })
 }
 
-// prompt is the extra prompt of the chat of at.
+// prompt returns the configured extra prompt of the chat.
 func (c Converter) prompt(at chat.Address) string {
 	for _, id := range c.ids(at.Chat) {
 		if p, ok := c.Rules.prompts[id]; ok {
@@ -71,7 +73,8 @@ func (c Converter) prompt(at chat.Address) string {
 	return ""
 }
 
-// groupRule names the rule by which a message of a group is left alone.
+// groupRule returns the rule by which a group message is ignored, "" if it is
+// not.
 func (c Converter) groupRule(m *models.Message, at chat.Address, addressed bool) string {
 	switch {
 	case !c.allows(at):
@@ -84,7 +87,7 @@ func (c Converter) groupRule(m *models.Message, at chat.Address, addressed bool)
 	return ""
 }
 
-// addressed reports whether m is meant for the bot.
+// addressed reports whether m is addressed to the bot.
 func (c Converter) addressed(m *models.Message, at chat.Address) bool {
 	if at.Kind == chat.DM {
 		return true
@@ -108,13 +111,13 @@ func (c Converter) addressed(m *models.Message, at chat.Address) bool {
 	return !c.Rules.requireMention || c.in(c.Rules.free, at)
 }
 
-// names says whom a message names.
+// names tells whom a message mentions.
 type names struct {
 	us    bool
-	other bool // another bot, and not us
+	other bool // another bot, and not this one
 }
 
-// named looks at mentions and commands. The names of bots end in "bot".
+// named evaluates mentions and commands. The usernames of bots end in "bot".
 func (c Converter) named(m *models.Message) names {
 	var n names
 	look := func(text string, ents []models.MessageEntity) {
@@ -145,7 +148,7 @@ func (c Converter) named(m *models.Message) names {
 	return n
 }
 
-// slice returns the text of an entity. Offsets come from outside and count
+// slice returns the text of an entity. The offsets are untrusted and count
 // UTF-16 units.
 func slice(units []uint16, e models.MessageEntity) (string, bool) {
 	if e.Offset < 0 || e.Length <= 0 || e.Offset > len(units) || e.Length > len(units)-e.Offset {
@@ -154,9 +157,8 @@ func slice(units []uint16, e models.MessageEntity) (string, bool) {
 	return string(utf16.Decode(units[e.Offset : e.Offset+e.Length])), true
 }
 
-// stripMention takes the bot's own name away where a text begins with it, and
-// the bot's name behind a command. Elsewhere names stay: they are part of what
-// was said.
+// stripMention removes the bot's mention from the start of a text, and the bot's
+// name after a command. Elsewhere mentions stay: they are part of the text.
 func stripMention(text string, ents []models.MessageEntity, me Identity) string {
 	if me.Username == "" && me.ID == 0 {
 		return text

@@ -1,5 +1,5 @@
-// Package inbound turns the Bot API's updates into events. Its functions are
-// pure: the same update, converter and time give the same event.
+// Package inbound converts the Bot API's updates to inbound events. Its
+// functions are pure: the same update, converter and time give the same event.
 package inbound
 
 import (
@@ -16,14 +16,14 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// When a piece of something split waits for the next one.
+// How long a part of a split message waits for the next part.
 const (
-	splitLength = 4000 // a text this long may be the first piece of a longer one
+	splitLength = 4000 // a text of this length may be the first part of a longer one
 	splitWait   = time.Second
 	albumWait   = 500 * time.Millisecond
 )
 
-// The rules by which events are left unanswered; they stand in `why`.
+// The rules by which events are ignored. They are shown by `why`.
 const (
 	ruleOwn          = "own_message"
 	ruleService      = "service_message"
@@ -36,27 +36,27 @@ const (
 	RuleUnreadable   = "unreadable_update"
 )
 
-// A ConvertResult says what became of an update in conversion.
+// A ConvertResult is the result of converting an update.
 type ConvertResult int
 
 const (
-	Converted    ConvertResult = iota // Inbound is to be accepted
-	NeedsBotName                      // it needs the bot's own name, which is not known yet
-	Skipped                           // nothing in it concerns anybody
+	Converted    ConvertResult = iota // the event is to be accepted
+	NeedsBotName                      // the conversion needs the bot's own name, which is not known yet
+	Skipped                           // the update contains nothing relevant
 )
 
-// A Converter turns updates into events. It is a value: the same update with
+// A Converter converts updates to events. It is a value: the same update with
 // the same converter gives the same event.
 type Converter struct {
 	Account string
 	Me      Identity // Username "": not known yet
 	Rules   Rules
-	// Was returns the ids that a chat had before, by which Rules may name it; nil:
-	// none.
+	// Was returns the previous IDs of a chat, which Rules may still contain; nil
+	// means none.
 	Was func(id string) []string
 }
 
-// After returns c for what comes after a move of a chat.
+// After returns a converter for updates that follow the migration of a chat.
 func (c Converter) After(from, to string) Converter {
 	was := c.Was
 	if was == nil {
@@ -71,7 +71,7 @@ func (c Converter) After(from, to string) Converter {
 	return c
 }
 
-// ids are the names that a chat has and had, the present one first.
+// ids returns the current and the previous IDs of a chat, the current one first.
 func (c Converter) ids(id string) []string {
 	if c.Was == nil {
 		return []string{id}
@@ -79,18 +79,18 @@ func (c Converter) ids(id string) []string {
 	return append([]string{id}, c.Was(id)...)
 }
 
-// An Identity is what Telegram says of the bot itself.
+// An Identity is the bot's own account.
 type Identity struct {
 	ID       int64  `json:"id"`
 	Username string `json:"username"` // "": not known yet
 	Name     string `json:"name,omitempty"`
-	// ReadsAll says that privacy mode is off: the bot sees every message of its
-	// groups and not only those that name it.
+	// ReadsAll is true if privacy mode is off: the bot receives every message of
+	// its groups and not only those that mention it.
 	ReadsAll bool `json:"reads_all,omitempty"`
 }
 
-// Convert returns the event of an update. now stands in for the time of events
-// that carry none. Its error says that the update cannot be read.
+// Convert returns the event of an update. now is the time of events that carry
+// none. The error means that the update cannot be decoded.
 func (c Converter) Convert(raw json.RawMessage, now time.Time) (chat.Inbound, ConvertResult, error) {
 	u, err := decode(raw)
 	if err != nil {
@@ -170,7 +170,7 @@ func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, Conver
 	return in, Converted
 }
 
-// noise names the rule for what nobody expects an answer to.
+// noise returns the rule for messages that need no answer.
 func (c Converter) noise(m *models.Message) string {
 	switch {
 	case m.From != nil && m.From.ID == c.Me.ID && c.Me.ID != 0:
@@ -183,7 +183,7 @@ func (c Converter) noise(m *models.Message) string {
 	return ""
 }
 
-// moved reports where a chat has gone to, or come from.
+// moved returns the new address if m announces a chat migration.
 func (c Converter) moved(m *models.Message, in *chat.Inbound) (*chat.Address, bool) {
 	switch {
 	case m.MigrateToChatID != 0:
@@ -212,7 +212,7 @@ func (c Converter) callback(q *models.CallbackQuery, now time.Time) (chat.Inboun
 		m := q.Message.InaccessibleMessage
 		at, id = c.address(m.Chat, ""), m.MessageID
 	default:
-		return chat.Inbound{}, Skipped // of an inline message; we send none
+		return chat.Inbound{}, Skipped // of an inline message; the adapter sends none
 	}
 	if q.ID == "" {
 		return chat.Inbound{}, Skipped
@@ -247,8 +247,8 @@ func (c Converter) membership(u *models.ChatMemberUpdated) (chat.Inbound, Conver
 	}, Converted
 }
 
-// Quarantined is the event that stands for an update whose conversion failed:
-// it is recorded, whole as far as it is short, and never tried again.
+// Quarantined returns an event that records an update whose conversion failed,
+// with at most 4 KiB of it. The update is not retried.
 func (c Converter) Quarantined(raw json.RawMessage, update int64) (chat.Inbound, bool) {
 	m, ok := readStub(raw)
 	if !ok {
@@ -281,12 +281,12 @@ func (c Converter) address(ch models.Chat, thread string) chat.Address {
 	}
 }
 
-// DirectTopic marks the topics of a channel's direct messages, which are sent
-// to by a parameter of their own.
+// DirectTopic is the thread prefix for topics of a channel's direct messages,
+// which have a send parameter of their own.
 const DirectTopic = "d"
 
-// threadOf returns the topic of a message: only a message in a topic has one.
-// A thread of replies in an ordinary group is none, nor is General.
+// threadOf returns the topic of a message, "" if it is not in one. A reply
+// thread of an ordinary group and the General topic do not count.
 func threadOf(m *models.Message) string {
 	switch {
 	case m.DirectMessagesTopic != nil:
@@ -311,8 +311,8 @@ func topicName(m *models.Message) string {
 	return ""
 }
 
-// sender returns who speaks: the chat on whose behalf a message stands (a
-// channel, an anonymous administrator's group), else the user.
+// sender returns the sender of a message: the chat on whose behalf it was sent
+// (a channel, an anonymous administrator's group), otherwise the user.
 func sender(m *models.Message) chat.Person {
 	if s := m.SenderChat; s != nil && s.ID != 0 {
 		return chat.Person{ID: strconv.FormatInt(s.ID, 10), Name: s.Title, Handle: s.Username}
@@ -331,8 +331,8 @@ func person(u *models.User) chat.Person {
 
 func fullName(u *models.User) string { return strings.TrimSpace(u.FirstName + " " + u.LastName) }
 
-// part says whether pieces of the same thing may follow. A command stands for
-// itself.
+// part returns how m may belong to a split message, nil if it does not. A
+// command is always complete.
 func part(m *models.Message, in chat.Inbound) *chat.Part {
 	switch {
 	case m.MediaGroupID != "":
