@@ -11,21 +11,21 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A Kind says what an event tells a client.
+// A Kind is the type of an event for a client.
 type Kind string
 
-// The kinds of event.
+// The kinds of events.
 const (
-	Message       Kind = "message" // the daemon says something
-	Edit          Kind = "edit"    // a message has a new text; show it if it is unknown
-	Delete        Kind = "delete"  // a message is taken back
-	Typing        Kind = "typing"  // an answer is being written; holds for some seconds
-	OtherTerminal Kind = "said"    // somebody spoke at another terminal
+	Message       Kind = "message" // a message of the daemon
+	Edit          Kind = "edit"    // a message has a new text; clients that do not know it show it
+	Delete        Kind = "delete"  // a message was deleted
+	Typing        Kind = "typing"  // an answer is being written; valid for some seconds
+	OtherTerminal Kind = "said"    // a line was entered at another terminal
 )
 
-// An Event is one thing for a client to show.
+// An Event is an event for a client to show.
 type Event struct {
-	Seq     uint64        `json:"seq,omitempty"` // for Seen
+	Seq     uint64        `json:"seq,omitempty"` // passed to Seen
 	Kind    Kind          `json:"kind"`
 	ID      string        `json:"id,omitempty"` // of the message
 	Text    chat.RichText `json:"text,omitzero"`
@@ -35,25 +35,26 @@ type Event struct {
 	At      time.Time     `json:"at,omitzero"`
 }
 
-// maxLine is the greatest length of what can be said at once, in bytes.
+// maxLine is the maximum length of a line in bytes.
 const maxLine = 256 << 10
 
-// ErrLine says that a line cannot be taken as it is; its text says why.
+// ErrLine is the error of a line that cannot be accepted; the text of the error
+// says why.
 var ErrLine = errors.New("console: the line cannot be taken")
 
-// A Client is one terminal in one conversation. One goroutine may call Next
-// while others call the other methods.
+// A Client is one terminal in one conversation. Next must be called by one
+// goroutine at a time; the other methods may be called concurrently with it.
 type Client struct {
 	a    *Adapter
 	name string
-	poke chan struct{} // says that queue is not empty
+	poke chan struct{} // signals that queue is not empty
 	gone chan struct{} // closed when the client is detached
 
-	// What follows is guarded by Adapter.mu.
+	// The fields below are guarded by Adapter.mu.
 	queue  []item // not handed out
 	handed []item // handed out and not shown, in order
 	has    map[string]struct{}
-	order  []string // of has, oldest first
+	order  []string // the IDs in has, oldest first
 	reason error    // set when detached
 
 	stopAgain func() // nil unless OnAttach is due once more
@@ -61,17 +62,17 @@ type Client struct {
 
 type item struct {
 	ev     Event
-	parcel *pendingEvent // nil: nobody waits for it
+	parcel *pendingEvent // nil if no sender waits for it
 }
 
 // A pendingEvent is one event on its way to all clients of a conversation. It is
 // guarded by Adapter.mu.
 type pendingEvent struct {
-	open   int // clients that have it in their hands or queues
+	open   int // number of clients that have it queued or handed out
 	handed bool
 	seen   bool
 	over   bool
-	done   chan struct{} // closed when it was seen or nobody can see it any more
+	done   chan struct{} // closed when it was shown, or no client can show it any more
 }
 
 func (p *pendingEvent) show() {
@@ -93,11 +94,11 @@ func (p *pendingEvent) leave() {
 	}
 }
 
-// Conversation returns the name of the conversation that the client is in.
+// Conversation returns the name of the client's conversation.
 func (c *Client) Conversation() string { return c.name }
 
-// Next returns the next event, and counts it as handed out. It waits for one
-// until ctx ends; once the client is detached it returns why.
+// Next returns the next event and marks it as handed out. It blocks until there
+// is one or ctx ends; once the client is detached it returns the reason.
 func (c *Client) Next(ctx context.Context) (Event, error) {
 	for {
 		c.a.mu.Lock()
@@ -125,7 +126,7 @@ func (c *Client) Next(ctx context.Context) (Event, error) {
 	}
 }
 
-// Seen says that the client has shown every event up to seq.
+// Seen records that the client has shown every event up to seq.
 func (c *Client) Seen(seq uint64) {
 	c.a.mu.Lock()
 	defer c.a.mu.Unlock()
@@ -139,9 +140,9 @@ func (c *Client) Seen(seq uint64) {
 	}
 }
 
-// Say speaks in the conversation. It returns once the line is on disk, with the
-// id by which it is known; id "" stands for a new one. A line that is said
-// again under its id is taken once.
+// Say sends a line to the conversation. It returns the line's ID once the line
+// is on disk. An empty id means a new one. A line that is repeated under its ID
+// is accepted once.
 func (c *Client) Say(ctx context.Context, id, text string) (string, error) {
 	if id == "" {
 		id = NewID()
@@ -193,7 +194,7 @@ func (c *Client) Close() {
 	c.a.detachLocked(c, ErrClosed)
 }
 
-// rememberLocked notes that the client has shown message id.
+// rememberLocked records that the client has shown message id.
 func (c *Client) rememberLocked(id string) {
 	if _, ok := c.has[id]; ok || id == "" {
 		return

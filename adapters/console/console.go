@@ -28,10 +28,10 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Default is the conversation that a client joins when it names none.
+// Default is the conversation of a client that names none.
 const Default = "local"
 
-// User is the sender id of everything that is said at a terminal.
+// User is the sender ID of all lines entered at a terminal.
 const User = "local"
 
 // The reasons for which a client is detached.
@@ -42,42 +42,42 @@ var (
 )
 
 const (
-	// limit is the greatest length of one message in bytes.
+	// limit is the maximum length of one message in bytes.
 	limit = 256 << 10
-	// maxQueue bounds what waits for one client.
+	// maxQueue limits the number of queued events per client.
 	maxQueue = 256
-	// maxKnown bounds how many messages are remembered as shown by one client.
+	// maxKnown limits the number of messages remembered as shown by one client.
 	maxKnown = 1024
-	// editInterval is the least time between two edits of a preview.
+	// editInterval is the minimum time between two edits of a preview.
 	editInterval = 50 * time.Millisecond
 )
 
-// Options are the ports of an Adapter. All may be left empty.
+// Options are the settings of an Adapter. All are optional.
 type Options struct {
-	// OnAttach is called whenever a client has attached, with the address of its
-	// conversation: what waits for that address can be delivered now. It is
-	// called without locks, and Attach returns after it.
+	// OnAttach is called when a client has attached, with the address of its
+	// conversation: messages that wait for that address can be delivered now. It
+	// is called without locks, and Attach returns after it.
 	OnAttach func(chat.Address)
 	// Patience is how long a client may leave a message unshown before it is
-	// detached; 0 is 5 s.
+	// detached; 0 means 5 s.
 	Patience time.Duration
 }
 
-// An Adapter carries the conversations of local terminals. It implements
+// An Adapter connects local terminals to conversations. It implements
 // chat.Adapter, Editor, Deleter, Typer and Finder.
 type Adapter struct {
 	o     Options
 	began time.Time
 	ready chan struct{} // closed when sink is set
 
-	timers sync.WaitGroup // calls of later that are not over; Run waits for them
+	timers sync.WaitGroup // pending calls of later; Run waits for them
 
-	mu      sync.Mutex // guards what follows, and the state of clients and parcels
+	mu      sync.Mutex // guards the fields below, and the state of clients and pending events
 	sink    chat.Sink
 	ended   bool
 	seq     uint64
 	clients map[string]map[*Client]struct{} // by conversation
-	missed  map[string]time.Time            // when a conversation last had nobody to send to
+	missed  map[string]time.Time            // when a conversation last had no client for a message
 }
 
 var _ interface {
@@ -88,8 +88,8 @@ var _ interface {
 	chat.Finder
 } = (*Adapter)(nil)
 
-// New returns an adapter to which clients may attach at once. What they say is
-// taken when it runs.
+// New returns an adapter to which clients may attach at once. Their lines are
+// accepted once Run was called.
 func New(o Options) *Adapter {
 	if o.Patience <= 0 {
 		o.Patience = 5 * time.Second
@@ -100,13 +100,13 @@ func New(o Options) *Adapter {
 	}
 }
 
-// Address returns where the conversation of that name takes place.
+// Address returns the address of the conversation of that name.
 func Address(conversation string) chat.Address {
 	return chat.Address{Platform: chat.Console, Kind: chat.DM, Chat: conversation}
 }
 
-// Run takes what clients say until ctx ends; then it detaches all of them. It
-// can run once.
+// Run accepts the lines of clients until ctx ends; then it detaches all clients.
+// It can be called once.
 func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	a.mu.Lock()
 	if a.sink != nil {
@@ -129,7 +129,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// Capabilities tells what a terminal can carry.
+// Capabilities implements chat.Adapter.
 func (a *Adapter) Capabilities() chat.Capabilities {
 	return chat.Capabilities{
 		MaxTextSize: limit, TextSize: func(r chat.RichText) int { return len(r.Text) }, CaptionLimit: limit,
@@ -137,7 +137,8 @@ func (a *Adapter) Capabilities() chat.Capabilities {
 	}
 }
 
-// Health says that terminals can attach: there is no connection to lose.
+// Health implements chat.Adapter. The state does not depend on a connection:
+// there is none to lose.
 func (a *Adapter) Health() chat.Health {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,7 +152,7 @@ func (a *Adapter) Health() chat.Health {
 	return h
 }
 
-// Attached returns how many clients are attached, over all conversations.
+// Attached returns the number of attached clients in all conversations.
 func (a *Adapter) Attached() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,9 +163,9 @@ func (a *Adapter) Attached() int {
 	return n
 }
 
-// Attach joins a client to a conversation. has names messages that this client
-// has shown before, when it was attached earlier. The client stays until Close,
-// until it is detached, or until the adapter stops; ctx bounds only the call.
+// Attach adds a client to a conversation. has lists messages that the client
+// showed while it was attached earlier. The client stays attached until Close,
+// until it is detached, or until the adapter stops; ctx limits only the call.
 func (a *Adapter) Attach(ctx context.Context, conversation string, has ...string) (*Client, error) {
 	if conversation == "" {
 		conversation = Default
@@ -189,7 +190,7 @@ func (a *Adapter) Attach(ctx context.Context, conversation string, has ...string
 	}
 	a.clients[conversation][c] = struct{}{}
 	if a.o.OnAttach != nil && time.Since(a.missed[conversation]) < refusalDelay {
-		// A refusal of this moment may not be in the outbox yet.
+		// The row of a send that failed just now may not be stored yet.
 		c.stopAgain = a.later(func() { a.o.OnAttach(Address(conversation)) })
 	}
 	delete(a.missed, conversation)
@@ -200,10 +201,11 @@ func (a *Adapter) Attach(ctx context.Context, conversation string, has ...string
 	return c, nil
 }
 
-// refusalDelay is how long a refusal may take until it stands in the outbox.
+// refusalDelay is the maximum time until a failed send is stored in the outbox.
 const refusalDelay = time.Second
 
-// later calls f after settling, unless stop is called first, once.
+// later calls f after refusalDelay, unless stop is called first. stop must be
+// called at most once.
 func (a *Adapter) later(f func()) (stop func()) {
 	a.timers.Add(1)
 	t := time.AfterFunc(refusalDelay, func() { defer a.timers.Done(); f() })
@@ -214,8 +216,9 @@ func (a *Adapter) later(f func()) (stop func()) {
 	}
 }
 
-// detachLocked takes c out of its conversation. What it was handed and did not
-// show is left open; what it was not handed has not been shown.
+// detachLocked removes c from its conversation. Events that were handed out but
+// not shown stay uncertain; events that were not handed out have certainly not
+// been shown.
 func (a *Adapter) detachLocked(c *Client, why error) {
 	if c.reason != nil {
 		return
@@ -235,14 +238,15 @@ func (a *Adapter) detachLocked(c *Client, why error) {
 	c.queue, c.handed = nil, nil
 }
 
-// NewID returns an id for a line: what is said twice under one id is taken once.
+// NewID returns a new ID for a line. A line that is repeated under its ID is
+// accepted once.
 func NewID() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return "l" + hex.EncodeToString(b[:])
 }
 
-// word reports whether s can stand in ids and addresses.
+// word reports whether s is valid in IDs and addresses.
 func word(s string) bool {
 	if s == "" || len(s) > 64 {
 		return false

@@ -9,12 +9,13 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// NoTerminal is the reason of a refusal while no terminal is attached. A row that
-// was given up with it can be shown as soon as one is.
+// NoTerminal is the reason of a failed send while no terminal is attached. A row
+// that was given up with this reason can be shown as soon as a terminal
+// attaches.
 const NoTerminal = "no terminal is attached"
 
-// Send shows m to the clients of its conversation. The receipt means that one
-// of them has shown it.
+// Send shows m to the clients of its conversation. The receipt means that at
+// least one of them has shown it.
 func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
 	id := m.ID
 	if id == "" {
@@ -27,8 +28,8 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 	return chat.Receipt{ID: id}, nil
 }
 
-// Edit gives a message a new text. If clients are attached but none of them
-// has the message, it is gone.
+// Edit gives a message a new text. If clients are attached but none of them has
+// the message, the error is chat.ErrGone.
 func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	a.mu.Lock()
 	cs := a.clients[m.To.Chat]
@@ -45,7 +46,8 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	return a.carry(ctx, m.To, Event{Kind: Edit, ID: id, Text: m.Text, ReplyTo: m.ReplyTo, File: m.File, Quiet: m.Quiet, At: time.Now()})
 }
 
-// Delete takes a message back. Where nobody is attached there is none.
+// Delete deletes a message. If no client is attached, there is nothing to
+// delete.
 func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error {
 	err := a.carry(ctx, to, Event{Kind: Delete, ID: id})
 	if errors.Is(err, errNobody) {
@@ -66,8 +68,8 @@ func (a *Adapter) Typing(_ context.Context, to chat.Address) error {
 	return nil
 }
 
-// Find asks the attached clients for a message of ours. While nobody is
-// attached it is not known.
+// Find asks the attached clients whether they have shown m. While no client is
+// attached the result is unknown.
 func (a *Adapter) Find(_ context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,7 +94,7 @@ func (c *Client) knowsLocked(id string) bool {
 	return ok || slices.ContainsFunc(c.queue, mine) || slices.ContainsFunc(c.handed, mine)
 }
 
-// carry brings ev to the clients at to, and waits until one has shown it.
+// carry sends ev to the clients at to, and waits until one has shown it.
 func (a *Adapter) carry(ctx context.Context, to chat.Address, ev Event) error {
 	a.mu.Lock()
 	cs := a.clients[to.Chat]
@@ -131,8 +133,8 @@ func (a *Adapter) carry(ctx context.Context, to chat.Address, ev Event) error {
 	return &chat.SendError{Outcome: chat.Transient, Reason: "the terminal was closed or did not take the message", Err: errNobody}
 }
 
-// giveUp stops waiting for p: clients that were not handed it never will be.
-// If they had time enough, they are detached.
+// giveUp stops waiting for p: clients that have not been handed it never will
+// be. If slow is true, all clients that still have it are detached.
 func (a *Adapter) giveUp(to chat.Address, p *pendingEvent, slow bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -148,7 +150,7 @@ func (a *Adapter) giveUp(to chat.Address, p *pendingEvent, slow bool) {
 	}
 }
 
-// pushLocked puts it into the queue of c. A client whose queue is full is
+// pushLocked appends it to the queue of c. A client whose queue is full is
 // detached.
 func (a *Adapter) pushLocked(c *Client, it item) {
 	if len(c.queue)+len(c.handed) >= maxQueue {

@@ -18,7 +18,7 @@ const Name = "hermes"
 // DefaultSession is the session of requests that name none.
 const DefaultSession = "default"
 
-// completions answers POST /v1/chat/completions.
+// completions handles POST /v1/chat/completions.
 func (a *Adapter) completions(w http.ResponseWriter, r *http.Request) {
 	p, f := a.read(w, r)
 	if f != nil {
@@ -45,16 +45,16 @@ func (a *Adapter) completions(w http.ResponseWriter, r *http.Request) {
 	a.whole(r, out)
 }
 
-// A posted request has been read and understood.
+// A posted is a request that has been read and parsed.
 type posted struct {
 	ask      *openaiapi.Request
 	exchange *exchange
 }
 
-// read reads a request. It changes nothing.
+// read reads and parses a request. It has no side effects.
 func (a *Adapter) read(w http.ResponseWriter, r *http.Request) (*posted, *openaiapi.Failure) {
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // where it cannot be set, there is none
+	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // not supported by every connection; then there is no deadline
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
 	var large *http.MaxBytesError
 	switch {
@@ -85,7 +85,7 @@ func (a *Adapter) read(w http.ResponseWriter, r *http.Request) (*posted, *openai
 	return &posted{ask, newExchange(ask, session, key)}, nil
 }
 
-// names are the models that clients may ask for.
+// names returns the model names that clients may use.
 func (a *Adapter) names() []string {
 	names := []string{Name}
 	for _, n := range append([]string{a.o.Model}, a.cfg.Models...) {
@@ -96,8 +96,7 @@ func (a *Adapter) names() []string {
 	return names
 }
 
-// known refuses models that this API does not have. A request that names none
-// gets the agent.
+// known rejects unknown models. A request without a model gets the agent.
 func (a *Adapter) known(r *openaiapi.Request) *openaiapi.Failure {
 	if r.Model == "" {
 		r.Model = Name
@@ -114,7 +113,7 @@ func noModel(name string) *openaiapi.Failure {
 	return f
 }
 
-// sessionOf returns the session that a request belongs to.
+// sessionOf returns the session of a request.
 func sessionOf(h http.Header, user string) (string, *openaiapi.Failure) {
 	if named, ok := h["X-Hermes-Session"]; ok {
 		if len(named) != 1 || !word(named[0]) {
@@ -132,14 +131,14 @@ func sessionOf(h http.Header, user string) (string, *openaiapi.Failure) {
 	return "user-" + hexOf(sum[:12]), nil
 }
 
-// word reports whether s can stand in addresses and headers.
+// word reports whether s is valid in addresses and headers.
 func word(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_' && r != '.'
 	})
 }
 
-// keyOf returns the client's own idempotency key, "" if it gave none.
+// keyOf returns the client's idempotency key, "" if it sent none.
 func keyOf(h http.Header) (string, *openaiapi.Failure) {
 	keys, ok := h["Idempotency-Key"]
 	if !ok {
@@ -152,7 +151,7 @@ func keyOf(h http.Header) (string, *openaiapi.Failure) {
 	return keys[0], nil
 }
 
-// whole answers with one object, once there is an answer.
+// whole writes one object, once there is an answer.
 func (a *Adapter) whole(r *http.Request, out *writer) {
 	for {
 		s := a.look(out.e)
@@ -169,7 +168,7 @@ func (a *Adapter) whole(r *http.Request, out *writer) {
 			s.over.err.Write(out.w)
 		} else {
 			out.w.Header().Set("Content-Type", "application/json")
-			_, _ = out.w.Write(openaiapi.Encode(out.object(s))) // Flush tells
+			_, _ = out.w.Write(openaiapi.Encode(out.object(s))) // Flush reports the error
 		}
 		if out.rc.Flush() == nil && r.Context().Err() == nil {
 			a.wrote(out.e, s.over)

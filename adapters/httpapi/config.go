@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Config is the section of the HTTP API. The zero values mean the defaults that
-// stand in the tags.
+// Config is the configuration of the HTTP API. Zero values mean the defaults in
+// the tags.
 type Config struct {
 	Enabled       bool     `yaml:"enabled" default:"false" doc:"Serve the HTTP API for local clients."`
 	Listen        string   `yaml:"listen" default:"127.0.0.1:8642" doc:"Where the API listens. Another place than the machine itself needs hosts."`
@@ -39,8 +39,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate reports, in words for the operator, the first setting that cannot
-// work. Its errors name the key.
+// Validate returns the first invalid setting as an error written for the
+// operator. The error names the key.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	host, _, err := net.SplitHostPort(c.Listen)
@@ -75,8 +75,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// hostOf returns the host in a Host header in the one form in which hosts are
-// compared.
+// hostOf returns the host of a Host header in the normalized form for
+// comparison.
 func hostOf(s string) string {
 	if h, _, err := net.SplitHostPort(s); err == nil {
 		s = h
@@ -85,7 +85,7 @@ func hostOf(s string) string {
 	return strings.TrimSuffix(strings.ToLower(s), ".")
 }
 
-// loopback reports whether host names the machine itself.
+// loopback reports whether host names the local machine.
 func loopback(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true

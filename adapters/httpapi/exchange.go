@@ -18,24 +18,24 @@ import (
 // wait for one exchange: those with the same Idempotency-Key.
 type exchange struct {
 	id      string   // Inbound.ID
-	session string   // the conversation's name
-	keyed   bool     // the client gave the key and can ask again
-	command bool     // a slash command, which waits for no turn
-	print   [32]byte // of what was asked
+	session string   // name of the conversation
+	keyed   bool     // the client sent the key and can repeat the request
+	command bool     // a slash command, which does not wait for a turn
+	print   [32]byte // digest of the request
 	created time.Time
 
-	// What follows is guarded by Adapter.mu.
+	// The fields below are guarded by Adapter.mu.
 	listeners int
-	cancel    context.CancelFunc // ends the tending
-	ask       *openaiapi.Request // what was asked; nil once it is accepted
+	cancel    context.CancelFunc // ends the exchange's goroutine
+	ask       *openaiapi.Request // the request; nil once it is accepted
 	offered   bool               // it may be on disk
 	accepted  bool               // it is on disk
-	text      string             // the beginning of the answer that is shown so far
+	text      string             // the partial answer so far
 	notices   []string
 	over      *result
-	written   bool          // a client has got the verdict
-	change    chan struct{} // closed and replaced whenever one of these changes
-	settled   chan struct{} // closed once a verdict was written or nobody waits for it
+	written   bool          // a client has received the result
+	change    chan struct{} // closed and replaced whenever one of these fields changes
+	settled   chan struct{} // closed once the result was written or no request waits for it
 }
 
 // A result is how an exchange ended.
@@ -43,16 +43,17 @@ type result struct {
 	text  string
 	usage *chat.Usage
 	err   *openaiapi.Failure
-	said  bool // by the gateway, and not found out by us
+	said  bool // set by the gateway, not by the adapter itself
 }
 
-// The beginnings of the ids of exchanges. The first kind can be asked for again.
+// The prefixes of exchange IDs. An exchange of the first kind can be requested
+// again.
 const (
 	withKey = "k"
 	noKey   = "r"
 )
 
-// newExchange makes an exchange of a request. key is the client's own, or "".
+// newExchange creates the exchange of a request. key is the client's own, or "".
 func newExchange(r *openaiapi.Request, session, key string) *exchange {
 	e := &exchange{
 		session: session, keyed: key != "", command: command(r.Text), ask: r, created: time.Now(),
@@ -70,7 +71,8 @@ func newExchange(r *openaiapi.Request, session, key string) *exchange {
 	return e
 }
 
-// command reports whether text is a slash command. /path/like is none.
+// command reports whether text is a slash command. A path such as /path/like is
+// not.
 func command(text string) bool {
 	word, _, _ := strings.Cut(strings.TrimSpace(text), " ")
 	word, _, _ = strings.Cut(word, "\n")
@@ -86,7 +88,7 @@ func (e *exchange) changedLocked() {
 	e.change = make(chan struct{})
 }
 
-// endLocked gives the exchange its verdict, unless it has one.
+// endLocked sets the result of the exchange, unless it has one.
 func (e *exchange) endLocked(v result) {
 	if e.over != nil {
 		return
@@ -106,8 +108,8 @@ func (e *exchange) settleLocked() {
 	}
 }
 
-// join adds a request to the exchange that e names: e itself if it is new. Who
-// joins must leave.
+// join adds a request to the exchange with e's ID, or to e itself if it is new.
+// The caller must call leave.
 func (a *Adapter) join(e *exchange) (*exchange, *openaiapi.Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -136,8 +138,8 @@ func (a *Adapter) join(e *exchange) (*exchange, *openaiapi.Failure) {
 	return e, nil
 }
 
-// leave takes a request away from its exchange. With the last one goes what
-// nobody can ask for again.
+// leave removes a request from its exchange. When the last one leaves, an
+// exchange that cannot be requested again is dropped.
 func (a *Adapter) leave(e *exchange) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +160,7 @@ func (a *Adapter) leave(e *exchange) {
 	e.changedLocked()
 }
 
-// dropLocked forgets e.
+// dropLocked removes e.
 func (a *Adapter) dropLocked(e *exchange) {
 	if a.exchanges[e.id] == e {
 		delete(a.exchanges, e.id)
@@ -166,7 +168,7 @@ func (a *Adapter) dropLocked(e *exchange) {
 	}
 }
 
-// forgetLocked lets the oldest exchanges go for which nobody waits.
+// forgetLocked removes the oldest exchanges without a waiting request.
 func (a *Adapter) forgetLocked() {
 	for i := 0; len(a.kept) > maxKept && i < len(a.kept); {
 		if id := a.kept[i]; a.exchanges[id] != nil && a.exchanges[id].listeners > 0 || i == len(a.kept)-1 {
@@ -178,17 +180,17 @@ func (a *Adapter) forgetLocked() {
 	}
 }
 
-// wrote notes that a client has got the verdict v of e.
+// wrote records that a client has received the result v of e.
 func (a *Adapter) wrote(e *exchange, v *result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e.over != v { // the gateway has said something better meanwhile
+	if e.over != v { // the gateway has set another result in the meantime
 		return
 	}
 	e.written = true
 	e.settleLocked()
 	if _, ok := a.had[e.id]; ok || v.err != nil && !v.said {
-		return // what was found out by ourselves is not what the gateway says
+		return // the adapter's own result is not the gateway's
 	}
 	a.had[e.id] = struct{}{}
 	a.hadOrder = append(a.hadOrder, e.id)
@@ -198,7 +200,7 @@ func (a *Adapter) wrote(e *exchange, v *result) {
 	}
 }
 
-// A state is what a waiting request sees of its exchange.
+// A state is a snapshot of an exchange for a waiting request.
 type state struct {
 	text    string
 	notices []string

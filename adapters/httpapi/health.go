@@ -11,23 +11,23 @@ import (
 func answer(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(openaiapi.Encode(v)) // a client that is gone does not read it
+	_, _ = w.Write(openaiapi.Encode(v)) // the client may have disconnected
 }
 
-// healthz says that the process answers.
+// healthz handles GET /healthz: it answers 200 while the process runs.
 func (a *Adapter) healthz(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// proof is how one connection is, without names and reasons.
+// proof is the state of one connection, without names and reasons.
 type proof struct {
 	State chat.State `json:"state"`
-	// Age is how many seconds ago the platform last showed that it reaches us;
-	// absent if it never did.
+	// Age is the number of seconds since the platform last showed that the
+	// connection works; absent if it never did.
 	Age *float64 `json:"last_contact_age_seconds,omitempty"`
 }
 
-// readyz says whether messages are answered now.
+// readyz handles GET /readyz: it reports whether messages are answered now.
 func (a *Adapter) readyz(w http.ResponseWriter, _ *http.Request) {
 	v := struct {
 		Ready    bool             `json:"ready"`
@@ -67,7 +67,7 @@ func (a *Adapter) stopped() bool {
 	return a.ended
 }
 
-// described is OpenAI's object for a model.
+// described is OpenAI's model object.
 type described struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -79,7 +79,7 @@ func (a *Adapter) describe(name string) described {
 	return described{ID: name, Object: "model", Created: a.began, Owner: "hermesd"}
 }
 
-// models answers GET /v1/models.
+// models handles GET /v1/models.
 func (a *Adapter) models(w http.ResponseWriter, _ *http.Request) {
 	v := struct {
 		Object string      `json:"object"`
@@ -91,7 +91,7 @@ func (a *Adapter) models(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, v)
 }
 
-// model answers GET /v1/models/NAME.
+// model handles GET /v1/models/NAME.
 func (a *Adapter) model(w http.ResponseWriter, r *http.Request) {
 	for _, n := range a.names() {
 		if n == r.PathValue("id") {

@@ -31,58 +31,59 @@ import (
 	"hermesd/internal/secret"
 )
 
-// StoredMessage is what the store knows of a message that was accepted.
+// StoredMessage is what the store knows about an accepted message.
 type StoredMessage struct {
 	Accepted bool   // the key has been accepted before
-	Ended    bool   // nothing more will come of it
+	Ended    bool   // there will be no further result
 	Text     string // the answer, "" if there is none
-	Reason   string // without an answer: why, in words
+	Reason   string // without an answer: the reason, as text
 }
 
-// Options are what an Adapter works with besides its Config. Only Key is
-// required.
+// Options are the dependencies of an Adapter. Only Key is required.
 type Options struct {
-	// Key is what clients send as a bearer token.
+	// Key is the bearer token of clients.
 	Key secret.Value
-	// Model is the configured model's name, under which clients may also ask.
+	// Model is the name of the configured model, which clients may also use as
+	// the model name.
 	Model string
-	// Lookup tells what became of the message with an Inbound.Key. It ends the
-	// waiting for turns that end without an answer, and answers for keys of an
-	// earlier process. Nil: nothing is known.
+	// Lookup returns the state of the message with an idempotency key. It ends
+	// the wait for turns that end without an answer, and serves keys of an
+	// earlier process. nil means that nothing is known.
 	Lookup func(ctx context.Context, key string) (StoredMessage, error)
-	// IsNewSession reports whether the session at an address has no messages yet. A
-	// client's own copy of the conversation is taken over only then. Nil: never.
+	// IsNewSession reports whether the session at an address has no messages yet.
+	// Only then is a client's own copy of the conversation adopted. nil means
+	// never.
 	IsNewSession func(ctx context.Context, at chat.Address) (bool, error)
-	// StoreFile stores a file that came with a request, before the request counts as
-	// accepted. Nil: files are refused.
+	// StoreFile stores a file of a request before the request is accepted. nil
+	// means that files are rejected.
 	StoreFile func(ctx context.Context, f chat.File, content []byte) (chat.File, error)
-	// Fetch gets what stands at an address from outside, through a client that
-	// refuses private addresses. Nil: such addresses are refused.
+	// Fetch downloads an external URL, through a client that refuses private
+	// addresses. nil means that such URLs are rejected.
 	Fetch func(ctx context.Context, url string, limit int64) ([]byte, error)
-	// Ready says whether the daemon can answer, and if not why, in words without
-	// secrets. Nil: as soon as the API listens.
+	// Ready reports whether the daemon can answer, and if not why, as text
+	// without secrets. nil means that it can as soon as the API listens.
 	Ready func() (ok bool, why string)
-	// Accounts tells how the daemon's connections are, for /readyz.
+	// Accounts returns the health of the daemon's connections, for /readyz.
 	Accounts func() map[chat.Account]chat.Health
-	// Metrics answers GET /metrics for clients that have MetricsKey, which opens
-	// nothing else, or Key. Nil: there are none.
+	// Metrics handles GET /metrics for clients with MetricsKey, which gives
+	// access to nothing else, or Key. nil means that there are no metrics.
 	Metrics    http.Handler
 	MetricsKey secret.Value
-	// Listen opens the socket; nil is net.Listen.
+	// Listen opens the socket; nil means net.Listen.
 	Listen func(network, address string) (net.Listener, error)
-	// Drain is how long requests may still get their answers when Run's context
-	// ends; 0 is 1 s.
+	// Drain is how long requests may still get their answers after Run's context
+	// ends; 0 means 1 s.
 	Drain time.Duration
 	Log   *zap.Logger
 }
 
 const (
-	headerTime  = 10 * time.Second // for a request's headers
-	bodyTime    = time.Minute      // for its body
-	writeTime   = 30 * time.Second // for each piece of an answer
+	headerTime  = 10 * time.Second // for reading a request's headers
+	bodyTime    = time.Minute      // for reading its body
+	writeTime   = 30 * time.Second // for writing each piece of an answer
 	idleTime    = 2 * time.Minute
-	keepAlive   = 10 * time.Second // between signs of life in a stream
-	askAgain    = 5 * time.Second  // between questions to Lookup
+	keepAlive   = 10 * time.Second // between keep-alive comments in a stream
+	askAgain    = 5 * time.Second  // between calls of Lookup
 	editPace    = 50 * time.Millisecond
 	maxHeader   = 32 << 10
 	maxKept     = 256  // exchanges that are kept for their keys
@@ -91,26 +92,26 @@ const (
 	defaultTime = time.Second
 )
 
-// An Adapter is the HTTP API.
+// An Adapter serves the HTTP API. It is safe for concurrent use.
 type Adapter struct {
 	cfg Config
 	o   Options
 	key [32]byte      // digest of the key
-	sem chan struct{} // one place per running request
+	sem chan struct{} // one value per running request
 
 	began int64 // Unix time
 
-	running sync.WaitGroup // tending goroutines
+	running sync.WaitGroup // the exchanges' goroutines
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	sink      chat.Sink
-	base      context.Context // of Run; nil before
-	ended     bool            // no new requests
+	base      context.Context // Run's context; nil before
+	ended     bool            // new requests are rejected
 	health    chat.Health
 	exchanges map[string]*exchange // by Inbound.ID
-	kept      []string             // of those with keys, oldest first
+	kept      []string             // those with keys, oldest first
 	lines     map[string]*line     // by session
-	had       map[string]struct{}  // ids of exchanges whose answer was written
+	had       map[string]struct{}  // IDs of exchanges whose answer was written
 	hadOrder  []string
 }
 
@@ -121,7 +122,7 @@ var _ interface {
 	chat.Finder
 } = (*Adapter)(nil)
 
-// New returns an adapter that serves when it runs. Its error is a
+// New returns an adapter that serves when Run is called. Its error is a
 // *chat.ConfigError.
 func New(c Config, o Options) (*Adapter, error) {
 	c = c.withDefaults()
@@ -150,13 +151,13 @@ func New(c Config, o Options) (*Adapter, error) {
 	}, nil
 }
 
-// Address returns where the conversation of that name takes place.
+// Address returns the address of the session of that name.
 func Address(session string) chat.Address {
 	return chat.Address{Platform: chat.HTTP, Kind: chat.DM, Chat: session}
 }
 
-// Run serves until ctx ends. A socket that cannot be opened is a
-// *chat.ConfigError. It can run once.
+// Run serves until ctx ends. If the socket cannot be opened, the error is a
+// *chat.ConfigError. It can be called once.
 func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	l, err := a.o.Listen("tcp", a.cfg.Listen)
 	if err != nil {
@@ -191,8 +192,8 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return err
 }
 
-// close ends the serving: no new requests, a moment for the running ones, then
-// an error for those that still wait.
+// close stops serving: it rejects new requests, gives running ones some time,
+// then ends those that still wait with an error.
 func (a *Adapter) close(s *http.Server) {
 	a.mu.Lock()
 	a.ended = true
@@ -210,7 +211,7 @@ func (a *Adapter) close(s *http.Server) {
 	ctx, cancel2 := context.WithTimeout(context.Background(), defaultTime)
 	defer cancel2()
 	if s.Shutdown(ctx) != nil {
-		_ = s.Close() // what is left is a client that does not read
+		_ = s.Close() // the remaining clients do not read
 	}
 }
 
@@ -238,7 +239,7 @@ func (a *Adapter) waiting() (n int) {
 	return n
 }
 
-// Capabilities tells what a client can carry: Markdown, in one piece.
+// Capabilities implements chat.Adapter. An answer is Markdown in one piece.
 func (a *Adapter) Capabilities() chat.Capabilities {
 	return chat.Capabilities{
 		MaxTextSize: textLimit, TextSize: func(r chat.RichText) int { return len(r.Text) },
@@ -246,7 +247,7 @@ func (a *Adapter) Capabilities() chat.Capabilities {
 	}
 }
 
-// Health says whether the API listens.
+// Health implements chat.Adapter. It reports whether the API listens.
 func (a *Adapter) Health() chat.Health {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -263,7 +264,8 @@ func (a *Adapter) set(s chat.State, text string) {
 	a.health.State, a.health.Error, a.health.Since = s, text, time.Now()
 }
 
-// reason is the system's own word for why a socket could not be opened.
+// reason returns the system's error, without the wrapping of package net, for a
+// socket that could not be opened.
 func reason(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Err != nil {

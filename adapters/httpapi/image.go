@@ -11,11 +11,11 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// maxImages is the most images of one request.
+// maxImages is the maximum number of images per request.
 const maxImages = 20
 
-// files stores the images of a request and returns them as files. It fails with
-// words for the client; nothing of the request counts then.
+// files stores the images of a request and returns them as files. A failure has
+// a text for the client; then the request is not accepted.
 func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *openaiapi.Failure) {
 	if len(images) > maxImages {
 		return nil, openaiapi.Refuse("messages", "too_many_images", "There are %d images; at most %d are taken.", len(images), maxImages)
@@ -46,7 +46,7 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *ope
 	return files, nil
 }
 
-// image returns what an image's URL stands for.
+// image returns the content of an image URL.
 func (a *Adapter) image(ctx context.Context, ref string) (kind string, content []byte, err error) {
 	if strings.HasPrefix(strings.ToLower(ref), "data:") {
 		return openaiapi.DataURL(ref)

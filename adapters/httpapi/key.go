@@ -14,12 +14,12 @@ import (
 	"hermesd/internal/secret"
 )
 
-// minKey is the least length of a key in characters.
+// minKey is the minimum length of a key in characters.
 const minKey = 20
 
-// LoadKey returns the key in the file at path. If there is no such file it makes
-// one with a new key, which only its owner can read, and says so. A file that
-// others can read is an error: its key may be known.
+// LoadKey returns the key in the file at path. If the file does not exist,
+// LoadKey creates it with a new key, readable only by its owner, and created is
+// true. A file that others can read is an error: its key may be known to them.
 func LoadKey(path string) (key secret.Value, created bool, err error) {
 	info, err := os.Stat(path)
 	switch {
@@ -45,7 +45,7 @@ func LoadKey(path string) (key secret.Value, created bool, err error) {
 	return secret.Value(text), false, nil
 }
 
-// newKey writes a new key. The file appears whole or not at all.
+// newKey writes a new key. The file is created completely or not at all.
 func newKey(path string) (_ secret.Value, err error) {
 	var b [32]byte
 	rand.Read(b[:])

@@ -14,8 +14,8 @@ import (
 	"hermesd/adapters/httpapi/internal/openaiapi"
 )
 
-// guard lets through only requests that reached us under a name of ours and not
-// from a foreign web page.
+// guard rejects requests that were sent to an unknown host name or that come
+// from another web page.
 func (a *Adapter) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -47,10 +47,10 @@ func (a *Adapter) guard(next http.Handler) http.Handler {
 	})
 }
 
-// keyed lets through only requests with the key.
+// keyed rejects requests without the key.
 func (a *Adapter) keyed(next http.HandlerFunc) http.HandlerFunc { return requireKey(next, a.key) }
 
-// requireKey lets through only requests with a key that has one of the digests.
+// requireKey rejects requests without a key that has one of the digests.
 func requireKey(next http.HandlerFunc, digests ...[32]byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -68,7 +68,7 @@ func requireKey(next http.HandlerFunc, digests ...[32]byte) http.HandlerFunc {
 	}
 }
 
-// limited lets through only so many requests at once.
+// limited limits the number of concurrent requests.
 func (a *Adapter) limited(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -82,7 +82,7 @@ func (a *Adapter) limited(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// server is the whole API.
+// server returns the HTTP server with all routes.
 func (a *Adapter) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", a.healthz)
@@ -101,7 +101,8 @@ func (a *Adapter) server() *http.Server {
 	}
 }
 
-// quiet takes what net/http has to say: panics, and what clients do wrong.
+// quiet returns the error log of net/http: panics, and protocol errors of
+// clients.
 func quiet(l *zap.Logger) *log.Logger {
 	std, err := zap.NewStdLogAt(l, zap.WarnLevel)
 	if err != nil {
@@ -110,7 +111,7 @@ func quiet(l *zap.Logger) *log.Logger {
 	return std
 }
 
-// unknown answers for what this API does not have.
+// unknown handles paths that this API does not have.
 func unknown(w http.ResponseWriter, r *http.Request) {
 	f := &openaiapi.Failure{Status: http.StatusNotFound, Kind: openaiapi.Invalid, Code: "unknown_url",
 		Text: "There is no " + r.Method + " " + openaiapi.Clip(r.URL.Path) + ". This API has POST /v1/chat/completions, GET /v1/models, GET /healthz and GET /readyz."}

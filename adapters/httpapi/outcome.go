@@ -7,17 +7,17 @@ import (
 	"hermesd/adapters/httpapi/internal/openaiapi"
 )
 
-// failed is a turn that ended without an answer.
+// failed returns the failure of a turn that ended without an answer.
 func failed(text string) *openaiapi.Failure {
 	return &openaiapi.Failure{Status: http.StatusBadGateway, Kind: openaiapi.Broken, Code: "turn_failed", Text: text, Final: true}
 }
 
-// ended is a turn that ended without any word.
+// ended returns the failure of a turn that ended without any message.
 func ended(why string) *openaiapi.Failure {
 	return &openaiapi.Failure{Status: http.StatusConflict, Kind: openaiapi.Broken, Code: "no_answer", Text: "There is no answer to this message: " + why + ".", Final: true}
 }
 
-// stopping is what requests are told that wait when the daemon stops.
+// stopping returns the failure of requests that wait when the daemon stops.
 func stopping(accepted bool) *openaiapi.Failure {
 	f := &openaiapi.Failure{Status: http.StatusServiceUnavailable, Kind: openaiapi.Broken, Code: "stopping", Text: "The daemon stops. Send the request again when it is back.", After: 5 * time.Second}
 	if accepted {
@@ -27,7 +27,7 @@ func stopping(accepted bool) *openaiapi.Failure {
 	return f
 }
 
-// notStored is a message that was not taken.
+// notStored returns the failure of a message that was not accepted.
 func notStored() *openaiapi.Failure {
 	return &openaiapi.Failure{
 		Status: http.StatusServiceUnavailable, Kind: openaiapi.Broken, Code: "not_stored", After: 2 * time.Second,

@@ -11,14 +11,14 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// sender is who speaks in every request: whoever has the key.
+// sender is the sender of every request: the holder of the key.
 var sender = chat.Person{ID: "key", Name: "HTTP client"}
 
 // A line is the order in which the requests of one session are accepted: each
-// waits until the one before has its answer, or nobody waits for that any more.
-// So requests do not interrupt each other.
+// waits until the previous one has its answer, or no client waits for that any
+// more. Therefore requests do not interrupt each other.
 type line struct {
-	place chan struct{} // holds one value while somebody is at its head
+	place chan struct{} // holds one value while a request is at the head
 	users int           // guarded by Adapter.mu
 }
 
@@ -48,8 +48,8 @@ func (a *Adapter) enter(ctx context.Context, session string) (leave func(), ok b
 	}
 }
 
-// runExchange leads an exchange to its acceptance and finds out when it ends without a
-// word. ctx ends when nobody waits for the exchange any more.
+// runExchange submits the exchange's message and detects a turn that ends
+// without a message. ctx ends when no client waits for the exchange any more.
 func (a *Adapter) runExchange(ctx context.Context, e *exchange) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -82,8 +82,7 @@ func (a *Adapter) end(e *exchange, v result) {
 	e.endLocked(v)
 }
 
-// submit makes the exchange's message an accepted one, unless it is that
-// already.
+// submit has the exchange's message accepted, unless it already is.
 func (a *Adapter) submit(ctx context.Context, e *exchange, ask *openaiapi.Request) *openaiapi.Failure {
 	if e.keyed && a.o.Lookup != nil {
 		k, err := a.o.Lookup(ctx, e.inboundKey())
@@ -102,10 +101,11 @@ func (a *Adapter) submit(ctx context.Context, e *exchange, ask *openaiapi.Reques
 	if f != nil {
 		return f
 	}
-	if !a.offer(e) { // nobody waits, and nothing has happened yet
+	if !a.offer(e) { // no client waits, and nothing has happened yet
 		return stopping(false)
 	}
-	// Once it is on its way to the disk, a client that leaves changes nothing.
+	// Once the message is being stored, it no longer matters whether the client
+	// disconnects.
 	if err := a.sink.Accept(context.WithoutCancel(ctx), []chat.Inbound{in}); err != nil {
 		return a.unavailable("accept", err)
 	}
@@ -113,7 +113,7 @@ func (a *Adapter) submit(ctx context.Context, e *exchange, ask *openaiapi.Reques
 	return nil
 }
 
-// offer notes that the exchange's message is about to be accepted, if somebody
+// offer records that the exchange's message is about to be accepted, if a client
 // still waits for it.
 func (a *Adapter) offer(e *exchange) bool {
 	a.mu.Lock()
@@ -122,11 +122,11 @@ func (a *Adapter) offer(e *exchange) bool {
 	return e.offered
 }
 
-// refused ends an exchange whose message was not taken. It can be sent again.
+// refused ends an exchange whose message was not accepted. It can be sent again.
 func (a *Adapter) refused(e *exchange, f *openaiapi.Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e.ask == nil { // another tending has had it taken meanwhile
+	if e.ask == nil { // another goroutine has had it accepted in the meantime
 		return
 	}
 	e.offered = false
@@ -139,16 +139,16 @@ func (a *Adapter) refused(e *exchange, f *openaiapi.Failure) {
 func (a *Adapter) took(e *exchange) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	e.offered, e.accepted, e.ask = true, true, nil // images are large
+	e.offered, e.accepted, e.ask = true, true, nil // releases the images, which are large
 }
 
-// unavailable is what a client is told when the store does not work.
+// unavailable logs a failure of the store and returns the client's error.
 func (a *Adapter) unavailable(what string, err error) *openaiapi.Failure {
 	a.o.Log.Error("cannot submit request", zap.String("step", what), zap.Error(err))
 	return notStored()
 }
 
-// inbound makes the exchange's event.
+// inbound returns the exchange's event.
 func (a *Adapter) inbound(ctx context.Context, e *exchange, r *openaiapi.Request) (chat.Inbound, *openaiapi.Failure) {
 	in := chat.Inbound{
 		IdempotencyKey: e.inboundKey(), ID: e.id, Kind: chat.Message, Address: Address(e.session), Sender: sender, SentAt: time.Now(),
@@ -171,9 +171,9 @@ func (a *Adapter) inbound(ctx context.Context, e *exchange, r *openaiapi.Request
 	return in, nil
 }
 
-// follow waits for the end of an accepted exchange. It asks what became of it:
-// a turn that was stopped, for one, ends without a word. What the gateway has
-// said may still be on its way, so only the second answer counts.
+// follow waits for the end of an accepted exchange. It polls Lookup, because a
+// turn may end without a message, for example when it was stopped. A message of
+// the gateway may still be on its way, so only the second such result counts.
 func (a *Adapter) follow(ctx context.Context, e *exchange) {
 	tick := time.NewTicker(askAgain)
 	defer tick.Stop()
@@ -203,7 +203,7 @@ func (a *Adapter) follow(ctx context.Context, e *exchange) {
 	}
 }
 
-// found is the verdict of what the store knows.
+// found returns the result for what the store knows.
 func found(k StoredMessage) result {
 	switch {
 	case k.Text != "":

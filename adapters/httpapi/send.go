@@ -7,18 +7,18 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// NoClient is the reason of a refusal while no client waits for a message.
+// NoClient is the reason of a failed send while no client waits for a message.
 const NoClient = "no client waits for this any more; it is in the session"
 
-// receipt is the receipt of an exchange's answer: the id of its completion.
+// receipt returns the receipt of an exchange's answer: the ID of its completion.
 func receipt(id string) chat.Receipt { return chat.Receipt{ID: completionID(id)} }
 
 func completionID(id string) string { return "chatcmpl-" + id }
 
-// Send brings m to the requests that wait for it. The receipt of an answer or a
-// failure means that one of them was sent it, or that the client gave an
-// Idempotency-Key and gets it when it asks again; that of a preview or a notice,
-// that it goes out with what follows.
+// Send passes m to the requests that wait for it. The receipt of an answer or a
+// failure means that it was sent to one of them, or that the client sent an
+// Idempotency-Key and gets it when it repeats the request. The receipt of a
+// preview or a notice means that it is sent together with what follows.
 func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
 	about := m.ReplyContext
 	switch {
@@ -52,7 +52,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 	return receipt(open[len(open)-1].id), nil
 }
 
-// takeLocked has an exchange take what m says.
+// takeLocked applies m to an exchange.
 func (a *Adapter) takeLocked(e *exchange, m chat.Outbound) {
 	v := result{said: true}
 	switch m.ReplyContext.Purpose {
@@ -70,14 +70,15 @@ func (a *Adapter) takeLocked(e *exchange, m chat.Outbound) {
 		v.text, v.usage = m.Text.Text, m.ReplyContext.Usage
 	}
 	if e.over != nil && e.over.err != nil && !e.over.said {
-		e.over = &v // for who asks again; who has been told of our own reason keeps it
+		e.over = &v // for repeated requests; a client that got the adapter's own result keeps it
 		e.written = false
 		return
 	}
 	e.endLocked(v)
 }
 
-// delivered says whether a client has got the answer to one of these.
+// delivered reports whether a client has received the answer to one of the
+// exchanges.
 func (a *Adapter) delivered(ids []string) (chat.Receipt, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,8 +90,8 @@ func (a *Adapter) delivered(ids []string) (chat.Receipt, bool) {
 	return chat.Receipt{}, false
 }
 
-// canAsk reports whether a client can still get the answer to one of these from
-// the store.
+// canAsk reports whether a client can still get the answer to one of the
+// exchanges from the store.
 func (a *Adapter) canAsk(ids []string) bool {
 	for _, id := range ids {
 		if a.o.Lookup != nil && strings.HasPrefix(id, withKey) {
@@ -100,8 +101,8 @@ func (a *Adapter) canAsk(ids []string) bool {
 	return false
 }
 
-// arrived waits until a client has got the verdict of one of these exchanges,
-// or no client waits for any.
+// arrived waits until a client has received the result of one of the exchanges,
+// or no client waits for any of them.
 func (a *Adapter) arrived(ctx context.Context, open []*exchange) (chat.Receipt, error) {
 	kept := ""
 	for _, e := range open {
@@ -135,12 +136,12 @@ func (a *Adapter) Edit(ctx context.Context, _ string, m chat.Outbound) error {
 	return err
 }
 
-// Delete does nothing: what a client has got cannot be taken back, and what it
-// has not got is replaced by what follows.
+// Delete does nothing: text that a client has received cannot be deleted, and
+// other text is replaced by what follows.
 func (a *Adapter) Delete(context.Context, chat.Address, string) error { return nil }
 
-// Find tells whether a client has got an answer. A process that has died has
-// left no client waiting, so what is not known here can be sent again.
+// Find reports whether a client has received an answer. After a restart no
+// client waits, so an unknown answer can be sent again.
 func (a *Adapter) Find(_ context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
 	if m.ReplyContext == nil {
 		return chat.Receipt{}, false, nil

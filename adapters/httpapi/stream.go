@@ -19,22 +19,22 @@ type writer struct {
 	usage bool
 
 	started bool
-	sent    string // of the answer
-	err     error  // the client does not take any more
+	sent    string // the part of the answer that was sent
+	err     error  // the first write error
 }
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
-// deadline bounds the next write.
+// deadline sets the deadline of the next write.
 func (o *writer) deadline() {
-	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTime)) // where it cannot be set, there is none
+	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by every connection; then there is no deadline
 }
 
 func (o *writer) base(object string) openaiapi.Completion {
 	return openaiapi.Completion{ID: completionID(o.e.id), Object: object, Created: o.e.created.Unix(), Model: o.model}
 }
 
-// object is the whole answer.
+// object returns the whole answer.
 func (o *writer) object(s state) openaiapi.Completion {
 	c, stop := o.base("chat.completion"), "stop"
 	c.Choices = []openaiapi.Choice{{Message: &openaiapi.Spoken{Role: "assistant", Content: &s.over.text}, Finish: &stop}}
@@ -43,7 +43,7 @@ func (o *writer) object(s state) openaiapi.Completion {
 	return c
 }
 
-// stream answers with chunks, as the answer grows.
+// stream writes the answer in chunks, as it grows.
 func (a *Adapter) stream(r *http.Request, out *writer) {
 	alive := time.NewTicker(keepAlive)
 	defer alive.Stop()
@@ -68,7 +68,7 @@ func (a *Adapter) stream(r *http.Request, out *writer) {
 	}
 }
 
-// start begins the stream: from here on failures are events in it.
+// start begins the stream: after that, failures are sent as events in it.
 func (o *writer) start() {
 	if o.started {
 		return
@@ -81,10 +81,10 @@ func (o *writer) start() {
 	o.chunk(&openaiapi.Spoken{Role: "assistant", Content: &empty}, nil, nil)
 }
 
-// grow sends what text has more than was sent. A text that does not go on where
-// the sent one ends is left to the end.
+// grow sends the part of text that was not sent yet. If text does not continue
+// the sent part, it is left to finish.
 func (o *writer) grow(text string) {
-	for text != "" { // a character that is not complete yet
+	for text != "" { // an incomplete character
 		r, n := utf8.DecodeLastRuneInString(text)
 		if r != utf8.RuneError || n != 1 {
 			break
@@ -103,8 +103,7 @@ func (o *writer) add(text string) {
 	o.sent = text
 }
 
-// finish sends the rest of the answer and ends the stream, or says why it
-// cannot.
+// finish sends the rest of the answer and ends the stream, or sends the failure.
 func (o *writer) finish(s state) {
 	v := s.over
 	switch {

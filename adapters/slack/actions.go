@@ -12,8 +12,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Typing implements chat.Typer: the status of an assistant's thread. Slack has
-// none outside of threads, and keeps it for two minutes or until we write.
+// Typing implements chat.Typer with the status of an assistant thread. Slack has
+// no such status outside of threads; it shows it for two minutes or until a
+// message is sent.
 func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	if to.Thread == "" || !a.typing.due(to) {
 		return nil
@@ -32,8 +33,8 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	return nil
 }
 
-// React implements chat.Reactor. Slash commands are no messages and take no
-// mark.
+// React implements chat.Reactor. A slash command is not a message and gets no
+// reaction.
 func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.Reaction) error {
 	if _, ok := inbound.Time(id); !ok || !a.cfg.Reactions {
 		return nil
@@ -58,8 +59,9 @@ func (a *Adapter) React(ctx context.Context, to chat.Address, id string, r chat.
 	return nil
 }
 
-// AnswerCallback implements chat.Answerer: a message that only the one who pressed can
-// see. Slack was told that the press was taken when it was stored.
+// AnswerCallback implements chat.CallbackAnswerer with a message that only the
+// user who pressed the button sees. The press was already acknowledged to Slack
+// when it was stored.
 func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, text string) error {
 	if text == "" {
 		return nil
@@ -80,7 +82,7 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 	return nil
 }
 
-// statusLimiter knows where we have lately shown that we write.
+// statusLimiter records when the typing status of a thread was last set.
 type statusLimiter struct {
 	mu sync.Mutex
 	at map[chat.Address]time.Time
@@ -88,7 +90,8 @@ type statusLimiter struct {
 
 func newPaces() *statusLimiter { return &statusLimiter{at: map[chat.Address]time.Time{}} }
 
-// due reports whether it is time to show it again, and notes that it is done.
+// due reports whether the status should be set again, and records that it is set
+// now.
 func (p *statusLimiter) due(to chat.Address) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,15 +108,15 @@ func (p *statusLimiter) due(to chat.Address) bool {
 	return true
 }
 
-// forget notes that a message of ours has taken the place of it.
+// forget records that a message of the bot has removed the status.
 func (p *statusLimiter) forget(to chat.Address) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.at, to)
 }
 
-// replyURLs are the addresses that come with slash commands, by the place to
-// which the answer would go. They are good for half an hour and five answers.
+// replyURLs holds the response URLs of slash commands by the address of the
+// answer. A URL can be used for half an hour and five answers.
 type replyURLs struct {
 	mu sync.Mutex
 	m  map[chat.Address]replyURL
@@ -139,7 +142,7 @@ func (r *replyURLs) put(at chat.Address, url string) {
 	r.m[at] = replyURL{url, now.Add(urlLife), urlUses}
 }
 
-// take returns an address that is good for one more answer.
+// take returns a response URL that can be used for one more answer.
 func (r *replyURLs) take(at chat.Address) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

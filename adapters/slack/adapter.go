@@ -50,33 +50,36 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Options are the ports of an Adapter. All may be left empty.
+// Options are the dependencies of an Adapter. All are optional.
 type Options struct {
-	// Account is the account's name in addresses; "" if there is only one.
+	// Account is the account's name in addresses; "" if there is only one
+	// account.
 	Account string
-	// Transport carries the calls of this account; nil: its own.
+	// Transport carries the API calls of this account; nil means a transport of
+	// its own.
 	Transport http.RoundTripper
-	// Socket opens the connection of a socket, TLS included; nil: the network.
+	// Socket opens the connection of a socket, TLS included; nil means the
+	// network.
 	Socket func(ctx context.Context, network, address string) (net.Conn, error)
-	// Memory keeps over restarts in which threads we take part and what was seen
-	// there; nil: they are forgotten.
+	// Memory stores the joined threads and the checkpoints across restarts; nil
+	// means that they are forgotten.
 	Memory Memory
-	// Commands are the names of the daemon's commands, without a slash: what is
-	// a command behind /hermes and behind an exclamation mark.
+	// Commands are the names of the daemon's commands, without a slash. They are
+	// recognized after /hermes and after an exclamation mark.
 	Commands []string
-	Words    i18n.Printer // says what people read from the adapter itself
+	Words    i18n.Printer // prints the adapter's own texts for users
 	Log      *zap.Logger
 }
 
-// A Memory keeps small values over restarts.
+// A Memory stores small values across restarts.
 type Memory interface {
-	// Value returns the value kept under key, nil if there is none.
+	// Value returns the value stored under key, nil if there is none.
 	Value(ctx context.Context, key string) ([]byte, error)
 	SetValue(ctx context.Context, key string, v []byte) error
 }
 
-// An Adapter is one app in one workspace. Slack's menu of commands is part of
-// the app's manifest, so it is no chat.MenuSetter; see Manifest.
+// An Adapter connects one app in one workspace. Slack's command menu is part of
+// the app's manifest, so Adapter is not a chat.CommandPublisher; see Manifest.
 type Adapter struct {
 	cfg    Config
 	o      Options
@@ -88,18 +91,18 @@ type Adapter struct {
 	places *checkpoint.Set
 	urls   *replyURLs
 	typing *statusLimiter
-	// conv converts one envelope: event.Converter.Convert.
+	// conv converts one envelope: inbound.Converter.Convert.
 	conv func(inbound.Converter, inbound.Envelope, time.Time) (chat.Inbound, bool, error)
 
 	health *health.Record
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	me      inbound.Identity
-	storing string    // why nothing can be stored
-	lacking string    // scopes that the app lacks
-	shared  string    // that somebody else takes a part of the events
-	unseen  string    // what could not be seen of the time without a socket
-	missed  time.Time // when that was noted
+	storing string    // why nothing can be stored; "" if the store works
+	lacking string    // missing scopes of the app
+	shared  string    // set if another process receives some of the events
+	unseen  string    // what could not be backfilled
+	missed  time.Time // when unseen was set
 }
 
 var _ interface {
@@ -114,8 +117,8 @@ var _ interface {
 	chat.Reactor
 } = (*Adapter)(nil)
 
-// New returns an adapter that has not connected to anything yet. Its errors
-// are *chat.ConfigError.
+// New returns an adapter that has not connected yet. Its errors are
+// *chat.ConfigError.
 func New(cfg Config, o Options) (*Adapter, error) {
 	wrong := func(err error) (*Adapter, error) {
 		return nil, &chat.ConfigError{Platform: chat.Slack, Reason: err.Error()}
@@ -145,7 +148,8 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	return a, nil
 }
 
-// client returns the library's client over c. It connects to nothing.
+// client returns a library client that sends its requests through c. It does not
+// connect.
 func (a *Adapter) client(c connection.Doer) *slack.Client {
 	return slack.New(a.cfg.Token.Reveal(),
 		slack.OptionAppLevelToken(a.cfg.AppToken.Reveal()),
@@ -155,8 +159,8 @@ func (a *Adapter) client(c connection.Doer) *slack.Client {
 	)
 }
 
-// memoryKey names the app and not the account, which may change its tokens. An
-// app token tells its app: xapp-1-A0123-….
+// memoryKey contains the app's ID and not the account's name, because an account
+// may change its tokens. The app token contains the app's ID: xapp-1-A0123-….
 func (a *Adapter) memoryKey() string {
 	parts := strings.Split(a.cfg.AppToken.Reveal(), "-")
 	app := "app"
@@ -222,14 +226,14 @@ func (a *Adapter) Health() chat.Health {
 	return h
 }
 
-// note keeps a text in one of the lines of Health.
+// note sets one of the lines of Health to text.
 func (a *Adapter) note(line *string, text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	*line = text
 }
 
-// miss tells for a while what could not be seen.
+// miss sets what could not be backfilled; Health reports it for a limited time.
 func (a *Adapter) miss(what string) {
 	a.note(&a.unseen, what)
 	a.mu.Lock()

@@ -20,13 +20,14 @@ import (
 	"hermesd/adapters/slack/internal/inbound"
 )
 
-// backfill asks the histories of the places in which we speak for what was said
-// while there was no socket. Live events wait for a moment, so that what was
-// said first comes first; the rest is asked beside them.
+// backfill fetches, from the histories of the channels with conversations, the
+// messages sent while there was no socket. New events wait for a short time, so
+// that older messages come first; the remaining histories are fetched in the
+// background.
 func (n *intake) backfill(ctx context.Context, since time.Time, rest *sync.WaitGroup) {
 	a := n.a
 	if since.IsZero() {
-		return // the first start of all
+		return // the very first start
 	}
 	rest.Go(func() { n.recheck(ctx) })
 	known, left := a.places.HistoryRequests(time.Now().Add(-healRecent))
@@ -54,21 +55,21 @@ func (n *intake) backfill(ctx context.Context, since time.Time, rest *sync.WaitG
 			m.add(v.words(err))
 		}
 	}
-	if ctx.Err() == nil { // else the next start asks again
+	if ctx.Err() == nil { // otherwise the next start fetches it again
 		a.settle(m)
 	}
 }
 
-// recheck asks Slack whether the token and its scopes are still good: after a
-// loss the reason may be that they are not.
+// recheck asks Slack whether the token and its scopes are still valid: an
+// invalid token may be the reason of a connection loss.
 func (n *intake) recheck(ctx context.Context) {
 	if ce := apierror.Config(n.a.ask(ctx)); ce != nil {
 		n.fail(ce)
 	}
 }
 
-// later leaves visits to the one that asks at Slack's pace. A place that still
-// waits from before is asked once, from where it was left.
+// later leaves requests to the goroutine that fetches at Slack's pace. A request
+// that is already queued is made once, and continues where it stopped.
 func (n *intake) later(ctx context.Context, visits []historyRequest, m *missedNotes, rest *sync.WaitGroup) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -88,8 +89,9 @@ func (n *intake) later(ctx context.Context, visits []historyRequest, m *missedNo
 	}
 }
 
-// strangers are the direct chats of people with whom we have not spoken yet:
-// one may have been begun in the meantime. left is how many more there are.
+// strangers returns requests for direct chats without a conversation so far: one
+// may have been started while there was no socket. left is the number of further
+// such chats.
 func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missedNotes) (out []historyRequest, left int) {
 	chats, _, err := a.api.GetConversationsContext(ctx, &slack.GetConversationsParameters{Types: []string{"im"}, Limit: healDMs})
 	if err != nil {
@@ -109,7 +111,7 @@ func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missedNotes
 	return out, left
 }
 
-// backfillRest asks the histories that are left, until there are none.
+// backfillRest fetches the remaining histories.
 func (n *intake) backfillRest(ctx context.Context) {
 	for {
 		n.mu.Lock()
@@ -131,7 +133,7 @@ func (n *intake) backfillRest(ctx context.Context) {
 	}
 }
 
-// visit asks one history at the pace that Slack wants.
+// visit fetches one history at the pace that Slack requires.
 func (n *intake) visit(ctx context.Context, v *historyRequest, m *missedNotes) {
 	ctx, cancel := context.WithDeadline(ctx, v.until)
 	defer cancel()
@@ -149,22 +151,23 @@ func (n *intake) visit(ctx context.Context, v *historyRequest, m *missedNotes) {
 	}
 }
 
-// passing reports whether it helps to ask again later.
+// passing reports whether err is temporary, so that a later attempt can succeed.
 func passing(err error) bool {
 	var flood *slack.RateLimitedError
 	return errors.As(err, &flood) || apierror.Code(err) == "" && !errors.Is(err, errTooMuch)
 }
 
-// A historyRequest is a place or thread whose history is asked, page by page.
+// A historyRequest is the request for the history of a channel or thread, page
+// by page.
 type historyRequest struct {
 	checkpoint.HistoryRequest
-	until  time.Time // when it is given up
+	until  time.Time // deadline
 	cursor string
 	pages  int
 	got    []inbound.Body
 }
 
-// items returns what was got, the oldest first.
+// items returns the fetched messages, oldest first.
 func (v *historyRequest) items() []item {
 	slices.SortStableFunc(v.got, func(a, b inbound.Body) int { return cmp.Compare(a.TS, b.TS) })
 	out := make([]item, 0, len(v.got))
@@ -175,7 +178,7 @@ func (v *historyRequest) items() []item {
 	return out
 }
 
-// words says why what was said at v may be missing.
+// words describes why messages at v may be missing.
 func (v *historyRequest) words(err error) string {
 	why := errTooMuch.Error()
 	if !errors.Is(err, errTooMuch) {
@@ -187,7 +190,7 @@ func (v *historyRequest) words(err error) string {
 	return v.Channel + ": " + why
 }
 
-// missedNotes gathers what could not be seen.
+// missedNotes collects what could not be backfilled.
 type missedNotes struct {
 	mu   sync.Mutex
 	what []string
@@ -201,7 +204,7 @@ func (m *missedNotes) add(s string) {
 	}
 }
 
-// settle tells what could not be seen of the time without a socket.
+// settle reports what could not be backfilled.
 func (a *Adapter) settle(m *missedNotes) {
 	m.mu.Lock()
 	what := strings.Join(m.what, "; ")
@@ -213,11 +216,11 @@ func (a *Adapter) settle(m *missedNotes) {
 	a.miss(what)
 }
 
-// errTooMuch says that a history has more than is asked for.
+// errTooMuch means that a history has more messages than are fetched.
 var errTooMuch = errors.New("more was said than is looked at")
 
-// history gathers in v what was said after what was seen there. It can be
-// called again after an error, and goes on where it was.
+// history collects in v the messages after the last seen one. After an error it
+// can be called again and continues where it stopped.
 func (a *Adapter) history(ctx context.Context, v *historyRequest) error {
 	if v.Thread != "" {
 		return a.replies(ctx, v, "", healPages)
@@ -240,8 +243,8 @@ func (a *Adapter) history(ctx context.Context, v *historyRequest) error {
 	return errTooMuch
 }
 
-// replies gathers in v what was said in a thread after what was seen and before
-// a ts, if there is one.
+// replies collects in v the messages of a thread after the last seen one and, if
+// before is not empty, before that ts.
 func (a *Adapter) replies(ctx context.Context, v *historyRequest, before string, pages int) error {
 	for v.pages < pages {
 		ms, more, cursor, err := a.api.GetConversationRepliesContext(ctx, &slack.GetConversationRepliesParameters{
@@ -251,7 +254,7 @@ func (a *Adapter) replies(ctx context.Context, v *historyRequest, before string,
 			return fmt.Errorf("ask for the thread: %w", err)
 		}
 		for _, m := range ms {
-			// Slack puts the root of the thread before each page.
+			// Slack repeats the root of the thread on each page.
 			if (v.Seen == "" || inbound.After(m.Timestamp, v.Seen)) && (before == "" || inbound.After(before, m.Timestamp)) &&
 				!slices.ContainsFunc(v.got, func(b inbound.Body) bool { return b.TS == m.Timestamp }) {
 				v.got = append(v.got, body(m, v))

@@ -11,8 +11,8 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Config is one account: an app in one workspace, and when it answers. The zero
-// values of all but the tokens work.
+// Config is the configuration of one account: an app in one workspace, and which
+// messages it answers. Only the tokens are required.
 type Config struct {
 	Token    secret.Value `yaml:"token" doc:"The bot token (xoxb-…) of the app in the workspace."`
 	AppToken secret.Value `yaml:"app_token" doc:"The app-level token (xapp-…) with connections:write, for Socket Mode."`
@@ -32,7 +32,7 @@ type Config struct {
 
 const defaultAPIURL = "https://slack.com/api/"
 
-// withDefaults fills what is empty.
+// withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
 	if c.APIURL == "" {
 		c.APIURL = defaultAPIURL
@@ -47,8 +47,8 @@ var (
 	channelForm = regexp.MustCompile(`^[CDG][A-Z0-9]{1,32}$`)
 )
 
-// Validate reports, in words for the operator, the first setting that cannot
-// work. Its errors name the key and never show a secret.
+// Validate returns the first invalid setting as an error written for the
+// operator. The error names the key and never contains a secret.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	for _, t := range []struct {
@@ -88,7 +88,7 @@ func (c Config) Validate() error {
 	return err
 }
 
-// settings are what conversion needs to know.
+// settings returns the settings of the conversion.
 func (c Config) settings(commands []string) inbound.Settings {
 	return inbound.Settings{
 		RequireMention: c.RequireMention, Strict: c.StrictMention, InThread: c.ReplyInThread,

@@ -18,8 +18,9 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// postFile sends a file with its caption: its bytes first, which nobody sees,
-// then what makes it known in the channel. Only the last step can be uncertain.
+// postFile sends a file with its caption. It first uploads the bytes, which are
+// not visible yet, and then publishes the file in the channel. Only the last
+// step can be uncertain.
 func (a *Adapter) postFile(ctx context.Context, l *outgoing) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
@@ -32,7 +33,7 @@ func (a *Adapter) postFile(ctx context.Context, l *outgoing) (string, error) {
 	id, err := a.upload(ctx, f, name, int(size))
 	if err != nil {
 		se := apierror.SendError(err)
-		if se.Outcome == chat.Uncertain { // nobody can see it yet
+		if se.Outcome == chat.Uncertain { // not visible yet
 			se.Outcome = chat.Transient
 		}
 		return "", se
@@ -44,7 +45,7 @@ func (a *Adapter) postFile(ctx context.Context, l *outgoing) (string, error) {
 		Files: []slack.FileSummary{{ID: id, Title: name}}, Channel: l.m.To.Chat, ThreadTimestamp: l.m.To.Thread, InitialComment: l.text,
 	})
 	if err != nil {
-		return "", err //nolint:wrapcheck // told by sendError
+		return "", err //nolint:wrapcheck // sendError converts it
 	}
 	return a.messageOf(ctx, id, l.m.To.Chat), nil
 }
@@ -52,16 +53,16 @@ func (a *Adapter) postFile(ctx context.Context, l *outgoing) (string, error) {
 func (a *Adapter) upload(ctx context.Context, r io.Reader, name string, size int) (string, error) {
 	u, err := a.api.GetUploadURLExternalContext(ctx, slack.GetUploadURLExternalParameters{FileName: name, FileSize: size})
 	if err != nil {
-		return "", err //nolint:wrapcheck // told by sendError
+		return "", err //nolint:wrapcheck // sendError converts it
 	}
 	if err := a.api.UploadToURL(ctx, slack.UploadToURLParameters{UploadURL: u.UploadURL, Filename: name, Reader: r}); err != nil {
-		return "", err //nolint:wrapcheck // told by sendError
+		return "", err //nolint:wrapcheck // sendError converts it
 	}
 	return u.FileID, nil
 }
 
-// messageOf returns as which message a file stands in a channel. Slack may not
-// know it yet; then the file's own id has to do.
+// messageOf returns the ID of the message that contains a file in a channel. If
+// Slack does not know it yet, messageOf returns the file's own ID.
 func (a *Adapter) messageOf(ctx context.Context, id, channel string) string {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -77,12 +78,13 @@ func (a *Adapter) messageOf(ctx context.Context, id, channel string) string {
 // fileName returns the name under which a file is sent.
 func fileName(f chat.File) string { return cut(attachment.Name(f), 128) }
 
-// maxHops bounds how often a download is sent on, always within Slack.
+// maxHops limits the number of redirects of a download, all within Slack.
 const maxHops = 3
 
 var errLogin = i18n.Errorf("the file cannot be read: Slack shows its sign-in page instead, because the app lacks the scope files:read or the bot is not in the channel; add the scope under OAuth & Permissions and install the app again")
 
-// Fetch implements chat.Fetcher. The token goes to Slack's own hosts only.
+// Fetch implements chat.FileFetcher. The token is sent only to Slack's own
+// hosts.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
 	if limit > downLimit || limit <= 0 {
 		limit = downLimit
@@ -142,8 +144,8 @@ func (a *Adapter) whereIs(ctx context.Context, ref string) (*url.URL, error) {
 	return u, nil
 }
 
-// slackHost reports whether an address is one of Slack's own, to which the token
-// may go.
+// slackHost reports whether an address belongs to Slack, so that the token may
+// be sent to it.
 func (a *Adapter) slackHost(u *url.URL) bool {
 	if u.User != nil {
 		return false
@@ -160,8 +162,7 @@ func (a *Adapter) slackHost(u *url.URL) bool {
 	return false
 }
 
-// get asks for a file. It follows where Slack sends it on to another of its own
-// hosts, and nowhere else.
+// get requests a file. It follows redirects to Slack's own hosts only.
 func (a *Adapter) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	for range maxHops {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
@@ -176,7 +177,7 @@ func (a *Adapter) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 		if resp.StatusCode < 300 || resp.StatusCode > 399 {
 			return resp, nil
 		}
-		_ = resp.Body.Close() // nothing is read of it
+		_ = resp.Body.Close() // the body is not needed
 		to, err := u.Parse(resp.Header.Get("Location"))
 		if err != nil || !a.slackHost(to) || to.Query().Has("redir") {
 			return nil, errLogin

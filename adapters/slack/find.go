@@ -17,13 +17,13 @@ import (
 const (
 	findPages = 10
 	findPage  = 200
-	// findBack is how far back a message of ours can be: sends are given up after
-	// a day.
+	// findBack is the maximum age of an own message: sends are given up after a
+	// day.
 	findBack = 25 * time.Hour
 )
 
-// Find implements chat.Finder: it looks for our id in the metadata of what
-// stands at m's address.
+// Find implements chat.Finder: it looks for m's ID in the metadata of the
+// messages at m's address.
 func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
 	if err := checkAddress(m.To); err != nil {
 		return chat.Receipt{}, false, err
@@ -52,28 +52,28 @@ func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool
 	return chat.Receipt{}, false, fmt.Errorf("the last %d messages there do not tell whether it arrived, and there are more", findPages*findPage)
 }
 
-// page reads one page of a channel or thread, with metadata.
+// page fetches one page of a channel or thread, with metadata.
 func (a *Adapter) page(ctx context.Context, at chat.Address, oldest, cursor string) ([]slack.Message, string, error) {
 	if at.Thread != "" {
 		ms, _, next, err := a.api.GetConversationRepliesContext(ctx, &slack.GetConversationRepliesParameters{
 			ChannelID: at.Chat, Timestamp: at.Thread, Oldest: oldest, Cursor: cursor, Limit: findPage, IncludeAllMetadata: true,
 		})
 		if apierror.Code(err) == "thread_not_found" {
-			return nil, "", nil // what is in no thread is nowhere
+			return nil, "", nil // a message without a thread cannot be in it
 		}
-		return ms, next, err //nolint:wrapcheck // told by sendError
+		return ms, next, err //nolint:wrapcheck // sendError converts it
 	}
 	r, err := a.api.GetConversationHistoryContext(ctx, &slack.GetConversationHistoryParameters{
 		ChannelID: at.Chat, Oldest: oldest, Cursor: cursor, Limit: findPage, IncludeAllMetadata: true,
 	})
 	if err != nil {
-		return nil, "", err //nolint:wrapcheck // told by sendError
+		return nil, "", err //nolint:wrapcheck // sendError converts it
 	}
 	return r.Messages, r.ResponseMetaData.NextCursor, nil
 }
 
-// findFile asks where the files are that were sent under m's id. One that was
-// made known to nobody is nowhere.
+// findFile looks for the files that were uploaded under m's ID. A file that was
+// not published does not count as sent.
 func (a *Adapter) findFile(ctx context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
 	files, sure := a.places.Uploaded(m.ID)
 	for _, id := range files {
@@ -94,8 +94,8 @@ func (a *Adapter) findFile(ctx context.Context, m chat.Outbound) (chat.Receipt, 
 	return chat.Receipt{}, false, nil
 }
 
-// shared reports whether a file stands in a channel, and as which message.
-// Where Slack does not tell the message, the file's own id has to do.
+// shared reports whether a file is visible in a channel, and as which message. If
+// Slack does not tell the message, shared returns the file's own ID.
 func shared(f *slack.File, channel string) (string, bool) {
 	for _, m := range []map[string][]slack.ShareFileInfo{f.Shares.Public, f.Shares.Private} {
 		for _, s := range m[channel] {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	threadQuotes = 50 // of a thread that began without us
+	threadQuotes = 50 // of a thread that the bot joined later
 	threadPages  = 4
 )
 
-// MessagesBefore implements chat.Historian. It asks Slack once, for at most some
-// hundred messages, and returns the last fifty of them.
+// MessagesBefore implements chat.ThreadReader. It makes one call for at most
+// about a hundred messages, and returns the last fifty of them.
 func (a *Adapter) MessagesBefore(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error) {
 	if in.Address.Thread == "" || in.Address.Thread == in.ID {
 		return nil, nil
@@ -53,8 +53,8 @@ func (a *Adapter) MessagesBefore(ctx context.Context, in chat.Inbound, since tim
 	return out, err
 }
 
-// quote returns what somebody else said; ok is false for our own words and for
-// what nobody said.
+// quote returns a message of another user; ok is false for messages of the bot
+// and service messages.
 func quote(c inbound.Converter, b inbound.Body) (chat.Quote, bool) {
 	in, ok := c.Message(b)
 	if !ok || !c.Quotable(b) {

@@ -15,7 +15,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// scopes are what the app needs; Manifest asks for the same.
+// scopes returns the scopes that the app needs; Manifest requests the same.
 func scopes() []string {
 	return []string{
 		"app_mentions:read", "channels:history", "channels:read", "chat:write", "commands",
@@ -24,13 +24,14 @@ func scopes() []string {
 	}
 }
 
-// decoration are those scopes without which nothing is lost.
+// decoration reports whether a scope is optional, so that nothing is lost
+// without it.
 func decoration(scope string) bool {
 	return scope == "reactions:write" || scope == "commands"
 }
 
-// identify asks Slack who we are, as often as it takes. Its error is the
-// operator's, or the end of ctx.
+// identify fetches the bot's own identity, retrying until it succeeds. It fails
+// only with an error that the operator has to repair, or when ctx ends.
 func (a *Adapter) identify(ctx context.Context) error {
 	b := backoff.Backoff{First: connection.First}
 	for {
@@ -55,7 +56,7 @@ func (a *Adapter) ask(ctx context.Context) error {
 	defer cancel()
 	r, err := a.api.AuthTestContext(ctx)
 	if err != nil {
-		return err //nolint:wrapcheck // told by sendError
+		return err //nolint:wrapcheck // sendError converts it
 	}
 	a.mu.Lock()
 	a.me = inbound.Identity{Team: r.TeamID, UserID: r.UserID, BotID: r.BotID, Name: r.User}
@@ -64,11 +65,11 @@ func (a *Adapter) ask(ctx context.Context) error {
 	return nil
 }
 
-// compare tells the operator which scopes the app lacks.
+// compare logs and records the scopes that the app lacks.
 func (a *Adapter) compare(h http.Header) {
 	said := h.Get("X-Oauth-Scopes")
 	if said == "" {
-		return // a server that does not tell
+		return // the server does not report scopes
 	}
 	var have, lack, bad []string
 	for s := range strings.SplitSeq(said, ",") {

@@ -16,35 +16,36 @@ import (
 )
 
 const (
-	maxQueue = 2000 // envelopes that wait; what is over it Slack sends again
+	maxQueue = 2000 // maximum number of queued envelopes; Slack redelivers the rest
 	maxBatch = 64
 )
 
-// An item is one thing that came in: an envelope, or a message from a history.
+// An item is one received envelope, or a message from a history.
 type item struct {
 	env inbound.Envelope
-	// ack tells Slack that the envelope is taken; nil for a message from a
-	// history, which is body.
+	// ack acknowledges the envelope to Slack; nil for a message from a history,
+	// which is in body.
 	ack  func() error
 	body inbound.Body
 }
 
-// An intake takes what sockets bring, in order, and gives it to the sink.
-// Whatever the sink does, put does not wait: the library stalls when its events
-// are not taken from it.
+// An intake passes the events of sockets to the sink, in order. put never
+// blocks, even while the sink does: the library stalls when its events are not
+// received.
 type intake struct {
 	a    *Adapter
 	sink chat.Sink
 	wake chan struct{}
 	fail context.CancelCauseFunc // ends the adapter with a ConfigError
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	queue []item
-	gap   bool      // time was lost before what the queue holds
-	since time.Time // when it began
+	gap   bool      // events may be missing before those in the queue
+	since time.Time // when the gap began
 	full  bool
-	// todo are the histories that are yet to be asked, by one goroutine that
-	// gathers in missed what cannot be seen; nil: there is none.
+	// todo holds the histories that are still to be fetched by the background
+	// goroutine, which collects in missed what cannot be backfilled; missed is
+	// nil while there is no such goroutine.
 	todo   []historyRequest
 	missed *missedNotes
 }
@@ -53,7 +54,7 @@ func newIntake(a *Adapter, sink chat.Sink, fail context.CancelCauseFunc) *intake
 	return &intake{a: a, sink: sink, fail: fail, wake: make(chan struct{}, 1)}
 }
 
-// An socketHandler hears of the sockets.
+// An socketHandler handles the events of the sockets.
 type socketHandler struct {
 	a  *Adapter
 	in *intake
@@ -66,7 +67,7 @@ func (o *socketHandler) Shared(why string)                         { o.a.note(&o
 func (o *socketHandler) Alive()                                    { o.a.health.MarkAlive() }
 func (o *socketHandler) Proof() time.Time                          { return o.a.health.State().LastContact }
 
-// put takes an item. It never waits.
+// put queues an item. It never blocks.
 func (n *intake) put(it item) {
 	n.mu.Lock()
 	full := len(n.queue) >= maxQueue
@@ -83,8 +84,8 @@ func (n *intake) put(it item) {
 	n.rouse()
 }
 
-// lost notes that time was lost before whatever is put from now on, and since
-// when.
+// lost records that events since the given time may be missing before those put
+// from now on.
 func (n *intake) lost(since time.Time) {
 	n.mu.Lock()
 	if !n.gap {
@@ -101,7 +102,7 @@ func (n *intake) rouse() {
 	}
 }
 
-// next takes what waits, at most one batch of it.
+// next removes up to one batch from the queue.
 func (n *intake) next() (batch []item, gap bool, since time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,9 +119,9 @@ func (n *intake) next() (batch []item, gap bool, since time.Time) {
 	return batch, false, time.Time{}
 }
 
-// work gives everything to the sink until ctx ends.
+// work passes all items to the sink until ctx ends.
 func (n *intake) work(ctx context.Context) {
-	var rest sync.WaitGroup // histories that are asked beside
+	var rest sync.WaitGroup // background backfills
 	defer rest.Wait()
 	for ctx.Err() == nil {
 		batch, gap, since := n.next()
@@ -138,9 +139,9 @@ func (n *intake) work(ctx context.Context) {
 	}
 }
 
-// take offers a batch until the sink has it, then acknowledges it. Only the
-// order of what follows depends on it: Slack's retries end after some minutes,
-// and then nobody else has these events.
+// take offers a batch until the sink accepts it, then acknowledges it. It does
+// not give up, although only the order of later events requires that: Slack
+// stops redelivering after some minutes, and then the events exist nowhere else.
 func (n *intake) take(ctx context.Context, batch []item) {
 	a := n.a
 	events := make([]chat.Inbound, 0, len(batch))
@@ -178,14 +179,14 @@ func (n *intake) take(ctx context.Context, batch []item) {
 	}
 }
 
-// accept hands a batch over; a panic of the sink is a refusal.
+// accept passes a batch to the sink; a panic of the sink counts as a rejection.
 func (n *intake) accept(ctx context.Context, batch []chat.Inbound) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("accept: panic: %v", p)
 		}
 	}()
-	return n.sink.Accept(ctx, batch) //nolint:wrapcheck // the caller says what it did
+	return n.sink.Accept(ctx, batch) //nolint:wrapcheck // the caller adds the operation
 }
 
 func (a *Adapter) converter() inbound.Converter {
@@ -195,9 +196,8 @@ func (a *Adapter) converter() inbound.Converter {
 	}
 }
 
-// convert converts one item. Whatever is wrong with it, it ends there: what
-// cannot be converted is recorded if it says where it happened, and never asked
-// for again.
+// convert converts one item. It always settles the item: one that cannot be
+// converted is recorded if it says where it happened, and never fetched again.
 func (n *intake) convert(ctx context.Context, c inbound.Converter, it item) (in chat.Inbound, ok bool) {
 	a := n.a
 	quarantine := func(err error) (chat.Inbound, bool) {

@@ -11,18 +11,17 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// manifestCommands is how many slash commands one app can have.
+// manifestCommands is the maximum number of slash commands of an app.
 const manifestCommands = 50
 
-// object is one object of a manifest. The library's own types leave out what is
-// false, and then Slack does as it likes.
+// object is one object of a manifest. The library's types omit false values, for
+// which Slack then uses defaults of its own.
 type object = map[string]any
 
-// Manifest returns, as JSON, the manifest of an app with which the adapter can
-// do all that it does: to be pasted where a new app is made "from a manifest".
-// Slack keeps its commands there and nowhere else. What is not a command's own is
-// said by say. Commands whose names Slack
-// keeps to itself are left out; behind /hermes they all work.
+// Manifest returns, as JSON, the manifest of an app that supports all functions
+// of the adapter. It is pasted where a new app is created "from a manifest".
+// Slack stores an app's commands only there. say translates the texts. Commands
+// whose names Slack reserves are omitted; all of them work after /hermes.
 func Manifest(commands []chat.CommandInfo, say i18n.Printer) string {
 	out, err := json.MarshalIndent(object{
 		"display_information": object{"name": "Hermes", "description": say.T("Your agent")},
@@ -40,7 +39,7 @@ func Manifest(commands []chat.CommandInfo, say i18n.Printer) string {
 			"token_rotation_enabled": false,
 		},
 	}, "", "  ")
-	if err != nil { // there is nothing in it that has no JSON
+	if err != nil { // all its values can be encoded
 		return fmt.Sprintf("%q", err)
 	}
 	return string(out)
@@ -64,7 +63,7 @@ func slashCommands(commands []chat.CommandInfo, say i18n.Printer) []object {
 	return out
 }
 
-// reserved reports whether Slack has a command of that name itself.
+// reserved reports whether Slack reserves the name of a command.
 func reserved(name string) bool {
 	return slices.Contains(strings.Fields(`/active /apps /archive /away /call /canvas /collapse /dm /dnd /expand /feed
 		/feedback /files /help /huddle /invite /invite_people /join /keys /leave /list /me /msg /mute /open /part /people

@@ -15,19 +15,19 @@ import (
 // Size returns the length of r as it is sent: as mrkdwn, in UTF-16 units.
 func Size(r chat.RichText) int { return mrkdwn.Size(r) }
 
-// eventType marks the metadata of our messages.
+// eventType identifies the metadata of the bot's messages.
 const eventType = "hermesd"
 
-// metadata is what makes a message findable by our id.
+// metadata returns the metadata by which a message is found.
 func metadata(id string) slack.SlackMetadata {
 	return slack.SlackMetadata{EventType: eventType, EventPayload: map[string]any{"id": id}}
 }
 
-// A outgoing is one message on its way.
+// A outgoing is one message being sent.
 type outgoing struct {
 	m      chat.Outbound
 	text   string
-	blocks []slack.Block // buttons, or a text too long to be shown without them
+	blocks []slack.Block // buttons, or a text that is too long without blocks
 }
 
 func newLetter(m chat.Outbound) (*outgoing, error) {
@@ -67,7 +67,7 @@ func checkAddress(to chat.Address) error {
 	return nil
 }
 
-// blocks returns m as sections, with its buttons under them.
+// blocks returns m as sections, followed by its buttons.
 func blocks(m chat.Outbound) []slack.Block {
 	var out []slack.Block
 	for _, s := range mrkdwn.Sections(m.Text, sectionLimit) {
@@ -98,8 +98,8 @@ func cut(s string, n int) string {
 	return s
 }
 
-// options are the library's parameters of l; of the text at most limit runes
-// go out, where blocks show all of it.
+// options returns the library's parameters of l; at most limit runes of the text
+// are sent if blocks show all of it.
 func (l *outgoing) options(limit int) []slack.MsgOption {
 	out := []slack.MsgOption{
 		slack.MsgOptionText(cut(l.text, limit), false), slack.MsgOptionDisableLinkUnfurl(), slack.MsgOptionDisableMediaUnfurl(),
@@ -111,8 +111,8 @@ func (l *outgoing) options(limit int) []slack.MsgOption {
 	return out
 }
 
-// plainer takes away the form that Slack has refused with code, and reports
-// whether that can help. Buttons are no form: without them it is another
+// plainer removes the form that Slack rejected with code, and reports whether a
+// retry can help. Buttons are not removed: without them it would be another
 // message.
 func (l *outgoing) plainer(code string) bool {
 	if l.blocks == nil || len(l.m.Buttons) > 0 {

@@ -13,10 +13,10 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Send implements chat.Adapter. What Slack refuses for its form, and so
-// certainly does not have, goes again at once without it; what it refuses
-// because the bot is not in the channel goes to the address that came with a
-// slash command there, if one did.
+// Send implements chat.Adapter. If Slack rejects the form of a message, and so
+// certainly does not have it, the message is sent again at once without that
+// form. If Slack rejects it because the bot is not in the channel, the message
+// is sent to the response URL of a slash command from there, if there is one.
 func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
 	l, err := newLetter(m)
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 	return chat.Receipt{ID: id}, nil
 }
 
-// post makes the call, and once more what Slack has refused for certain.
+// post makes the call, and repeats it if Slack has certainly rejected the first.
 func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -64,8 +64,8 @@ func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 	return id, err
 }
 
-// respond answers a slash command where the bot cannot write. Only the person
-// who gave it sees the answer, and Slack does not say which message it is.
+// respond answers a slash command where the bot cannot write. Only the user who
+// gave the command sees the answer, and Slack does not return its message ID.
 func (a *Adapter) respond(ctx context.Context, url string, l *outgoing) (string, error) {
 	o := []slack.MsgOption{slack.MsgOptionText(l.text, false), slack.MsgOptionResponseURL(url, slack.ResponseTypeEphemeral)}
 	if l.blocks != nil {
@@ -79,7 +79,7 @@ func (a *Adapter) respond(ctx context.Context, url string, l *outgoing) (string,
 	if c := apierror.Code(err); errors.As(err, &status) && status.Code < 500 || c == "expired_url" || c == "used_url" {
 		return "", apierror.Permanent(apierror.Describe("expired_url"))
 	}
-	return "", err //nolint:wrapcheck // told by sendError
+	return "", err //nolint:wrapcheck // sendError converts it
 }
 
 // Edit implements chat.Editor.
@@ -98,11 +98,11 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	}
 	try := func() error {
 		o := l.options(updateLimit)
-		if l.blocks == nil { // else the old ones stay
+		if l.blocks == nil { // otherwise the old ones stay
 			o = append(o, slack.MsgOptionBlocks([]slack.Block{}...))
 		}
 		_, _, _, err := a.api.UpdateMessageContext(ctx, m.To.Chat, id, o...)
-		return err //nolint:wrapcheck // told by sendError
+		return err //nolint:wrapcheck // sendError converts it
 	}
 	err = try()
 	if err != nil && Size(m.Text) <= updateLimit && l.plainer(apierror.Code(err)) {
@@ -122,8 +122,8 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	return nil
 }
 
-// tooLongToChange says that a text fits into a new message, but not into one
-// that is there: the caller sends it as a new one.
+// tooLongToChange returns the error of a text that fits into a new message but
+// not into an edit: the caller sends it as a new message.
 func tooLongToChange(err error) error {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: "the text is too long for a message that is changed", Err: errors.Join(chat.ErrGone, err)}
 }

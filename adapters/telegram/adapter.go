@@ -69,8 +69,8 @@ type Memory interface {
 }
 
 // An Adapter connects one bot. It implements chat.Adapter and the optional
-// interfaces of chat except chat.Finder: Telegram offers no way to ask whether a
-// message arrived.
+// interfaces of chat that Telegram supports. It is not a chat.Finder: Telegram
+// offers no way to ask whether a message arrived.
 type Adapter struct {
 	cfg   Config
 	o     Options

@@ -1,6 +1,6 @@
-// Package openaiapi holds the shapes of OpenAI's Chat Completions: requests are taken
-// apart by Parse, which looks at nothing else; answers and failures are values
-// that encode themselves.
+// Package openaiapi defines the requests and responses of OpenAI's Chat
+// Completions API. Parse decodes requests; answers and failures are values that
+// encode themselves.
 package openaiapi
 
 import (
@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// A Failure is an answer that says why there is none, in OpenAI's form.
+// A Failure is an error response in OpenAI's format.
 type Failure struct {
 	Status int
-	Kind   string // OpenAI's type
+	Kind   string // OpenAI's error type
 	Code   string
 	Param  string
 	Text   string
-	After  time.Duration // when to come back
-	// Final says that the same request must not be sent again by itself: it was
-	// accepted, and once more would be a second turn.
+	After  time.Duration // when to retry
+	// Final is true if the client must not repeat the request automatically: it
+	// was accepted, and a repeat would be a second turn.
 	Final bool
-	// Answer is the whole answer, where only the stream of it went wrong.
+	// Answer is the whole answer if only its stream failed.
 	Answer string
 }
 
 func (f *Failure) Error() string { return f.Text }
 
-// The types of errors that clients tell apart.
+// The error types that clients distinguish.
 const (
 	Invalid = "invalid_request_error"
 	Broken  = "server_error"
 )
 
-// Refuse is the failure of a request that cannot be followed; param names what in
-// it is wrong.
+// Refuse returns the failure of an invalid or unsupported request; param names
+// the parameter.
 func Refuse(param, code, format string, args ...any) *Failure {
 	return &Failure{Status: http.StatusBadRequest, Kind: Invalid, Code: code, Param: param, Text: fmt.Sprintf(format, args...)}
 }
@@ -44,7 +44,7 @@ func unsupported(param string) *Failure {
 	return Refuse(param, "unsupported_parameter", "%s is not supported: tools, memory and the form of answers are the agent's own. Leave it out.", param)
 }
 
-// Body is the failure as JSON.
+// Body returns the failure as JSON.
 func (f *Failure) Body() []byte {
 	type errorBody struct {
 		Message string  `json:"message"`
@@ -68,7 +68,7 @@ func (f *Failure) Body() []byte {
 	return Encode(v)
 }
 
-// Write answers a request with the failure.
+// Write writes the failure as the response.
 func (f *Failure) Write(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -79,13 +79,13 @@ func (f *Failure) Write(w http.ResponseWriter) {
 		h.Set("Retry-After", strconv.Itoa(int(f.After.Round(time.Second).Seconds())))
 	}
 	if f.Final {
-		h.Set("X-Should-Retry", "false") // OpenAI's own clients heed it
+		h.Set("X-Should-Retry", "false") // OpenAI's own clients respect it
 	}
 	w.WriteHeader(f.Status)
-	_, _ = w.Write(f.Body()) // a client that is gone does not read it
+	_, _ = w.Write(f.Body()) // the client may have disconnected
 }
 
-// Encode writes what cannot fail to be written.
+// Encode encodes v as JSON. v must be of a type whose encoding cannot fail.
 func Encode(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// DataURL returns what a data: URL holds, if it is an image in base64.
+// DataURL returns the content of a data: URL if it is a base64-encoded image.
 func DataURL(s string) (kind string, content []byte, err error) {
 	head, data, ok := strings.Cut(s[len("data:"):], ",")
 	if !ok {

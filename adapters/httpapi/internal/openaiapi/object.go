@@ -2,7 +2,7 @@ package openaiapi
 
 import "hermesd/gateway/chat"
 
-// Extra is what this API says beyond OpenAI's.
+// Extra holds the fields of this API that OpenAI's does not have.
 type Extra struct {
 	Session string   `json:"session,omitempty"`
 	Message string   `json:"message,omitempty"`
@@ -21,7 +21,7 @@ type Completion struct {
 	Hermes  *Extra   `json:"hermes,omitempty"`
 }
 
-// A Choice is the only one of its completion.
+// A Choice is the only choice of its completion.
 type Choice struct {
 	Index   int     `json:"index"`
 	Message *Spoken `json:"message,omitempty"`
@@ -35,7 +35,7 @@ type Spoken struct {
 	Content *string `json:"content,omitempty"`
 }
 
-// Tokens are what an answer cost.
+// Tokens is the token usage of an answer.
 type Tokens struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
@@ -45,7 +45,7 @@ type Tokens struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// TokensOf is nil where nothing is known.
+// TokensOf converts a usage; it returns nil if u is nil.
 func TokensOf(u *chat.Usage) *Tokens {
 	if u == nil {
 		return nil

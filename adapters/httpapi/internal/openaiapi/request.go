@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// A Request is what a client asks, in our words.
+// A Request is a parsed request.
 type Request struct {
 	Model   string
 	User    string
 	Stream  bool
-	Usage   bool     // a chunk with the usage is asked for
-	Prompt  string   // of the system and developer messages
-	Text    string   // what is new: the user's messages after the last answer
-	Images  []string // URLs that come with it
-	History []Said   // what the client has of the conversation before that
+	Usage   bool     // a chunk with the usage is requested
+	Prompt  string   // text of the system and developer messages
+	Text    string   // the new input: the user's messages after the last answer
+	Images  []string // URLs of the input's images
+	History []Said   // the client's copy of the earlier conversation
 	Ignored []string // parameters that have no effect, in order
 }
 
-// Said is one earlier message as the client has it.
+// Said is one earlier message in the client's copy.
 type Said struct{ Role, Text string }
 
-// harmless are parameters without effect: the agent's own settings hold.
+// harmless lists parameters that are ignored: the agent's own settings apply.
 var harmless = map[string]bool{
 	"temperature": true, "top_p": true, "top_k": true, "min_p": true, "max_tokens": true, "max_completion_tokens": true,
 	"presence_penalty": true, "frequency_penalty": true, "repetition_penalty": true, "logit_bias": true, "seed": true,
@@ -33,15 +33,14 @@ var harmless = map[string]bool{
 	"parallel_tool_calls": true, "prompt_cache_key": true, "prompt_cache_retention": true, "safety_identifier": true,
 }
 
-// neutral are values of parameters we cannot follow with which they ask for
-// nothing.
+// neutral lists values of unsupported parameters that request nothing.
 var neutral = map[string][]string{
 	"n": {"1"}, "tools": {"[]"}, "functions": {"[]"}, "tool_choice": {`"none"`, `"auto"`}, "function_call": {`"none"`, `"auto"`},
 	"logprobs": {"false"}, "top_logprobs": {"0"}, "response_format": {`{"type":"text"}`}, "modalities": {`["text"]`},
 	"stop": {"[]", `""`}, "audio": nil, "web_search_options": nil, "best_of": {"1"}, "echo": {"false"}, "suffix": {`""`},
 }
 
-// Parse makes a request of a body. It looks at nothing else.
+// Parse parses the body of a request. It uses no other input.
 func Parse(body []byte) (*Request, *Failure) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(body, &top); err != nil || top == nil {
@@ -59,7 +58,7 @@ func Parse(body []byte) (*Request, *Failure) {
 	return r, nil
 }
 
-// problem says what json found, without our types' names.
+// problem describes a JSON error without the names of Go types.
 func problem(err error) string {
 	if err == nil {
 		return "it is null"
@@ -67,7 +66,7 @@ func problem(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// parameter takes one member of the body.
+// parameter applies one member of the body.
 func (r *Request) parameter(name string, raw json.RawMessage) *Failure {
 	if string(raw) == "null" && name != "messages" {
 		return nil
@@ -110,7 +109,8 @@ func (r *Request) parameter(name string, raw json.RawMessage) *Failure {
 	return nil
 }
 
-// shown is the name of a parameter we do not know, as it may stand in a header.
+// shown returns the name of an unknown parameter in a form that is valid in a
+// header.
 func shown(name string) string {
 	odd := func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.'
@@ -136,8 +136,8 @@ type message struct {
 	Calls   json.RawMessage `json:"tool_calls"`
 }
 
-// messages takes the conversation apart: what is for the overlay, what the
-// client has from before, and what is new.
+// messages splits the conversation into the prompt, the client's copy of the
+// earlier conversation, and the new input.
 func (r *Request) messages(raw json.RawMessage) *Failure {
 	var list []message
 	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
@@ -163,7 +163,7 @@ func (r *Request) messages(raw json.RawMessage) *Failure {
 			for _, t := range input {
 				r.History = append(r.History, Said{"user", t})
 			}
-			input, r.Images = nil, nil // those are in the session, or words only
+			input, r.Images = nil, nil // earlier images are in the session, or only their text remains
 			r.History = append(r.History, Said{m.Role, text})
 		default:
 			return Refuse(at+".role", "invalid_value", "%s.role must be system, developer, user, assistant or tool.", at)
@@ -180,8 +180,8 @@ func (r *Request) messages(raw json.RawMessage) *Failure {
 	return nil
 }
 
-// sinceNew leaves out what was said before the person began a new conversation
-// by a command, and the answer to that.
+// sinceNew omits the messages before the user started a new conversation by a
+// command, and the answer to that command.
 func sinceNew(history []Said) []Said {
 	for i := len(history) - 1; i >= 0; i-- {
 		word, _, _ := strings.Cut(strings.TrimSpace(history[i].Text)+" ", " ")
@@ -195,7 +195,7 @@ func sinceNew(history []Said) []Said {
 	return history
 }
 
-// join puts texts together with a blank line between two.
+// join joins texts with a blank line between them.
 func join(texts []string) string {
 	var kept []string
 	for _, t := range texts {
@@ -243,7 +243,7 @@ func content(raw json.RawMessage, at string) (text string, images []string, f *F
 	return strings.Join(texts, "\n"), images, nil
 }
 
-// Clip shortens what is repeated of a client's own words.
+// Clip shortens text of a client that is repeated in an error.
 func Clip(s string) string {
 	if r := []rune(s); len(r) > 40 {
 		return string(r[:40]) + "…"
@@ -251,8 +251,8 @@ func Clip(s string) string {
 	return s
 }
 
-// Quoted is the client's copy of an earlier conversation as it stands ahead of
-// the first input of a new session.
+// Quoted returns the client's copy of an earlier conversation as a quotation
+// that precedes the first input of a new session.
 func Quoted(history []Said) string {
 	var b strings.Builder
 	b.WriteString("[What was said before, as the client has it:]\n")

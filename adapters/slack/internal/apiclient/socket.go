@@ -19,24 +19,27 @@ import (
 // A Dial opens a connection. For a wss address it includes TLS.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// A SocketOptions says how sockets are opened and who hears of what comes in on them.
+// A SocketOptions defines how sockets are opened and which callbacks observe
+// them.
 type SocketOptions struct {
-	// Socket opens the connection of a socket; nil: the network.
+	// Socket opens the connection of a socket; nil means the network.
 	Socket Dial
 	Proxy  func(*http.Request) (*url.URL, error)
-	// Alive is called whenever anything at all has come in.
+	// Alive is called whenever data was received.
 	Alive func()
-	// OnDisconnect is called when Slack asks to leave this socket, with its reason. The
-	// library does not hear of it: it would hang up before there is another one.
+	// OnDisconnect is called with the reason when Slack asks to disconnect this
+	// socket. The library does not receive the request: it would close the socket
+	// before there is another one.
 	OnDisconnect func(reason string)
 }
 
-// Dialer returns the library's dialer for one socket. Behind a proxy the
-// library itself hears Slack's wish to leave, and hangs up.
+// Dialer returns the library's dialer for one socket. Behind a proxy the frames
+// cannot be read, so the library receives Slack's disconnect requests and closes
+// the socket.
 func (l SocketOptions) Dialer() *websocket.Dialer {
 	d := &websocket.Dialer{
 		HandshakeTimeout: 10 * time.Second,
-		WriteBufferSize:  32 << 10, // Slack does not put continued frames together
+		WriteBufferSize:  32 << 10, // Slack does not support fragmented messages
 	}
 	if l.Socket != nil {
 		open := func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -57,7 +60,7 @@ func (l SocketOptions) Dialer() *websocket.Dialer {
 		}
 		return &frameReader{Conn: c, line: l, blind: proxied}, nil
 	}
-	if proxied { // the library puts TLS over what goes through the proxy
+	if proxied { // the library adds TLS inside the proxy tunnel
 		d.Proxy = l.Proxy
 		return d
 	}
@@ -80,21 +83,21 @@ func (l SocketOptions) proxied() bool {
 	return err != nil || u != nil
 }
 
-// maxHeld is the largest frame that is looked into. Slack's wish to leave is a
-// few hundred bytes.
+// maxHeld is the size of the largest frame that is inspected. Slack's disconnect
+// requests have a few hundred bytes.
 const maxHeld = 8 << 10
 
-// A frameReader is a connection that reads along: the websocket frames that come in
-// pass through it, but for Slack's wish to leave.
+// A frameReader is a connection whose received websocket frames are inspected.
+// It passes all frames on except Slack's disconnect requests.
 type frameReader struct {
 	net.Conn
 	line  SocketOptions
-	blind bool // what passes is not ours to read
+	blind bool // the data is not a websocket stream that can be inspected
 
 	begun bool   // the answer to the handshake has passed
-	in    []byte // not yet understood
-	out   []byte // to be read
-	pass  uint64 // bytes of a frame that pass unread
+	in    []byte // not yet parsed
+	out   []byte // ready to be read
+	pass  uint64 // remaining bytes of a frame that is not inspected
 	err   error
 }
 
@@ -105,7 +108,7 @@ func (l *frameReader) Read(p []byte) (int, error) {
 		if n > 0 {
 			l.line.Alive()
 		}
-		return n, err //nolint:wrapcheck // a connection's own words
+		return n, err //nolint:wrapcheck // the connection's own error
 	}
 	for len(l.out) == 0 {
 		if l.err != nil {
@@ -119,7 +122,7 @@ func (l *frameReader) Read(p []byte) (int, error) {
 			l.in = append(l.in, buf[:n]...)
 			l.sort()
 		}
-		if l.err != nil { // what is half said is the library's to judge
+		if l.err != nil { // the library handles incomplete data
 			l.out, l.in = append(l.out, l.in...), nil
 		}
 	}
@@ -128,7 +131,7 @@ func (l *frameReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// sort moves what is understood from in to out.
+// sort moves parsed data from in to out.
 func (l *frameReader) sort() {
 	for len(l.in) > 0 {
 		if !l.begun {
@@ -182,11 +185,11 @@ func headerEnd(b []byte) int {
 	return 0
 }
 
-// finalText is the first byte of a text message that is one frame.
+// finalText is the first byte of an unfragmented text message.
 const finalText = 0x81
 
-// frame reads the head of a websocket frame: how long it is itself, and how
-// long what follows.
+// frame parses the header of a websocket frame: its own length and the length of
+// the payload.
 func frame(b []byte) (head int, size uint64, ok bool) {
 	if len(b) < 2 {
 		return 0, 0, false
@@ -199,7 +202,7 @@ func frame(b []byte) (head int, size uint64, ok bool) {
 		head = 10
 	}
 	if b[1]&0x80 != 0 {
-		head += 4 // a mask; no server sends one
+		head += 4 // a mask; servers do not send one
 	}
 	if len(b) < head {
 		return 0, 0, false
@@ -213,7 +216,8 @@ func frame(b []byte) (head int, size uint64, ok bool) {
 	return head, size, true
 }
 
-// leaving reports whether a message is Slack's wish to leave, and why.
+// leaving reports whether a message is a disconnect request of Slack, and its
+// reason.
 func leaving(b []byte) (reason string, ok bool) {
 	var m struct {
 		Type   string `json:"type"`

@@ -1,6 +1,6 @@
-// Package apiclient carries what slack-go sends: calls of the Web API of which it is
-// known, when they failed, whether Slack can have them, and sockets that tell
-// when Slack shows that it lives and when it wants to be left.
+// Package apiclient sends the requests of slack-go: calls of the Web API, for
+// which it records whether Slack may have received a failed one, and sockets,
+// for which it reports signs of life and disconnect requests.
 package apiclient
 
 import (
@@ -21,18 +21,18 @@ import (
 	"hermesd/internal/secret"
 )
 
-// maxAnswer bounds what is read of one answer of the Web API.
+// maxAnswer limits how many bytes of one answer are read.
 const maxAnswer = 32 << 20
 
-// callTimeout ends a call to which the caller has set no end.
+// callTimeout limits a call whose context has no deadline.
 const callTimeout = 30 * time.Second
 
-// An Error is a call that ended without an answer of the Web API. Its text
-// never holds a token.
+// An Error is a call that ended without an answer of the Web API. Its text never
+// contains a token.
 type Error struct {
-	// Sent: the whole request may have reached Slack.
+	// Sent is true if the whole request may have reached Slack.
 	Sent bool
-	// Status is the HTTP status of the answer; 0: none came.
+	// Status is the HTTP status of the answer; 0 if there was none.
 	Status int
 	text   string
 	err    error // cause, without any URL; may be nil
@@ -41,14 +41,14 @@ type Error struct {
 func (e *Error) Error() string { return e.text }
 func (e *Error) Unwrap() error { return e.err }
 
-// A Client is the HTTP client of slack-go. Answers that are not the Web API's
-// become an *Error; those to a send are reduced to what says that it arrived,
-// so that nothing else Slack tells of a message can make it look unsent.
+// A Client is the HTTP client of slack-go. Answers that are not from the Web API
+// become an *Error. Answers to sends are reduced to what proves that the message
+// arrived, so that nothing else in them can make the message look unsent.
 type Client struct {
 	RT http.RoundTripper
-	// Base is the address of the Web API with a slash at its end.
+	// Base is the address of the Web API, with a trailing slash.
 	Base string
-	// Hidden are the texts that no error may show.
+	// Hidden are the secrets that errors must not contain.
 	Hidden []secret.Value
 }
 
@@ -73,9 +73,9 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 
 func (c *Client) call(req *http.Request, method string) (*http.Response, error) {
 	var asked, joined atomic.Bool
-	// The library's bodies are in memory, and a request is written in one go:
-	// Slack cannot have it before it was given a connection. What is written
-	// again on another connection was not read on the first.
+	// The library's request bodies are in memory, and a request is written at
+	// once: Slack cannot have it before the request was given a connection. If it
+	// is written again on another connection, it was not read on the first.
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		GetConn: func(string) { asked.Store(true); joined.Store(false) },
 		GotConn: func(httptrace.GotConnInfo) { joined.Store(true) },
@@ -95,12 +95,12 @@ func (c *Client) call(req *http.Request, method string) (*http.Response, error) 
 	limited := resp.StatusCode == http.StatusTooManyRequests
 	if limited && wholeSeconds(resp.Header.Get("Retry-After")) {
 		resp.Body = io.NopCloser(bytes.NewReader(body))
-		return resp, nil // the library makes a RateLimitedError of it
+		return resp, nil // the library converts it to a RateLimitedError
 	}
 	if limited || json.Unmarshal(body, &answer) != nil || answer.OK == nil {
 		return nil, &Error{Sent: true, Status: resp.StatusCode, text: fmt.Sprintf("%s: an answer with status %d that is not the Web API's", method, resp.StatusCode)}
 	}
-	resp.StatusCode = http.StatusOK // it is the Web API that speaks
+	resp.StatusCode = http.StatusOK // the answer is from the Web API
 	if makesMessage(method) {
 		body = slim(body)
 	}
@@ -112,7 +112,7 @@ func wholeSeconds(s string) bool {
 	return s != "" && len(s) < 10 && strings.Trim(s, "0123456789") == ""
 }
 
-// lost makes the error of a call to which no whole answer came.
+// lost returns the error of a call without a complete answer.
 func (c *Client) lost(sent bool, err error) *Error {
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -121,7 +121,7 @@ func (c *Client) lost(sent bool, err error) *Error {
 	return &Error{Sent: sent, text: c.Mask(err.Error()), err: err}
 }
 
-// Mask returns s without what is hidden.
+// Mask returns s without the hidden secrets.
 func (c *Client) Mask(s string) string {
 	for _, h := range c.Hidden {
 		if h != "" {
@@ -139,7 +139,7 @@ func makesMessage(method string) bool {
 	return false
 }
 
-// slim keeps of an answer what says whether there is a message now.
+// slim reduces an answer to the fields that tell whether the message exists.
 func slim(body []byte) []byte {
 	var keep struct {
 		OK       bool   `json:"ok"`

@@ -1,5 +1,5 @@
-// Package apierror says what became of a call to Slack that failed, in words that
-// tell people what to do.
+// Package apierror converts failed calls to Slack's API to delivery errors with
+// reasons for users.
 package apierror
 
 import (
@@ -15,20 +15,19 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// SendError says what became of a call to which the library returned err. What
-// is known decides:
+// SendError returns the outcome of a call for which the library returned err:
 //
 //	answer of the Web API                   outcome
-//	429, ratelimited                        Refused, after what it says
+//	429, ratelimited                        Transient, after the given delay
 //	internal_error, fatal_error             Uncertain: Slack itself does not know
-//	service_unavailable, request_timeout    Refused: later
-//	a token that is not good (any more)     Refused: the operator can mend it
-//	any other error                         Rejected: never as it is
+//	service_unavailable, request_timeout    Transient: later
+//	a token that is invalid or revoked      Transient: the operator has to repair it
+//	any other error                         Permanent: never in this form
 //	no answer of the Web API
-//	request never on the way                Refused
-//	request sent, cut or too late           Uncertain
-//	answer of something in between
-//	3xx, 4xx                                Refused: it did not pass the request on
+//	request not sent                        Transient
+//	request sent, cut off or timed out      Uncertain
+//	answer of an intermediary
+//	3xx, 4xx                                Transient: the request was not passed on
 //	2xx, 5xx                                Uncertain
 func SendError(err error) *chat.SendError {
 	var (
@@ -68,7 +67,7 @@ func lostOutcome(e *apiclient.Error) *chat.SendError {
 	return out
 }
 
-// statusOutcome is that of an answer that is not the Web API's.
+// statusOutcome completes the outcome of an answer that is not from the Web API.
 func statusOutcome(out *chat.SendError, status int) *chat.SendError {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -81,7 +80,7 @@ func statusOutcome(out *chat.SendError, status int) *chat.SendError {
 	return out
 }
 
-// refusal says what an error of the Web API means and what to do about it.
+// refusal returns the outcome of an error response of the Web API.
 func refusal(e slack.SlackErrorResponse) *chat.SendError {
 	out := &chat.SendError{Outcome: chat.Permanent, Err: e}
 	if words, ok := tokenWords(e.Err); ok {
@@ -116,8 +115,8 @@ func scopeWords(needed string) string {
 	return "the app lacks the scope " + needed + "; add it under OAuth & Permissions and install the app again"
 }
 
-// Describe says what a refusal means that the same message will meet again; "" if
-// it is not known.
+// Describe returns an explanation of an error that the same message will meet
+// again; "" if the code is unknown.
 func Describe(code string) string {
 	switch code {
 	case "channel_not_found":
@@ -153,7 +152,7 @@ func Describe(code string) string {
 	return ""
 }
 
-// tokenWords says what is wrong with the bot token.
+// tokenWords returns an explanation if code is about the bot token.
 func tokenWords(code string) (string, bool) {
 	switch code {
 	case "invalid_auth", "not_authed":
@@ -170,7 +169,7 @@ func tokenWords(code string) (string, bool) {
 	return "", false
 }
 
-// Code returns the Web API's error, "" if err is none.
+// Code returns the Web API's error code, "" if err has none.
 func Code(err error) string {
 	var said slack.SlackErrorResponse
 	if errors.As(err, &said) {
@@ -179,8 +178,8 @@ func Code(err error) string {
 	return ""
 }
 
-// Config returns the error only the operator can mend that a failed call
-// with the bot token stands for, nil if it is of another kind.
+// Config returns the error that the operator has to repair if err, of a call
+// with the bot token, is one; nil otherwise.
 func Config(err error) error {
 	if words, ok := tokenWords(Code(err)); ok {
 		return &chat.ConfigError{Platform: chat.Slack, Reason: words}
@@ -188,7 +187,7 @@ func Config(err error) error {
 	return nil
 }
 
-// Socket is Config for the app token, with which sockets are opened.
+// Socket is like Config for calls with the app token, which opens sockets.
 func Socket(err error) error {
 	c := Code(err)
 	if c == "missing_scope" || c == "no_permission" {
@@ -200,7 +199,7 @@ func Socket(err error) error {
 	return nil
 }
 
-// Permanent says that a message never goes out as it is.
+// Permanent returns the error of a message that can never be sent in this form.
 func Permanent(reason string) *chat.SendError {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: reason}
 }

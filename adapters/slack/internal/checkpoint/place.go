@@ -1,5 +1,5 @@
-// Package checkpoint remembers over restarts where the bot speaks and what it has seen
-// there.
+// Package checkpoint stores across restarts which channels and threads the bot
+// takes part in, and the newest message seen there. Its main type is Set.
 package checkpoint
 
 import (
@@ -24,34 +24,34 @@ const (
 	maxUploads  = 64
 	writePace   = time.Second
 	flushWithin = 2 * time.Second
-	maxRooms    = 30 // of one round of visits
+	maxRooms    = 30 // per backfill
 	maxTalks    = 10
 )
 
-// A Memory keeps small values over restarts.
+// A Memory stores small values across restarts.
 type Memory interface {
 	Value(ctx context.Context, key string) ([]byte, error)
 	SetValue(ctx context.Context, key string, v []byte) error
 }
 
-// A record is what an account remembers over restarts: one value, and not
-// longer than its bounds.
+// A record is what an account stores across restarts, as one value of bounded
+// size.
 type record struct {
-	// Places are the channels in which we speak, by id.
+	// Places are the channels with conversations, by ID.
 	Places map[string]*channelState `json:"places,omitempty"`
-	// Uploads are the last files that were sent: their ids at Slack by ours.
+	// Uploads are the latest uploaded files: Slack's file IDs by outbound ID.
 	Uploads []upload `json:"uploads,omitempty"`
-	// Alive is the Unix time at which this was written.
+	// Alive is the Unix time at which the record was written.
 	Alive int64 `json:"alive,omitempty"`
 }
 
-// A channelState is a channel in which we speak.
+// A channelState is the state of a channel with conversations.
 type channelState struct {
-	Kind string `json:"k,omitempty"` // im, mpim or channel, as events say it
+	Kind string `json:"k,omitempty"` // im, mpim or channel, as in events
 	// Seen is the ts of the newest message outside of threads.
 	Seen string `json:"s,omitempty"`
 	Used int64  `json:"u"` // Unix time of the last message
-	// Threads are those in which we take part, with the newest ts of each.
+	// Threads maps the joined threads to the newest ts of each.
 	Threads map[string]string `json:"t,omitempty"`
 }
 
@@ -60,25 +60,26 @@ type upload struct {
 	File string `json:"f"`
 }
 
-// A Set keeps a record. It is written at most once a second, and lost is at
-// most what a second brings: histories are asked a little further back, and a
-// thread is joined again by the next mention.
+// A Set keeps a record and is safe for concurrent use. The record is written at
+// most once a second, and a crash loses at most the changes of one second:
+// histories are fetched a little further back, and a thread is joined again at
+// the next mention.
 type Set struct {
 	key    string
 	memory Memory
 	log    *zap.Logger
 	dirty  chan struct{}
 
-	mu  sync.Mutex // guards what follows
+	mu  sync.Mutex // guards the fields below
 	rec record
 }
 
-// New returns an empty set, which is kept under key; m may be nil.
+// New returns an empty set that is stored under key in m; m may be nil.
 func New(key string, m Memory, log *zap.Logger) *Set {
 	return &Set{key: key, memory: m, log: log, dirty: make(chan struct{}, 1), rec: record{Places: map[string]*channelState{}}}
 }
 
-// Recall takes what an earlier process kept.
+// Recall loads the record of an earlier process.
 func (p *Set) Recall(ctx context.Context) {
 	if p.memory == nil {
 		return
@@ -106,7 +107,7 @@ func (p *Set) Recall(ctx context.Context) {
 	p.rec.Uploads, p.rec.Alive = rec.Uploads, rec.Alive
 }
 
-// Alive is when the record was last written; zero: never.
+// Alive returns when the record was last written; the zero Time means never.
 func (p *Set) Alive() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +117,7 @@ func (p *Set) Alive() time.Time {
 	return time.Unix(p.rec.Alive, 0)
 }
 
-// Knows reports whether we have spoken in a channel.
+// Knows reports whether a channel has a conversation.
 func (p *Set) Knows(channel string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,12 +137,12 @@ func (p *Set) Keep(ctx context.Context) {
 			return
 		case <-p.dirty:
 			if ctx.Err() != nil {
-				continue // written at the end
+				continue // Flush writes it at the end
 			}
 			if err := p.Flush(ctx); err != nil && ctx.Err() == nil {
 				p.log.Warn("cannot save checkpoints", zap.Error(err))
 			}
-			_ = backoff.Sleep(ctx, writePace) // its end is seen above
+			_ = backoff.Sleep(ctx, writePace) // the loop checks ctx
 		}
 	}
 }
@@ -156,9 +157,9 @@ func (p *Set) Flush(ctx context.Context) error {
 	v, err := json.Marshal(p.rec)
 	p.mu.Unlock()
 	if err != nil {
-		return err //nolint:wrapcheck // of our own type
+		return err //nolint:wrapcheck // it encodes a type of this package
 	}
-	return p.memory.SetValue(ctx, p.key, v) //nolint:wrapcheck // the caller says what it did
+	return p.memory.SetValue(ctx, p.key, v) //nolint:wrapcheck // the caller adds the operation
 }
 
 func (p *Set) changed() {
@@ -168,7 +169,7 @@ func (p *Set) changed() {
 	}
 }
 
-// Joined reports whether we take part in a thread.
+// Joined reports whether the bot takes part in a thread.
 func (p *Set) Joined(channel, thread string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -176,10 +177,10 @@ func (p *Set) Joined(channel, thread string) bool {
 	return pl != nil && pl.Threads[thread] != ""
 }
 
-// MarkSeen notes a message that is stored.
+// MarkSeen records a message that is stored.
 func (p *Set) MarkSeen(in chat.Inbound) {
 	if _, ok := inbound.Time(in.ID); !ok || in.Kind != chat.Message {
-		return // a slash command is no message
+		return // a slash command is not a message
 	}
 	meant := in.Addressed && in.IgnoreRule == ""
 	p.mu.Lock()
@@ -202,8 +203,8 @@ func (p *Set) MarkSeen(in chat.Inbound) {
 	p.changed()
 }
 
-// MarkSpoken notes that a message of ours stands at to. What others said before it
-// need not have been seen.
+// MarkSpoken records a message of the bot at the address to. Earlier messages of
+// others need not have been seen.
 func (p *Set) MarkSpoken(to chat.Address, id string) {
 	if to.Thread == "" {
 		return
@@ -270,14 +271,15 @@ func later(a, b string) string {
 	return a
 }
 
-// A HistoryRequest is a place or thread whose history is to be asked.
+// A HistoryRequest is a channel or thread whose history is to be fetched.
 type HistoryRequest struct {
 	Channel, Kind, Thread string
-	Seen                  string // the newest ts that was seen there
+	Seen                  string // ts of the newest message seen there
 }
 
-// HistoryRequests returns the places used since a time, the last used first, then the
-// threads, each at most so many. left is how many more there are.
+// HistoryRequests returns the channels used since a time, the most recently used
+// first, then the threads; both are limited in number. left is the number of
+// omitted ones.
 func (p *Set) HistoryRequests(since time.Time) (out []HistoryRequest, left int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -304,7 +306,7 @@ func (p *Set) HistoryRequests(since time.Time) (out []HistoryRequest, left int) 
 	return append(out[:min(len(out), maxRooms)], threads[:min(len(threads), maxTalks)]...), left
 }
 
-// Uploading keeps under which id Slack has a file before anybody can see it.
+// Uploading stores under which ID Slack has a file, before the file is visible.
 func (p *Set) Uploading(ctx context.Context, ours, file string) error {
 	p.mu.Lock()
 	p.rec.Uploads = append(p.rec.Uploads, upload{ours, file})
@@ -315,7 +317,7 @@ func (p *Set) Uploading(ctx context.Context, ours, file string) error {
 	return p.Flush(ctx)
 }
 
-// Uploaded returns the ids of the files that were sent under one of our ids,
+// Uploaded returns the IDs of the files that were uploaded under an outbound ID,
 // the newest first. sure is false if there may have been others.
 func (p *Set) Uploaded(ours string) (files []string, sure bool) {
 	p.mu.Lock()

@@ -1,8 +1,8 @@
-// Package connection keeps one socket to Slack open.
+// Package connection keeps one socket to Slack open. The entry point is Run.
 //
-// One client of the library serves one socket and ends with it. When Slack asks to
-// leave a socket, the next one is opened first, and the old one is read until it is
-// empty.
+// One client of the library serves one socket and ends with it. When Slack asks
+// to disconnect a socket, the next one is opened first, and the old one is read
+// until it is empty.
 package connection
 
 import (
@@ -30,61 +30,64 @@ import (
 	"hermesd/internal/secret"
 )
 
-// readLimit bounds one message of a socket. Slack's are a few thousand bytes.
+// readLimit limits the size of one socket message. Slack's have a few thousand
+// bytes.
 const readLimit = 16 << 20
 
-// First is the pause after a first failure: Slack wants to be asked again soon.
+// First is the pause after a first failure: Slack expects a quick reconnect.
 const First = 250 * time.Millisecond
 
-// errLost says that a socket has ended.
+// errLost means that a socket has ended.
 var errLost = errors.New("the socket was closed")
 
-// How long things may take.
+// Timeouts and intervals.
 const (
-	pingWait    = 30 * time.Second // without a ping, a socket is dead
+	pingWait    = 30 * time.Second // a socket without a ping for this long is dead
 	ackWithin   = 3 * time.Second
-	drain       = 10 * time.Second // of a socket that has a successor
-	settle      = time.Second      // until Slack has noticed that a socket is no more
-	recount     = 90 * time.Second // until a socket that may be a dead one's is looked for again
-	recountMore = 4 * time.Minute  // when it is known that there is one
-	shortLife   = 10 * time.Second // a socket that ends sooner is no success
+	drain       = 10 * time.Second // time limit for reading a replaced socket
+	settle      = time.Second      // until Slack has noticed the end of a socket
+	recount     = 90 * time.Second // until a possibly dead extra socket is counted again
+	recountMore = 4 * time.Minute  // the same when an extra socket was found
+	shortLife   = 10 * time.Second // a shorter socket lifetime counts as a failure
 )
 
-// An Handler is told what happens. None of its methods may wait for anything.
+// A Handler receives the events of the sockets. Its methods must not block.
 type Handler interface {
-	// Take takes an envelope. ack tells Slack that it is stored.
+	// Take receives an envelope. ack acknowledges it to Slack after it is stored.
 	Take(e inbound.Envelope, ack func() error)
-	// Lost says that there was no socket from since until now.
+	// Lost reports that there was no socket from since until now.
 	Lost(since time.Time)
-	// Set tells the state of the connection, and why.
+	// Set reports the connection state and its reason.
 	Set(s chat.State, why string)
-	// Shared tells whether another process takes a part of the events; "": no.
+	// Shared reports that another process receives some of the events; "" means
+	// that none does.
 	Shared(why string)
-	// Alive says that something has just come in; Proof is when that was.
+	// Alive reports received data; Proof returns when data was last received.
 	Alive()
 	Proof() time.Time
 }
 
-// Options are what a link needs. None may be left empty but Socket.
+// Options are the dependencies of Run. All except Socket are required.
 type Options struct {
 	Handler Handler
-	// Client makes the library's client over c.
+	// Client creates the library's client over c.
 	Client func(c Doer) *slack.Client
 	Wire   *apiclient.Client
 	Socket apiclient.Dial
 	Proxy  secret.Value
-	// Last is when an earlier process was last connected; zero: never.
+	// Last is when an earlier process was last connected; the zero Time means
+	// never.
 	Last time.Time
 	Log  *zap.Logger
 }
 
-// A Doer is an HTTP client as the library takes it.
+// A Doer is an HTTP client as used by the library.
 type Doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// Run keeps the account connected until ctx ends, and waits for whatever it has
-// begun. It returns early only with a *chat.ConfigError.
+// Run keeps the account connected until ctx ends, and waits for its goroutines.
+// It returns early only with a *chat.ConfigError.
 func Run(ctx context.Context, o Options) error {
 	proxy, err := transport.Proxy(o.Proxy)
 	if err != nil {
@@ -105,34 +108,33 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// sockets keeps one socket open, and two while one takes the other's place:
-// never more.
+// sockets keeps one socket open, and at most two while one is replaced.
 type sockets struct {
 	o    Options
-	ctx  context.Context //nolint:containedctx // that of the one call in which this lives
+	ctx  context.Context //nolint:containedctx // of the call of Run that owns this value
 	fail context.CancelCauseFunc
 	line apiclient.SocketOptions
 	wg   sync.WaitGroup
 
-	mu   sync.Mutex // guards what follows
-	cur  *socket    // the one that carries
-	next *socket    // the one that is being opened
-	old  *socket    // the one that cur has replaced; it may have ended
+	mu   sync.Mutex // guards the fields below
+	cur  *socket    // the active socket
+	next *socket    // the socket that is being opened
+	old  *socket    // the socket that cur has replaced; it may have ended
 	back backoff.Backoff
-	more bool      // Slack counted more sockets than ours
-	last time.Time // when the last socket that was lost showed that it lived
+	more bool      // Slack counted more sockets than this process has
+	last time.Time // time of the last sign of life of the last lost socket
 }
 
 // A socket is one connection, and one client of the library.
 type socket struct {
 	stop context.CancelFunc
-	done chan struct{} // closed when it is no more
-	// mu of its sockets guards what follows.
-	since  time.Time // of its hello
-	reason string    // what Slack said when it asked to leave
+	done chan struct{} // closed when the socket has ended
+	// The fields below are guarded by mu of its sockets.
+	since  time.Time // time of its hello
+	reason string    // the reason of Slack's disconnect request
 }
 
-// openLocked begins to open the next socket after d.
+// openLocked starts to open the next socket after d.
 func (k *sockets) openLocked(d time.Duration) {
 	if k.ctx.Err() != nil {
 		return
@@ -143,7 +145,7 @@ func (k *sockets) openLocked(d time.Duration) {
 	old := k.old
 	k.wg.Go(func() {
 		defer stop()
-		if old != nil { // two at a time are enough, and this one ends before the present one
+		if old != nil { // at most two sockets: the old one ends before the current one
 			<-old.done
 			d = max(d, settle)
 		}
@@ -156,7 +158,7 @@ func (k *sockets) openLocked(d time.Duration) {
 	})
 }
 
-// run opens a socket and takes what it brings until it ends.
+// run opens a socket and handles its events until it ends.
 func (k *sockets) run(ctx context.Context, s *socket) error {
 	line := k.line
 	line.OnDisconnect = func(reason string) { k.leave(s, reason) }
@@ -175,19 +177,19 @@ func (k *sockets) run(ctx context.Context, s *socket) error {
 	return err
 }
 
-// pump takes the library's events as fast as they come.
+// pump receives the library's events without delay.
 func (k *sockets) pump(ctx context.Context, s *socket, c *socketmode.Client, ran <-chan error) error {
 	for connected := false; ; {
 		select {
 		case <-ctx.Done():
-			return ctx.Err() //nolint:wrapcheck // the end that was asked for
+			return ctx.Err() //nolint:wrapcheck // the caller canceled
 		case err := <-ran:
 			return err
 		case e := <-c.Events:
 			switch e.Type {
 			case socketmode.EventTypeConnecting:
 				if connected {
-					return errLost // the library would open another one; that is ours to do
+					return errLost // the library would open another one, which is done here instead
 				}
 			case socketmode.EventTypeConnected:
 				connected = true
@@ -201,7 +203,7 @@ func (k *sockets) pump(ctx context.Context, s *socket, c *socketmode.Client, ran
 				k.take(ctx, c, inbound.Envelope{Type: e.Request.Type, ID: e.Request.EnvelopeID, Payload: e.Request.Payload})
 			case socketmode.EventTypeErrorBadMessage:
 				// The library knows fewer types than Slack sends, and does not
-				// acknowledge what it does not know.
+				// acknowledge unknown ones.
 				if bad, ok := e.Data.(*socketmode.ErrorBadMessage); ok {
 					k.bad(ctx, c, bad)
 				}
@@ -220,19 +222,19 @@ func (k *sockets) bad(ctx context.Context, c *socketmode.Client, bad *socketmode
 	k.take(ctx, c, env)
 }
 
-// take puts an envelope into the queue. Its acknowledgement goes out on the
-// socket that brought it; what is late goes out all the same, and Slack, which
-// has given it up, sends the event again.
+// take passes an envelope on. Its acknowledgment is sent on the socket that
+// delivered it. A late acknowledgment is sent too, although Slack has stopped
+// waiting and delivers the event again.
 func (k *sockets) take(ctx context.Context, c *socketmode.Client, env inbound.Envelope) {
 	k.o.Handler.Take(env, func() error {
 		ctx, cancel := context.WithTimeout(ctx, ackWithin)
 		defer cancel()
-		return c.AckCtx(ctx, env.ID, nil) //nolint:wrapcheck // the caller says what it did
+		return c.AckCtx(ctx, env.ID, nil) //nolint:wrapcheck // the caller adds the operation
 	})
 }
 
-// hello notes that a socket carries, and how many Slack counts. Unless it takes over from one that still
-// does, time was lost.
+// hello records that a socket is ready, and how many sockets Slack counts.
+// Unless it replaces one that is still active, events may have been lost.
 func (k *sockets) hello(s *socket, open int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -258,9 +260,10 @@ func (k *sockets) hello(s *socket, open int) {
 	k.o.Handler.Set(chat.Connected, "")
 }
 
-// countLocked compares how many sockets Slack counts with our own. More of them
-// are those of a dead process, for a minute or so, or of one that lives: then
-// Slack gives each event to only one of us.
+// countLocked compares the number of sockets that Slack counts with the number
+// of this process. Further sockets belong to a dead process, for about a minute,
+// or to a living one: then Slack delivers each event to only one of the
+// processes.
 func (k *sockets) countLocked(s *socket, open int) {
 	ours := 1
 	if k.cur != nil {
@@ -287,7 +290,8 @@ func (k *sockets) countLocked(s *socket, open int) {
 	})
 }
 
-// leave opens another socket, because Slack asks to leave this one, or to count.
+// leave opens another socket, because Slack asks to disconnect this one, or to
+// get a new count.
 func (k *sockets) leave(s *socket, reason string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -298,7 +302,7 @@ func (k *sockets) leave(s *socket, reason string) {
 	}
 }
 
-// ended notes that a socket is no more, and opens the next one if there is
+// ended records that a socket has ended, and opens the next one if there is
 // none.
 func (k *sockets) ended(s *socket, err error) {
 	if ce := apierror.Socket(err); ce != nil {
@@ -328,10 +332,10 @@ func (k *sockets) ended(s *socket, err error) {
 			after = max(after, flood.RetryAfter)
 		}
 	default:
-		return // its successor carries
+		return // its successor is active
 	}
 	if k.old != nil && k.cur == nil {
-		k.old.stop() // nothing waits for what it may still bring
+		k.old.stop() // its remaining events are not awaited
 	}
 	why := k.o.Wire.Mask(endWords(s.reason, err))
 	k.o.Log.Warn("cannot keep socket open", zap.String("err", why))
@@ -343,7 +347,7 @@ func (k *sockets) ended(s *socket, err error) {
 	}
 }
 
-// endWords says why there is no socket.
+// endWords describes why there is no socket.
 func endWords(reason string, err error) string {
 	switch {
 	case reason == "too_many_websockets":
@@ -360,8 +364,8 @@ func endWords(reason string, err error) string {
 	return "no socket to Slack: " + se.Reason
 }
 
-// once is an HTTP client that opens one socket. The library would open the
-// next one by itself, when it is not known yet whether there is one already.
+// once is an HTTP client that opens one socket. The library would open the next
+// one by itself, before it is known whether there is one already.
 type once struct {
 	*apiclient.Client
 	mu   sync.Mutex

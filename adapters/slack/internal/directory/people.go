@@ -1,5 +1,5 @@
-// Package directory knows the names of people and what channels are, which Slack's
-// events tell by their ids only.
+// Package directory caches the names of users and the kinds of channels, which
+// Slack's events contain only as IDs. Its main type is Directory.
 package directory
 
 import (
@@ -16,35 +16,36 @@ import (
 )
 
 const (
-	maxKnown  = 5000          // people and channels that are remembered
-	freshFor  = 6 * time.Hour // a name can change
-	askAgain  = time.Minute   // after Slack did not tell
+	maxKnown  = 5000          // maximum number of users and channels
+	freshFor  = 6 * time.Hour // names can change
+	askAgain  = time.Minute   // after a failed lookup
 	retention = 2             // a full memory is cut by this
 )
 
-// A Directory is what is known; it is bounded, and asks Slack for the rest.
+// A Directory is a bounded cache. It looks up missing entries with Slack's API.
+// It is safe for concurrent use.
 type Directory struct {
 	api *slack.Client
 	log *zap.Logger
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	users map[string]cacheEntry
 	rooms map[string]cacheEntry
 }
 
-// A cacheEntry thing is what Slack said of it, or that it did not tell.
+// A cacheEntry is Slack's answer to a lookup, or its failure.
 type cacheEntry struct {
 	name, handle string
 	kind         chat.Kind
-	until        time.Time // when to ask again
+	until        time.Time // when to look up again
 }
 
-// New returns an empty book that asks api.
+// New returns an empty directory that uses api.
 func New(api *slack.Client, log *zap.Logger) *Directory {
 	return &Directory{api: api, log: log, users: map[string]cacheEntry{}, rooms: map[string]cacheEntry{}}
 }
 
-// Name returns what is known of a person.
+// Name returns the known name and handle of a user.
 func (p *Directory) Name(user string) (name, handle string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +53,7 @@ func (p *Directory) Name(user string) (name, handle string) {
 	return k.name, k.handle
 }
 
-// Room returns what is known of a channel.
+// Room returns the known data of a channel.
 func (p *Directory) Room(channel string) inbound.ChannelInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,14 +6,15 @@ import "encoding/json"
 // is converted. Each may be empty.
 type Subject struct {
 	Channel string
-	// Kind is what Slack says of the channel; "" if it says nothing.
+	// Kind is the channel's kind in the payload; "" if it has none.
 	Kind string
 	User string
-	// ResponseURL takes an answer to a slash command where the bot cannot write.
+	// ResponseURL accepts an answer to a slash command where the bot cannot
+	// write.
 	ResponseURL string
 }
 
-// Of returns what an envelope is about.
+// Of returns the subject of an envelope.
 func Of(e Envelope) Subject {
 	switch e.Type {
 	case EventsAPI:

@@ -8,11 +8,11 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// maxData is how much a button of ours carries.
+// maxData is the maximum size of a button's data.
 const maxData = 64
 
-// press is a button of ours that somebody pressed. Anything else that Slack
-// calls an interaction concerns nobody.
+// press converts the press of a button of the bot. Other interactions are
+// ignored.
 func (c Converter) press(p press, now time.Time) (chat.Inbound, bool) {
 	channel := p.place()
 	if p.Type != "block_actions" || channel == "" || len(p.Actions) == 0 || p.User.ID == "" {
@@ -50,8 +50,9 @@ func (c Converter) actor(id, handle string) chat.Person {
 	return p
 }
 
-// slash is a slash command. /hermes takes the name of a command, or a question;
-// any other one is a command of ours by its own name.
+// slash converts a slash command. /hermes is followed by the name of a command
+// or a question; any other slash command is a command of the daemon under its
+// own name.
 func (c Converter) slash(p slash, now time.Time) (chat.Inbound, bool) {
 	if p.ChannelID == "" || p.UserID == "" || p.Command == "" {
 		return chat.Inbound{}, false
@@ -81,7 +82,7 @@ func (p slash) kind() string {
 	return "channel"
 }
 
-// General is the slash command behind which all others can be given.
+// General is the slash command that accepts all other commands as its text.
 const General = "/hermes"
 
 func (r Rules) slashText(p slash) string {

@@ -1,4 +1,4 @@
-// Package inbound turns what Slack sends into events of ours. Its functions are
+// Package inbound converts Slack's payloads to inbound events. Its functions are
 // pure: the same payload, converter and time give the same event.
 package inbound
 
@@ -12,7 +12,7 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// The rules by which events are left unanswered; they stand in `why`.
+// The rules by which events are ignored. They are shown by `why`.
 const (
 	ruleService      = "service_message"
 	ruleDeleted      = "message_deleted"
@@ -22,7 +22,7 @@ const (
 	RuleUnreadable   = "unreadable_event"
 )
 
-// An Identity is what Slack says of the bot itself and of its workspace.
+// An Identity is the bot's own account and its workspace.
 type Identity struct {
 	Team   string `json:"team"`
 	UserID string `json:"user"`
@@ -30,31 +30,32 @@ type Identity struct {
 	Name   string `json:"name"`
 }
 
-// A ChannelInfo is what is known of a channel.
+// A ChannelInfo is the known data of a channel.
 type ChannelInfo struct {
 	Kind chat.Kind // DM, Group for a group direct message, Channel for all others
 	Name string
 }
 
-// A Converter turns payloads into events.
+// A Converter converts payloads to events.
 type Converter struct {
 	Account string
 	Me      Identity
 	Rules   Rules
-	// Joined reports whether we take part in a thread.
+	// Joined reports whether the bot takes part in a thread.
 	Joined func(channel, thread string) bool
-	// Name returns a person's name and handle, empty if they are not known.
+	// Name returns a user's name and handle, empty if they are not known.
 	Name func(user string) (name, handle string)
-	// Room returns what is known of a channel; an empty Kind: nothing.
+	// Room returns the known data of a channel; an empty Kind means that it is
+	// not known.
 	Room func(channel string) ChannelInfo
 }
 
-// errUnreadable says that a payload has nothing in it that can be converted.
+// errUnreadable is the error of a payload that cannot be converted at all.
 var errUnreadable = errors.New("event: unreadable payload")
 
-// Convert returns the event of an envelope; ok is false if nothing in it
-// concerns anybody. now stands in for the time of events that carry none. Its
-// error says that the payload cannot be read.
+// Convert returns the event of an envelope; ok is false if it contains nothing
+// relevant. now is the time of events that carry none. The error means that the
+// payload cannot be decoded.
 func (c Converter) Convert(e Envelope, now time.Time) (in chat.Inbound, ok bool, err error) {
 	switch e.Type {
 	case EventsAPI:
@@ -82,12 +83,11 @@ func (c Converter) Convert(e Envelope, now time.Time) (in chat.Inbound, ok bool,
 	return chat.Inbound{}, false, nil
 }
 
-// Quotable reports whether a message of a thread is somebody's words and not
-// ours or a notice of Slack's.
+// Quotable reports whether a message of a thread is a user's message, not one of
+// the bot or a service message.
 func (c Converter) Quotable(b Body) bool { return !c.own(b) && noise(b) == "" }
 
-// Message returns the event of a message, as it comes in an event or stands in
-// the history.
+// Message returns the event of a message from an event or a history.
 func (c Converter) Message(b Body) (chat.Inbound, bool) {
 	switch {
 	case b.Channel == "" || b.Type != "message" && b.Type != "app_mention":
@@ -103,8 +103,9 @@ func (c Converter) Message(b Body) (chat.Inbound, bool) {
 // Key returns the idempotency key of a message.
 func Key(channel, ts string) string { return channel + ":" + ts }
 
-// said is what somebody else said. What we say comes back to us, with each edit
-// of a preview; it stands in the outbox and concerns nobody here.
+// said converts a message of another user. Slack also reports the bot's own
+// messages, with each edit of a preview; they are in the outbox and are ignored
+// here.
 func (c Converter) said(b Body) (chat.Inbound, bool) {
 	at, ok := Time(b.TS)
 	if !ok || c.own(b) {
@@ -138,9 +139,9 @@ func (c Converter) said(b Body) (chat.Inbound, bool) {
 // reply reports whether a message is in a thread and not its root.
 func reply(b Body) bool { return b.ThreadTS != "" && b.ThreadTS != b.TS }
 
-// place returns where a message stands, and where its answer goes. A message
-// that is meant for us opens a thread in a channel if that is wanted; the
-// thread has no message of its own yet.
+// place returns the address of a message, to which its answer is sent. If so
+// configured, a channel message that is addressed to the bot opens a thread,
+// which has no message of its own yet.
 func (c Converter) place(b Body, room ChannelInfo, addressed bool) chat.Address {
 	a := chat.Address{Platform: chat.Slack, Account: c.Account, Scope: c.Me.Team, Chat: b.Channel, Kind: room.Kind}
 	if room.Kind == chat.Channel {
@@ -158,8 +159,8 @@ func (c Converter) place(b Body, room ChannelInfo, addressed bool) chat.Address 
 	return a
 }
 
-// room returns what a channel is: by what the event says, by what is known, by
-// its id.
+// room returns the data of a channel: from the event, from the directory, or
+// from its ID.
 func (c Converter) room(channel, kind string) ChannelInfo {
 	r := c.Room(channel)
 	switch kind {
@@ -179,7 +180,7 @@ func (c Converter) room(channel, kind string) ChannelInfo {
 	return r
 }
 
-// sender returns who speaks.
+// sender returns the sender of a message.
 func (c Converter) sender(b Body) chat.Person {
 	p := chat.Person{ID: cmp.Or(b.User, b.BotID), Bot: b.BotID != "" || b.Subtype == "bot_message"}
 	p.Name, p.Handle = c.Name(b.User)
@@ -189,7 +190,7 @@ func (c Converter) sender(b Body) chat.Person {
 	if p.Name == "" && b.BotProfile != nil {
 		p.Name = b.BotProfile.Name
 	}
-	if p.ID == "" { // a service speaks, or nobody
+	if p.ID == "" { // sent by an integration, or without a sender
 		p.ID = b.Channel
 	}
 	return p
@@ -199,7 +200,7 @@ func (c Converter) own(b Body) bool {
 	return b.User != "" && b.User == c.Me.UserID || b.BotID != "" && b.BotID == c.Me.BotID
 }
 
-// noise names the rule for what nobody expects an answer to.
+// noise returns the rule for messages that need no answer.
 func noise(b Body) string {
 	switch b.Subtype {
 	case "", "file_share", "thread_broadcast", "me_message", "bot_message":
@@ -210,8 +211,8 @@ func noise(b Body) string {
 	return ruleService
 }
 
-// changed is somebody's edit. Slack also changes a message when it shows what a
-// link leads to, or when a thread begins under it; then nobody wrote anything.
+// changed converts a user's edit. Slack also changes a message to add a link
+// preview, or when a thread starts under it; such changes are not edits.
 func (c Converter) changed(b Body) (chat.Inbound, bool) {
 	m, old := b.Message, b.Previous
 	if m == nil || m.Edited == nil || m.Subtype == "tombstone" {
@@ -235,7 +236,7 @@ func (c Converter) changed(b Body) (chat.Inbound, bool) {
 	return in, true
 }
 
-// deleted is recorded for `why`, and ends there.
+// deleted converts a deletion, which is only recorded for `why`.
 func (c Converter) deleted(b Body) (chat.Inbound, bool) {
 	gone := Body{Type: "message", TS: b.DeletedTS}
 	if b.Previous != nil {
@@ -252,9 +253,9 @@ func (c Converter) deleted(b Body) (chat.Inbound, bool) {
 	return in, true
 }
 
-// Quarantined is the event that stands for an envelope that cannot be
-// converted: it is recorded as far as it is short, once also where Slack sends
-// it again in another envelope, and never asked for again.
+// Quarantined returns an event that records an envelope that cannot be
+// converted, with a limited part of it. It is recorded once, even if Slack sends
+// it again in another envelope, and never fetched again.
 func (c Converter) Quarantined(e Envelope, now time.Time) (chat.Inbound, bool) {
 	channel, id := stub(e.Payload)
 	if channel == "" {
@@ -273,8 +274,8 @@ func (c Converter) Quarantined(e Envelope, now time.Time) (chat.Inbound, bool) {
 	}, true
 }
 
-// stub finds the channel of a payload of which nothing else can be read, and the
-// id of its event where it has one.
+// stub returns the channel of a payload that cannot be decoded otherwise, and
+// the ID of its event if it has one.
 func stub(raw json.RawMessage) (channel, event string) {
 	var p struct {
 		ID    json.RawMessage `json:"event_id"`
@@ -287,7 +288,7 @@ func stub(raw json.RawMessage) (channel, event string) {
 	if json.Unmarshal(raw, &p) != nil {
 		return "", ""
 	}
-	_ = json.Unmarshal(p.ID, &event) // none, or none that is one: ""
+	_ = json.Unmarshal(p.ID, &event) // missing or invalid: ""
 	for _, v := range []json.RawMessage{p.Event.Channel, p.ChannelID, p.Channel} {
 		var id string
 		if json.Unmarshal(v, &id) == nil && id != "" {

@@ -8,22 +8,22 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Settings say which messages of channels are meant for the bot.
+// Settings define which channel messages are addressed to the bot.
 type Settings struct {
 	RequireMention bool
-	Strict         bool     // in threads too
+	Strict         bool     // require a mention in threads too
 	InThread       bool     // answer in a thread
 	Free           []string // channels in which everything is answered
-	Allowed        []string // channels that are listened to; empty: all
-	Ignored        []string // channels that are not
+	Allowed        []string // channels whose messages are processed; empty: all
+	Ignored        []string // channels whose messages are never processed
 	Patterns       []string // RE2, any case; each counts as a mention
 	Prompts        map[string]string
-	// Commands are the names, without a slash, that are commands behind /hermes
-	// and behind an exclamation mark.
+	// Commands are the command names, without a slash, that are recognized after
+	// /hermes and after an exclamation mark.
 	Commands []string
 }
 
-// Rules are Settings made ready.
+// Rules are compiled Settings.
 type Rules struct {
 	requireMention, strict, inThread bool
 
@@ -33,7 +33,7 @@ type Rules struct {
 	prompts  map[string]string
 }
 
-// NewRules compiles the patterns; its error names the one that is none.
+// NewRules compiles the patterns. Its error names the invalid one.
 func NewRules(s Settings) (Rules, error) {
 	set := func(ids []string) map[string]bool {
 		m := make(map[string]bool, len(ids))
@@ -56,12 +56,13 @@ func NewRules(s Settings) (Rules, error) {
 	return r, nil
 }
 
-// allows reports whether a channel is listened to at all. Direct chats are.
+// allows reports whether messages of a channel are processed at all. Those of
+// direct chats always are.
 func (r Rules) allows(channel string, room ChannelInfo) bool {
 	return room.Kind == chat.DM || !r.ignored[channel] && (len(r.allowed) == 0 || r.allowed[channel])
 }
 
-// prompt is the extra prompt of a thread, else that of its channel.
+// prompt returns the extra prompt of a thread, otherwise that of its channel.
 func (r Rules) prompt(at chat.Address) string {
 	if p := r.prompts[at.Thread]; p != "" && at.Thread != "" {
 		return p
@@ -79,10 +80,10 @@ func (c Converter) groupRule(in chat.Inbound, room ChannelInfo) string {
 	return ""
 }
 
-// A relation is what a message has to do with us.
+// A relation describes how a message relates to the bot.
 type relation struct {
-	named  bool // it names us
-	joined bool // it is in a thread in which we take part
+	named  bool // it mentions the bot
+	joined bool // it is in a thread in which the bot takes part
 }
 
 func (c Converter) look(b Body) relation {
@@ -93,12 +94,12 @@ func (c Converter) look(b Body) relation {
 	return r
 }
 
-// mentions reports whether text names a person, with or without a label.
+// mentions reports whether text mentions a user, with or without a label.
 func mentions(text, user string) bool {
 	return strings.Contains(text, "<@"+user+">") || strings.Contains(text, "<@"+user+"|")
 }
 
-// addressed reports whether a message is meant for the bot.
+// addressed reports whether a message is addressed to the bot.
 func (c Converter) addressed(b Body, room ChannelInfo, n relation) bool {
 	switch {
 	case room.Kind == chat.DM, n.named, !c.Rules.requireMention, c.Rules.free[b.Channel]:

@@ -8,8 +8,8 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// text returns what a message says to the agent. The bot's own name is taken
-// away where the message begins with it; elsewhere it is part of what was said.
+// text returns the text of a message for the agent. A leading mention of the bot
+// is removed; elsewhere it is part of the text.
 func (c Converter) text(b Body) string {
 	raw := b.Text
 	for _, form := range []string{"<@" + c.Me.UserID + ">", "<@" + c.Me.UserID + "|"} {
@@ -54,7 +54,7 @@ func (a attachment) words() string {
 	return s
 }
 
-// refer says how a reference in a text reads.
+// refer returns the text of a reference.
 func (c Converter) refer(r mrkdwn.Reference) string {
 	switch {
 	case r.Mark == '@' && r.ID == c.Me.UserID && c.Me.Name != "":
@@ -74,8 +74,8 @@ func (c Converter) refer(r mrkdwn.Reference) string {
 	return ""
 }
 
-// command makes of !name a command where name is one: Slack keeps /name to
-// itself, and has no commands in threads.
+// command turns !name into a command if name is one: Slack handles /name itself,
+// and has no slash commands in threads.
 func (r Rules) command(text string) string {
 	rest, ok := strings.CutPrefix(text, "!")
 	if !ok {
@@ -87,7 +87,7 @@ func (r Rules) command(text string) string {
 	return text
 }
 
-// files returns what is attached. What cannot be had says why.
+// files returns the attachments. A file that cannot be fetched has the reason.
 func files(in []file) []chat.File {
 	var out []chat.File
 	for _, f := range in {
@@ -108,7 +108,7 @@ func files(in []file) []chat.File {
 				g.Ref = f.Private
 			}
 		case f.ID != "":
-			g.Ref = FileID + f.ID // of another workspace: its address has to be asked for
+			g.Ref = FileID + f.ID // of another workspace: its address has to be looked up
 		default:
 			g.FetchError = i18n.N("Slack does not say where the file is")
 		}
@@ -117,7 +117,7 @@ func files(in []file) []chat.File {
 	return out
 }
 
-// FileID begins the Ref of a file of which only the id is known.
+// FileID is the prefix of the Ref of a file of which only the ID is known.
 const FileID = "id:"
 
 func (f file) kind() chat.FileKind {

@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// An Envelope is what comes in on a socket. Which of its fields a payload has
-// goes by Type.
+// An Envelope is a message received on a socket. Type determines the form of the
+// payload.
 type Envelope struct {
 	Type    string          `json:"type"`
 	ID      string          `json:"envelope_id"`
 	Payload json.RawMessage `json:"payload"`
 }
 
-// The types of envelopes that carry something for us.
+// The types of envelopes that are processed.
 const (
 	EventsAPI    = "events_api"
 	Interactive  = "interactive"
 	SlashCommand = "slash_commands"
 )
 
-// Open reads the outside of an envelope; ok is false if it is none.
+// Open decodes an envelope without its payload; ok is false if raw is not an
+// envelope.
 func Open(raw []byte) (e Envelope, ok bool) {
 	err := json.Unmarshal(raw, &e)
 	return e, err == nil && e.ID != ""
 }
 
-// A Body is a message in Slack's own form, as it stands in events and in the
-// history.
+// A Body is a message in Slack's form, as in events and histories.
 type Body struct {
 	Type        string `json:"type"`
 	Subtype     string `json:"subtype"`
@@ -50,10 +50,10 @@ type Body struct {
 	Edited       *edited      `json:"edited"`
 	Files        []file       `json:"files"`
 	Attachments  []attachment `json:"attachments"`
-	// Message and Previous are those of a change.
+	// Message and Previous are set for a change.
 	Message  *Body `json:"message"`
 	Previous *Body `json:"previous_message"`
-	// DeletedTS is that of a deletion.
+	// DeletedTS is set for a deletion.
 	DeletedTS string `json:"deleted_ts"`
 }
 
@@ -133,7 +133,7 @@ type slash struct {
 	ResponseURL string `json:"response_url"`
 }
 
-// Time returns the time that a ts tells; ok is false if it is none.
+// Time returns the time of a ts; ok is false if ts is invalid.
 func Time(ts string) (time.Time, bool) {
 	sec, frac, _ := strings.Cut(ts, ".")
 	s, err := strconv.ParseInt(sec, 10, 64)
@@ -154,7 +154,7 @@ func TS(t time.Time) string {
 	return strconv.FormatInt(t.Unix(), 10) + "." + strconv.FormatInt(1e6+int64(t.Nanosecond()/1000), 10)[1:]
 }
 
-// After reports whether ts a is after ts b; nothing is before everything.
+// After reports whether ts a is after ts b; the empty ts is before all others.
 func After(a, b string) bool {
 	at, ok := Time(a)
 	if !ok {

@@ -7,9 +7,9 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Sections returns r as mrkdwn in pieces of at most limit UTF-16 units each,
-// cut at line ends where possible. A style, a link or preformatted text that is
-// cut is whole in each of its pieces.
+// Sections returns r as mrkdwn in pieces of at most limit UTF-16 units each, cut
+// at line ends where possible. A style, a link or preformatted text that is cut
+// is complete in each piece.
 func Sections(r chat.RichText, limit int) []string {
 	r.Text = strings.ToValidUTF8(r.Text, "\uFFFD")
 	var out []string
@@ -23,13 +23,13 @@ func Sections(r chat.RichText, limit int) []string {
 	return out
 }
 
-// next returns where the piece that begins at from ends.
+// next returns the end of the piece that starts at from.
 func next(r chat.RichText, from, limit int) int {
 	fits := func(to int) bool { return Size(part(r, from, to)) <= limit }
 	if fits(len(r.Text)) {
 		return len(r.Text)
 	}
-	// No unit is rendered to less than itself: what lies beyond cannot fit.
+	// Rendering never shortens a text: what is beyond end cannot fit.
 	end := min(len(r.Text), from+4*limit)
 	if to := last(ends(r.Text, from, end, "\n"), fits); to > from {
 		return to
@@ -40,14 +40,14 @@ func next(r chat.RichText, from, limit int) int {
 	if to := last(ends(r.Text, from, end, ""), fits); to > from {
 		return to
 	}
-	for to := from + 1; ; to++ { // one character whose styles alone are too long
+	for to := from + 1; ; to++ { // a single character whose styles alone are too long
 		if edge(r.Text, to) {
 			return to
 		}
 	}
 }
 
-// ends returns the places in s[from:end] behind each sep; behind each rune if
+// ends returns the positions in s[from:end] after each sep; after each rune if
 // sep is empty.
 func ends(s string, from, end int, sep string) []int {
 	var out []int
@@ -59,7 +59,7 @@ func ends(s string, from, end int, sep string) []int {
 	return out
 }
 
-// last returns the last of places that fits, 0 if none does.
+// last returns the last position that fits, 0 if none does.
 func last(places []int, fits func(int) bool) int {
 	n := sort.Search(len(places), func(i int) bool { return !fits(places[i]) })
 	if n == 0 {

@@ -2,18 +2,18 @@ package mrkdwn
 
 import "strings"
 
-// A Reference is something that a message names in Slack's own form, such as
-// <@U1> or <https://example.com|here>.
+// A Reference is an entity in Slack's message format, such as <@U1> or
+// <https://example.com|here>.
 type Reference struct {
-	// Mark is '@' for a person, '#' for a channel, '!' for a group or a date, 0
-	// for a link.
+	// Mark is '@' for a user, '#' for a channel, '!' for a group or a date, 0 for
+	// a link.
 	Mark  byte
-	ID    string // of the person, the channel; the address of a link
+	ID    string // of the user or the channel; the address of a link
 	Label string // as Slack writes it; may be empty
 }
 
-// Read returns what a person wrote as plain text. name says how a reference
-// reads; an empty answer leaves it to the reference itself.
+// Read returns a user's message as plain text. name returns the text of a
+// reference; "" means the reference's default text.
 func Read(s string, name func(Reference) string) string {
 	var b strings.Builder
 	for s != "" {

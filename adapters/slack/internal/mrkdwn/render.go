@@ -1,5 +1,5 @@
-// Package mrkdwn is Slack's own markup: it turns styled text into it, and what
-// people wrote back into plain text. Its functions are pure.
+// Package mrkdwn renders styled text as mrkdwn, Slack's markup, and parses
+// messages of users to plain text. Its functions are pure.
 package mrkdwn
 
 import (
@@ -12,8 +12,8 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// gap is invisible. Slack sees a marker as one only at the edge of a word, so
-// where there is no edge a gap makes one.
+// gap is invisible. Slack recognizes a marker only at a word boundary; a gap
+// makes a boundary where there is none.
 const gap = "\u200b"
 
 // fence encloses preformatted text.
@@ -169,7 +169,8 @@ func (t text) inline(b *strings.Builder, from, to int, spans []chat.Span) {
 	}
 }
 
-// trim takes spaces away from the ends of a range: a marker must touch a word.
+// trim excludes spaces at the ends of a range: a marker must be adjacent to a
+// word.
 func (t text) trim(from, to int) (start, end int) {
 	if from >= to {
 		return from, from
@@ -220,8 +221,7 @@ func (t text) styled(b *strings.Builder, s chat.Span, inner []chat.Span) {
 
 func inWord(r rune) bool { return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r)) }
 
-// link returns a link, or its text and address where Slack would take it for
-// something else.
+// link returns a link, or its text and address if Slack would misread the link.
 func link(address, label string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "mailto" || strings.ContainsFunc(address, unicode.IsSpace) {
