@@ -175,7 +175,7 @@ func (c *Client) Say(ctx context.Context, id, text string) (string, error) {
 		Sender: chat.Person{ID: User}, ChatName: "terminal",
 	}})
 	if err != nil {
-		return "", fmt.Errorf("take the line: %w", err)
+		return "", fmt.Errorf("accept line: %w", err)
 	}
 	c.a.mu.Lock()
 	defer c.a.mu.Unlock()

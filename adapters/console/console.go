@@ -111,7 +111,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	a.mu.Lock()
 	if a.sink != nil {
 		a.mu.Unlock()
-		return errors.New("console: the adapter runs already")
+		return errors.New("console: adapter is already running")
 	}
 	a.sink = sink
 	close(a.ready)

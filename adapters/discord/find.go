@@ -78,7 +78,7 @@ func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool
 		id, err = a.search(ctx, m.To.Chat, m) // m may have been sent to the channel when the thread could not be opened
 	}
 	if err != nil {
-		return chat.Receipt{}, false, fmt.Errorf("look through the history: %w", apierror.SendError(err))
+		return chat.Receipt{}, false, fmt.Errorf("search history: %w", apierror.SendError(err))
 	}
 	return chat.Receipt{ID: id}, id != "", nil
 }

@@ -43,18 +43,18 @@ func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandIn
 	defer cancel()
 	app, err := a.application(ctx)
 	if err != nil {
-		return fmt.Errorf("ask for the application: %w", err)
+		return fmt.Errorf("fetch application: %w", err)
 	}
 	path, want := "applications/"+app+"/commands", menu(commands, a.o.Words)
 	var have []command
 	if err := a.wire.Do(ctx, apiclient.Call{Method: "GET", Path: path, Bucket: "commands"}, &have); err != nil {
-		return fmt.Errorf("read the menu: %w", menuError(err))
+		return fmt.Errorf("read command menu: %w", menuError(err))
 	}
 	if slices.EqualFunc(sorted(have), sorted(want), same) {
 		return nil
 	}
 	if err := a.wire.Do(ctx, apiclient.Call{Method: "PUT", Path: path, Body: want, Bucket: "commands"}, nil); err != nil {
-		return fmt.Errorf("write the menu: %w", menuError(err))
+		return fmt.Errorf("write command menu: %w", menuError(err))
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (a *Adapter) application(ctx context.Context) (string, error) {
 		return "", menuError(err)
 	}
 	if app.ID == "" {
-		return "", errors.New("the answer names no application")
+		return "", errors.New("response has no application ID")
 	}
 	return app.ID, nil
 }

@@ -174,7 +174,7 @@ func (a *Adapter) made(ctx context.Context, call apiclient.Call) (string, error)
 		return "", err
 	}
 	if m.ID == "" {
-		return "", errors.New("the answer names no message")
+		return "", errors.New("response has no message ID")
 	}
 	return m.ID, nil
 }

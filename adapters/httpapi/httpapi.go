@@ -171,7 +171,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	a.mu.Lock()
 	if a.sink != nil {
 		a.mu.Unlock()
-		return errors.Join(errors.New("httpapi: the adapter runs already"), l.Close())
+		return errors.Join(errors.New("httpapi: adapter is already running"), l.Close())
 	}
 	a.sink, a.base = sink, work
 	a.mu.Unlock()

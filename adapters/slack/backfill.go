@@ -230,7 +230,7 @@ func (a *Adapter) history(ctx context.Context, v *historyRequest) error {
 			ChannelID: v.Channel, Oldest: v.Seen, Limit: healPage, Cursor: v.cursor,
 		})
 		if err != nil {
-			return fmt.Errorf("ask for the history: %w", err)
+			return fmt.Errorf("fetch history: %w", err)
 		}
 		for _, m := range r.Messages {
 			v.got = append(v.got, body(m, v))
@@ -251,7 +251,7 @@ func (a *Adapter) replies(ctx context.Context, v *historyRequest, before string,
 			ChannelID: v.Channel, Timestamp: v.Thread, Oldest: v.Seen, Latest: before, Limit: healPage, Cursor: v.cursor,
 		})
 		if err != nil {
-			return fmt.Errorf("ask for the thread: %w", err)
+			return fmt.Errorf("fetch thread: %w", err)
 		}
 		for _, m := range ms {
 			// Slack repeats the root of the thread on each page.

@@ -47,7 +47,7 @@ func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 		}
 		_, id, err := a.api.PostMessageContext(ctx, l.m.To.Chat, o...)
 		if err == nil && id == "" {
-			err = fmt.Errorf("the answer names no message")
+			err = fmt.Errorf("response has no message ID")
 		}
 		return id, err
 	}

@@ -24,13 +24,13 @@ func (a *Adapter) PublishCommands(ctx context.Context, commands []chat.CommandIn
 	} {
 		have, err := a.api.GetMyCommands(ctx, &bot.GetMyCommandsParams{Scope: scope})
 		if err != nil {
-			return fmt.Errorf("read the menu: %w", sendError(err, chat.Address{}))
+			return fmt.Errorf("read command menu: %w", sendError(err, chat.Address{}))
 		}
 		if slices.Equal(have, want) {
 			continue
 		}
 		if _, err := a.api.SetMyCommands(ctx, &bot.SetMyCommandsParams{Commands: want, Scope: scope}); err != nil {
-			return fmt.Errorf("write the menu: %w", sendError(err, chat.Address{}))
+			return fmt.Errorf("write command menu: %w", sendError(err, chat.Address{}))
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ func (p *poller) Do(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	form, err := apiclient.Form(req)
 	if err != nil {
-		return nil, fmt.Errorf("read the library's request: %w", err)
+		return nil, fmt.Errorf("parse library request: %w", err)
 	}
 	for {
 		if p.held {
@@ -115,7 +115,7 @@ func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last i
 		}
 	}
 	if n > 0 {
-		return 0, 0, fmt.Errorf("%d updates without an id", n)
+		return 0, 0, fmt.Errorf("%d updates have no ID", n)
 	}
 	return 0, 0, nil
 }

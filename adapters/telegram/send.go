@@ -176,7 +176,7 @@ func messageID(m *models.Message, err error) (int, error) {
 		return 0, err
 	}
 	if m == nil || m.ID == 0 {
-		return 0, errors.New("the answer names no message")
+		return 0, errors.New("response has no message ID")
 	}
 	return m.ID, nil
 }

@@ -32,7 +32,7 @@ func Through(p secret.Value) (Dial, error) {
 		u, err := choose(&http.Request{URL: &url.URL{Scheme: "https", Host: address}})
 		switch {
 		case err != nil:
-			return nil, errors.New("the proxy of the environment is not a URL")
+			return nil, errors.New("proxy of the environment is not a URL")
 		case u == nil:
 			return direct.DialContext(ctx, network, address)
 		case u.Scheme == "socks5" || u.Scheme == "socks5h":
@@ -89,10 +89,10 @@ func tunnel(ctx context.Context, direct *net.Dialer, u *url.URL, address string)
 func tunnelled(c net.Conn, req *http.Request) error {
 	resp, err := http.ReadResponse(bufio.NewReader(c), req)
 	if err != nil {
-		return fmt.Errorf("the proxy's answer: %w", err)
+		return fmt.Errorf("read proxy response: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the proxy answers %s", resp.Status)
+		return fmt.Errorf("proxy responded %s", resp.Status)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func New(token secret.Value, base string, rt http.RoundTripper) (*Client, error)
 func (c *Client) Session(ctx context.Context) (*discordgo.Session, error) {
 	s, err := discordgo.New("Bot " + c.token.Reveal())
 	if err != nil {
-		return nil, errors.New("the library refuses the token") // its text may contain the token
+		return nil, errors.New("library rejected the token") // its text may contain the token
 	}
 	s.Client = &http.Client{Transport: within{ctx, c.rt}, CheckRedirect: transport.NoRedirect, Timeout: askLimit}
 	s.StateEnabled = false

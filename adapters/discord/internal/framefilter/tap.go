@@ -215,7 +215,7 @@ func (c *Conn) frame() (frame, error) {
 	f := frame{op: h[0] & 0x0f, fin: h[0]&0x80 != 0}
 	n := uint64(h[1] & 0x7f)
 	if h[0]&0x70 != 0 || h[1]&0x80 != 0 {
-		return f, errors.New("the gateway sends frames that were not agreed on")
+		return f, errors.New("gateway frame uses an extension that was not negotiated")
 	}
 	size := 0
 	switch n {
@@ -232,7 +232,7 @@ func (c *Conn) frame() (frame, error) {
 		n = binary.BigEndian.Uint64(h[:])
 	}
 	if n > maxPayload || uint64(c.parts.Len())+n > maxPayload {
-		return f, fmt.Errorf("the gateway sends a message of more than %d MB", maxPayload>>20)
+		return f, fmt.Errorf("gateway message is larger than %d MB", maxPayload>>20)
 	}
 	var b bytes.Buffer // grows with the received data
 	if _, err := io.CopyN(&b, c.in, int64(n)); err != nil {
@@ -299,7 +299,7 @@ type envelope struct {
 }
 
 // errEnd is returned when the gateway ended the connection; End has the reason.
-var errEnd = errors.New("the gateway ends the connection")
+var errEnd = errors.New("gateway ended the connection")
 
 func (c *Conn) payload(data []byte) error {
 	var e envelope
@@ -337,7 +337,7 @@ func (c *Conn) hello(e envelope, data []byte) error {
 		Interval int64 `json:"heartbeat_interval"`
 	}
 	if json.Unmarshal(e.Data, &h) != nil || h.Interval < 100 || h.Interval > 3_600_000 {
-		return errors.New("the gateway's hello names no heartbeat interval")
+		return errors.New("gateway hello has no heartbeat interval")
 	}
 	c.interval = time.Duration(h.Interval) * time.Millisecond
 	c.note(func(e *End) { e.HelloReceived = true })
@@ -396,7 +396,7 @@ func ready(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	var wrong *json.UnmarshalTypeError
 	if err := json.Unmarshal(raw, &r); err != nil && !errors.As(err, &wrong) || r.Session == "" || r.User.ID == "" {
-		return nil, errors.New("the gateway's READY names no session")
+		return nil, errors.New("gateway READY has no session")
 	}
 	r.Guilds = []struct{}{}
 	return json.Marshal(r)

@@ -72,7 +72,7 @@ func (s *checkpoints) load(ctx context.Context, account string) error {
 	}
 	raw, err := s.memory.Value(ctx, s.key)
 	if err != nil {
-		return fmt.Errorf("recall the marks: %w", err)
+		return fmt.Errorf("load checkpoints: %w", err)
 	}
 	kept := map[string]checkpoint{}
 	if len(raw) > 0 {
@@ -99,7 +99,7 @@ func (s *checkpoints) save(ctx context.Context) error {
 		return err
 	}
 	if err := s.memory.SetValue(ctx, s.key, raw); err != nil {
-		return fmt.Errorf("remember the marks: %w", err)
+		return fmt.Errorf("save checkpoints: %w", err)
 	}
 	s.dirty, s.fresh = false, false
 	return nil

@@ -38,7 +38,7 @@ const readLimit = 16 << 20
 const First = 250 * time.Millisecond
 
 // errLost means that a socket has ended.
-var errLost = errors.New("the socket was closed")
+var errLost = errors.New("socket was closed")
 
 // Timeouts and intervals.
 const (

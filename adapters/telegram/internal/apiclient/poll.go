@@ -31,7 +31,7 @@ func (e *Refusal) Error() string { return fmt.Sprintf("%d %s", e.Code, e.Text) }
 func (w *Client) Poll(ctx context.Context, u *url.URL, form url.Values) ([]json.RawMessage, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), strings.NewReader(form.Encode()))
 	if err != nil {
-		return nil, errors.New("make the poll: bad address")
+		return nil, errors.New("create poll request: invalid address")
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := (&http.Client{Transport: w.RT, CheckRedirect: transport.NoRedirect}).Do(req)
@@ -57,7 +57,7 @@ func updates(status int, body []byte) ([]json.RawMessage, error) {
 	}
 	var raws []json.RawMessage
 	if err := json.Unmarshal(env.Result, &raws); err != nil {
-		return nil, &Error{Status: status, text: "the poll's result is not a list"}
+		return nil, &Error{Status: status, text: "poll result is not a list"}
 	}
 	return raws, nil
 }
