@@ -77,14 +77,14 @@ func runawayTools() []hostileInput {
 			limit: 20 * time.Second, memory: 2 * little, disk: 64<<20 + small,
 		},
 		{
-			name: "a fork bomb in the sandbox", needsSandbox: true, config: "terminal:\n  timeout: 3s\n  max_processes: 301\n",
+			name: "a fork bomb in the sandbox", needsSandbox: true, config: "terminal:\n  timeout: 12s\n  max_processes: 301\n",
 			before: func(w *harness) {
 				w.must(os.MkdirAll(w.path("workspace"), 0o700))
 				w.writeFile("workspace/bomb.sh", bomb)
 			},
 			play: func(w *harness) {
 				w.askBot(use("terminal", `{"command":":(){ :|:& };:"}`), "result: ", "it starts copies of itself without end")
-				w.askBot(use("terminal", `{"command":"sh bomb.sh `+w.processMark()+`; sleep `+w.processMark()+`"}`), "result: ", "fork", "it took longer than its timeout of 3s")
+				w.askBot(use("terminal", `{"command":"sh bomb.sh `+w.processMark()+`; sleep `+w.processMark()+`"}`), "result: ", "fork", "it took longer than its timeout of 12s")
 				w.waitProcessesEnd(w.processMark())
 			},
 			limit: 20 * time.Second, memory: little, disk: small,
