@@ -55,6 +55,10 @@ func newCronRunner(g *Gateway, o CronOptions) *cronRunner {
 			return err
 		}
 	}
+	o.Rules.Level = func(j schedule.Job) access.Level {
+		creator, _ := c.creatorOf(j)
+		return creator.Level
+	}
 	c.manager = schedule.NewManager(g.opts.Store, o.Rules, c.scheduler.Wake)
 	return c
 }
@@ -85,7 +89,7 @@ func (c *cronRunner) Start(ctx context.Context, runs []schedule.DueRun) ([]sched
 	var scheduled []inbox.ScheduledRun
 	var indexes []int // of scheduled, in runs
 	for i, f := range runs {
-		e, why := c.entryFor(f)
+		e, why := c.entryFor(ctx, f)
 		if why != "" {
 			results[i] = schedule.StartResult{Status: schedule.NotAllowed, Reason: why}
 			continue
@@ -110,10 +114,14 @@ func (c *cronRunner) Start(ctx context.Context, runs []schedule.DueRun) ([]sched
 
 // entryFor returns the inbox entry that starts a scheduled run, or the reason why the run
 // is not allowed.
-func (c *cronRunner) entryFor(f schedule.DueRun) (e inbox.Entry, why string) {
+func (c *cronRunner) entryFor(ctx context.Context, f schedule.DueRun) (e inbox.Entry, why string) {
 	creator, why := c.creatorOf(f.Job)
 	if why != "" {
 		return inbox.Entry{}, why
+	}
+	if err := schedule.CheckRights(f.Job, creator.Level); err != nil {
+		c.pauseForbidden(ctx, f.Job)
+		return inbox.Entry{}, strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	now := time.Now()
 	in := schedule.Inbound(f.Job, f.Occurrence)
@@ -130,7 +138,7 @@ func (c *cronRunner) creatorOf(j schedule.Job) (creator access.Principal, why st
 	}
 	grant, denial := c.gateway.opts.Access.Check(chat.Inbound{Kind: chat.Message, Address: j.Origin, Sender: chat.Person{ID: j.Creator.ID}, Addressed: true})
 	if !grant.Valid() {
-		return creator, fmt.Sprintf("%s, who made it, may not speak any more (%s)", j.Creator.ID, denial.Rule)
+		return access.Principal{}, fmt.Sprintf("%s, who made it, may not speak any more (%s)", j.Creator.ID, denial.Rule)
 	}
 	creator = grant.Principal()
 	creator.Level = min(creator.Level, max(j.Creator.Level, access.Guest)) // at most the level at creation
@@ -145,6 +153,9 @@ func (c *cronRunner) Prepare(ctx context.Context, occurrence schedule.Occurrence
 		return turn.PreparedRun{}, fmt.Errorf("load job %s: %w", occurrence.Job, err)
 	case !ok:
 		return turn.PreparedRun{}, &failure.JobError{Err: i18n.Errorf("The job was removed.")}
+	}
+	if err := c.checkRun(j); err != nil { // the creator may have lost rights since the start of the run
+		return turn.PreparedRun{}, err
 	}
 	r := turn.PreparedRun{Name: j.Name, Settings: session.Settings{Provider: j.Provider, Model: j.Model}}
 	if c.opts.Keep != nil {
@@ -197,6 +208,10 @@ func (c *cronRunner) buildInput(ctx context.Context, j schedule.Job, occurrence 
 		if c.opts.Newest == nil {
 			continue
 		}
+		if !c.canFollow(ctx, j, id) {
+			c.gateway.opts.Log.Warn("output of another person's job is excluded", zap.String("job", string(id)))
+			continue
+		}
 		text, err := c.opts.Newest(id)
 		if err != nil {
 			c.gateway.opts.Log.Warn("cannot load job output", zap.String("job", string(id)), zap.Error(err))
@@ -240,7 +255,15 @@ func (c *cronRunner) Targets(ctx context.Context, occurrence schedule.Occurrence
 		c.gateway.opts.Log.Error("cannot load job of scheduled run", zap.String("job", string(occurrence.Job)), zap.Error(err))
 		return nil
 	}
-	to, err := c.gateway.Targets(ctx, strings.Join(j.Deliver, ","), j.Origin)
+	creator, why := c.creatorOf(j)
+	if why != "" {
+		c.gateway.opts.Log.Warn("scheduled run is not delivered", zap.String("job", string(occurrence.Job)), zap.String("reason", why))
+		return nil
+	}
+	var to []chat.Address
+	if err = schedule.CheckRights(j, creator.Level); err == nil {
+		to, err = c.gateway.Targets(ctx, strings.Join(j.Deliver, ","), j.Origin)
+	}
 	if err == nil {
 		return to
 	}
@@ -255,13 +278,13 @@ func (c *cronRunner) Targets(ctx context.Context, occurrence schedule.Occurrence
 func (c *cronRunner) RunEnded(occurrence schedule.OccurrenceID) { c.scheduler.Wake(occurrence.Job) }
 
 // RunDelivered implements turn.Scheduled.
-func (c *cronRunner) RunDelivered(ctx context.Context, _ schedule.OccurrenceID, name, text string, to []chat.Address) {
+func (c *cronRunner) RunDelivered(ctx context.Context, creator access.Principal, name, text string, to []chat.Address) {
 	if c.opts.Attach {
-		c.gateway.storeAnnouncement(ctx, fmt.Sprintf("as the scheduled prompt %q", name), text, to)
+		c.gateway.storeAnnouncement(ctx, announcement{Origin: fmt.Sprintf("%s %q", scheduledOrigin, name), Creator: creator, Text: text}, to)
 	}
 }
 
 // Announcements implements turn.Scheduled.
-func (c *cronRunner) Announcements(ctx context.Context, at chat.Address, since time.Time) string {
-	return c.gateway.renderAnnouncements(ctx, at, since)
+func (c *cronRunner) Announcements(ctx context.Context, at chat.Address, since time.Time, readers []access.Principal) string {
+	return c.gateway.renderAnnouncements(ctx, at, since, readers)
 }

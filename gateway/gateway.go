@@ -188,7 +188,10 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.callbacks.start(context.WithoutCancel(ctx)) // buttons are pressed during shutdown as well
 	g.outageNotices.start(context.WithoutCancel(ctx))
 	if g.opts.OnlyPlatform == "" {
-		g.background.Go(func() { g.cron.scheduler.Run(background) })
+		g.background.Go(func() {
+			g.cron.pauseAllForbidden(background)
+			g.cron.scheduler.Run(background)
+		})
 	}
 	g.background.Go(func() { g.runPruning(background) })
 	return nil

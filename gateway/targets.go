@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"hermesd/agent/tool"
+	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
@@ -217,6 +218,8 @@ type OutgoingMessage struct {
 	To    string // accepted by Targets
 	Text  string // Markdown
 	Files []chat.File
+	// Creator is the creator of the scheduled prompt whose run sends it, zero for others.
+	Creator access.Principal
 }
 
 // Send enqueues the text and files of p for all its targets and returns the rows. If
@@ -255,7 +258,7 @@ func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p 
 	for _, f := range p.Files {
 		text = strings.TrimSpace(text + "\n[file " + f.Name + "]")
 	}
-	g.storeAnnouncementLocked(context.WithoutCancel(ctx), source, text, slices.DeleteFunc(to, func(at chat.Address) bool { return at == origin }))
+	g.storeAnnouncementLocked(context.WithoutCancel(ctx), announcement{Origin: source, Creator: p.Creator, Text: text}, slices.DeleteFunc(to, func(at chat.Address) bool { return at == origin }))
 	return rows, nil
 }
 
@@ -280,7 +283,11 @@ func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turn string, m too
 	if err != nil {
 		return "", err
 	}
-	rows, err := g.Send(ctx, e.Inbound.Address, turn, OutgoingMessage{m.To, m.Text, files})
+	out := OutgoingMessage{To: m.To, Text: m.Text, Files: files}
+	if e.Occurrence != nil {
+		out.Creator = e.Principal
+	}
+	rows, err := g.Send(ctx, e.Inbound.Address, turn, out)
 	if err != nil {
 		return "", err
 	}

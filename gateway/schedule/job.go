@@ -56,6 +56,8 @@ type Job struct {
 	Repeat int `json:"repeat,omitempty"`
 	// Paused jobs are never due.
 	Paused bool `json:"paused,omitempty"`
+	// PauseReason says why the daemon paused the job; "": it did not.
+	PauseReason string `json:"paused_why,omitempty"`
 	// Creator made the job. A run has the rights that this principal has when it starts.
 	Creator access.Principal `json:"by"`
 	// Origin is the chat in which the job was made, to which "origin" delivers. The

@@ -32,8 +32,8 @@ func NewManager(store Store, validator Validator, wake func(...JobID)) *Manager 
 }
 
 // A Caller is the principal for which a Manager acts, and the chat that it is in.
-// Callers see and change the jobs that were made in their chat; owners see and
-// change all jobs.
+// Callers see the jobs that were made in their chat and change those of creators whose
+// level is not higher; owners see and change all jobs.
 type Caller struct {
 	Principal access.Principal
 	Address   chat.Address // zero for the command line
@@ -43,7 +43,7 @@ type Caller struct {
 // OperatorCaller returns the Caller for the command line.
 func OperatorCaller() Caller { return Caller{Principal: Operator()} }
 
-// canSee reports whether v may see and change j. Whether v is an owner depends only on
+// canSee reports whether v may see j. Whether v is an owner depends only on
 // the level of its principal.
 func (v Caller) canSee(j Job) bool {
 	return v.Principal.Level == access.Owner || v.Address != (chat.Address{}) && j.Origin == v.Address
@@ -158,7 +158,7 @@ func (b *Manager) apply(j *Job, d JobPatch, now time.Time) error {
 	if j.Name == "" {
 		j.Name = nameFor(*j)
 	}
-	j.Updated = now.UTC()
+	j.Updated, j.PauseReason = now.UTC(), ""
 	return b.validator.Validate(*j, now)
 }
 
@@ -204,6 +204,9 @@ func (b *Manager) resolveContext(ctx context.Context, v Caller, j *Job) error {
 		f, err := b.find(ctx, v, string(c))
 		if err != nil {
 			return err
+		}
+		if !CanRead(j.Creator, f.Creator) {
+			return invalid("the job %s belongs to somebody else; only a job of the same person can follow it", f.ID)
 		}
 		j.Context[i] = f.ID
 	}
@@ -269,9 +272,19 @@ func (b *Manager) find(ctx context.Context, v Caller, name string) (JobView, err
 	return JobView{}, invalid("%d jobs are called %q; use the id: %s", len(found), name, strings.Join(ids, ", "))
 }
 
-// edit finds a job, applies change in the store and wakes the Scheduler.
-func (b *Manager) edit(ctx context.Context, v Caller, name string, change func(*Job) error) (JobView, error) {
+// findToChange finds a job that v may change.
+func (b *Manager) findToChange(ctx context.Context, v Caller, name string) (JobView, error) {
 	f, err := b.find(ctx, v, name)
+	if err == nil && !v.canChange(f.Job) {
+		return JobView{}, invalid("the job %s belongs to an owner; ask an owner to change it", f.ID)
+	}
+	return f, err
+}
+
+// edit finds a job that v may change, applies change in the store and wakes the
+// Scheduler.
+func (b *Manager) edit(ctx context.Context, v Caller, name string, change func(*Job) error) (JobView, error) {
+	f, err := b.findToChange(ctx, v, name)
 	if err != nil {
 		return JobView{}, err
 	}

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"hermesd/gateway/chat"
@@ -12,7 +13,11 @@ import (
 func (b *Manager) Update(ctx context.Context, v Caller, name string, d JobPatch) (JobView, error) {
 	now := b.now()
 	if d.Context != nil { // resolve names outside the edit
-		probe := Job{}
+		f, err := b.find(ctx, v, name)
+		if err != nil {
+			return JobView{}, err
+		}
+		probe := Job{ID: f.ID, Creator: f.Creator}
 		for _, c := range *d.Context {
 			probe.Context = append(probe.Context, JobID(c))
 		}
@@ -58,6 +63,29 @@ func (b *Manager) Pause(ctx context.Context, v Caller, name string) (JobView, er
 	})
 }
 
+// errPermitted ends an edit of a job that need not be paused.
+var errPermitted = errors.New("schedule: job is permitted")
+
+// PauseForbidden pauses a job that has what its creator may not have, and returns why.
+// The reason is nil if the job is permitted or is not active.
+func (b *Manager) PauseForbidden(ctx context.Context, id JobID) (reason, err error) {
+	_, err = b.store.EditJob(ctx, id, func(j *Job) error {
+		if reason = b.validator.checkRights(*j); reason == nil || !j.Active() {
+			return errPermitted
+		}
+		j.Paused, j.PauseReason, j.Updated = true, reason.Error(), b.now().UTC()
+		return nil
+	})
+	switch {
+	case errors.Is(err, errPermitted), errors.Is(err, ErrNoJob):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("pause job %s: %w", id, err)
+	}
+	b.wake(id)
+	return reason, nil
+}
+
 // Resume ends a pause. Occurrences that were due during the pause do not run.
 func (b *Manager) Resume(ctx context.Context, v Caller, name string) (JobView, error) {
 	return b.edit(ctx, v, name, func(j *Job) error {
@@ -68,7 +96,7 @@ func (b *Manager) Resume(ctx context.Context, v Caller, name string) (JobView, e
 		case j.Paused && j.Schedule.Kind == Once && now.Sub(j.Schedule.At) > pastTolerance:
 			return invalid("the time of %s, %s, has gone by; give it another schedule, or run it now", j.ID, j.Schedule.At.Format("2006-01-02 15:04 MST"))
 		case j.Paused:
-			j.Paused, j.Updated, j.State.RecordedUntil = false, now.UTC(), j.Schedule.Before(now).UTC()
+			j.Paused, j.PauseReason, j.Updated, j.State.RecordedUntil = false, "", now.UTC(), j.Schedule.Before(now).UTC()
 		}
 		if err := b.validator.Validate(*j, now); err != nil { // the job may have become invalid
 			return err
@@ -97,7 +125,7 @@ func (b *Manager) Run(ctx context.Context, v Caller, name, requestID string) (Jo
 
 // Remove removes a job and its history. A current run is not stopped.
 func (b *Manager) Remove(ctx context.Context, v Caller, name string) (JobView, error) {
-	f, err := b.find(ctx, v, name)
+	f, err := b.findToChange(ctx, v, name)
 	if err != nil {
 		return JobView{}, err
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 )
@@ -26,6 +27,8 @@ type Validator struct {
 	// Target checks a well-formed target: nil if answers can be delivered to it, else
 	// an error for the user. A nil func accepts all targets.
 	Target func(target string) error
+	// Level returns the current level of the creator of a job; nil: the one at creation.
+	Level func(Job) access.Level
 	// Skill reports whether a skill exists; nil: all names are accepted.
 	Skill func(name string) bool
 }
@@ -54,8 +57,8 @@ func (w *invalidError) Unwrap() error        { return w.error }
 func invalid(english string, args ...any) error { return &invalidError{i18n.Errorf(english, args...)} }
 
 // Validate checks j, which is to be stored at now. The error is ErrInvalid and joins
-// all problems. Creator and Origin are not checked, and State only together with the
-// schedule.
+// all problems. Creator and Origin are not checked, only whether the creator may have
+// what j asks for, and State only together with the schedule.
 func (r Validator) Validate(j Job, now time.Time) error {
 	var problems []error
 	add := func(err error) {
@@ -70,6 +73,7 @@ func (r Validator) Validate(j Job, now time.Time) error {
 	add(r.checkPrompt(j))
 	add(checkSchedule(j, now))
 	add(checkScript(j))
+	add(r.checkRights(j))
 	add(r.checkLists(j))
 	if j.Workdir != "" && !filepath.IsAbs(j.Workdir) {
 		add(invalid("the workdir %q is not a whole path; begin it with /", j.Workdir))

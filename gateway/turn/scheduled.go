@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/agent/llm"
+	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/failure"
@@ -28,12 +29,13 @@ type Scheduled interface {
 	Targets(ctx context.Context, occurrence schedule.OccurrenceID) []chat.Address
 	// RunEnded is called when the run of an occurrence has ended. It must not block.
 	RunEnded(occurrence schedule.OccurrenceID)
-	// RunDelivered stores the answer of a run for the addresses that get it, so that the
-	// next turns there can refer to it.
-	RunDelivered(ctx context.Context, occurrence schedule.OccurrenceID, name, text string, to []chat.Address)
+	// RunDelivered stores the answer of a run of a job of creator for the addresses that
+	// get it, so that the next turns of the creator there can refer to it.
+	RunDelivered(ctx context.Context, creator access.Principal, name, text string, to []chat.Address)
 	// Announcements returns a text with the answers of runs that were sent to an address
-	// after since, for the next turn there; "" if there are none.
-	Announcements(ctx context.Context, address chat.Address, since time.Time) string
+	// after since, for the next turn there, as far as all readers may read them; "" if
+	// there are none.
+	Announcements(ctx context.Context, address chat.Address, since time.Time, readers []access.Principal) string
 }
 
 // A PreparedRun is one run of a scheduled prompt.
@@ -148,7 +150,7 @@ func (t *turn) finishScheduled(ctx context.Context, run PreparedRun, answer stri
 		rows = append(rows, files...)
 	}
 	if len(to) > 0 { // before the commit, because a user may answer at once
-		t.runner.opts.Scheduled.RunDelivered(context.WithoutCancel(ctx), occurrence, run.Name, answer, to)
+		t.runner.opts.Scheduled.RunDelivered(context.WithoutCancel(ctx), t.first().Principal, run.Name, answer, to)
 	}
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows})
 }
@@ -181,5 +183,9 @@ func (t *turn) announcements(ctx context.Context, rec session.Record) string {
 	if since.After(time.Now()) { // the clock was set back: repeating them is better than losing them
 		since = time.Time{}
 	}
-	return t.runner.opts.Scheduled.Announcements(ctx, t.last().Inbound.Address, since)
+	var authors []access.Principal
+	for _, e := range t.claim.Entries {
+		authors = append(authors, e.Principal)
+	}
+	return t.runner.opts.Scheduled.Announcements(ctx, t.last().Inbound.Address, since, authors)
 }

@@ -11,6 +11,7 @@ import (
 
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/cronjob"
+	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/schedule"
 	"hermesd/storage/bolt"
@@ -91,7 +92,9 @@ func call(t *testing.T, tl tool.Tool, id, in string) string {
 }
 
 func TestCronjobLifecycle(t *testing.T) {
-	tl := cronjob.New(desk{newBook(t), viewer("7")})
+	owner := viewer("7")
+	owner.Principal = access.Principal{Platform: chat.Telegram, ID: "7", Level: access.Owner}
+	tl := cronjob.New(desk{newBook(t), owner})
 	made := call(t, tl, "1", `{"action":"create","schedule":"every weekday at 9am","prompt":"News?","deliver":"origin, telegram:5","repeat":5}`)
 	for _, want := range []string{"Created.", "News?", "[scheduled]", "(Europe/Berlin)", " 09:00 CE", "origin, telegram:5", "0 of 5"} {
 		if !strings.Contains(made, want) {
@@ -131,6 +134,9 @@ func TestCronjobErrors(t *testing.T) {
 		`{"action":"create","schedule":"every 1h","script":"../x.sh"}`:                   "inside the folder scripts",
 		`{"action":"create","schedule":"every 1h","prompt":"x","context_from":["nope"]}`: `no job "nope"`,
 		`{"action":"create","schedule":"every 1h","prompt":"x","repeat":-1}`:             "repeat is -1",
+		`{"action":"create","schedule":"every 1h","prompt":"x","deliver":"telegram:5"}`:  `may deliver to "telegram:5"`,
+		`{"action":"create","schedule":"every 1h","script":"x.sh","no_agent":true}`:      "may run a script",
+		`{"action":"create","schedule":"every 1h","prompt":"x","workdir":"/etc"}`:        "may have a workdir",
 		`{"action":"pause"}`:                  "pause needs job_id",
 		`{"action":"pause","job_id":"none"}`:  `no job "none"`,
 		`{"action":"update","job_id":"none"}`: "needs something to change",

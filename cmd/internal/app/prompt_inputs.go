@@ -198,33 +198,16 @@ func (m *promptInputs) sources(r session.Record) (soul bool, project string) {
 	return soul, dir
 }
 
-// projectFolder returns the folder that a scheduled prompt names, or "". Only owners
-// may name a folder outside of the workspace, because its context files are read.
+// projectFolder returns the folder that a scheduled prompt names, or "".
 func (m *promptInputs) projectFolder(id schedule.JobID) string {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
 	j, _, err := m.jobs(ctx, id)
-	why := "it is not in the workspace, and who made the prompt is no owner"
 	if err != nil {
-		why = err.Error()
-	} else if j.Workdir == "" || j.Creator.Level >= access.Owner || isWithin(m.workspace, j.Workdir) {
-		return j.Workdir
+		m.log.Warn("context files of a scheduled prompt are excluded", zap.String("job", string(id)), zap.Error(err))
+		return ""
 	}
-	m.log.Warn("context files of a scheduled prompt are excluded", zap.String("job", string(id)), zap.String("path", j.Workdir), zap.String("err", why))
-	return ""
-}
-
-// isWithin reports whether dir is root or in it, after links are resolved.
-func isWithin(root, dir string) bool {
-	root, err := filepath.EvalSymlinks(root)
-	if err != nil {
-		return false
-	}
-	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return false
-	}
-	below, err := filepath.Rel(root, dir)
-	return err == nil && filepath.IsLocal(below)
+	return j.Workdir
 }
 
 // logSkillProblems logs problems of skills. A problem that persists is logged once.

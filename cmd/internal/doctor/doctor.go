@@ -11,10 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/schedule"
 	"hermesd/storage"
 )
 
@@ -222,6 +224,7 @@ func (v *checker) checkStore(ctx context.Context) {
 	}
 	err := v.o.Ask(ctx, func(c *admin.Client) error {
 		v.checkDeadLetters(ctx, c)
+		v.checkJobs(ctx, c)
 		if !v.o.Verify {
 			return nil
 		}
@@ -267,4 +270,24 @@ func (v *checker) checkDeadLetters(ctx context.Context, c *admin.Client) {
 		return
 	}
 	v.reportOK("outbox", "nothing was given up")
+}
+
+// checkJobs reports the scheduled prompts that have what their creators may not have. The
+// daemon pauses them at its start and when they are due.
+func (v *checker) checkJobs(ctx context.Context, c *admin.Client) {
+	jobs, err := c.Jobs(ctx)
+	if err != nil {
+		v.report("cron", Error, "look at the log", "%v", err)
+		return
+	}
+	for _, j := range jobs {
+		reason, state := j.PauseReason, "is paused"
+		if err := schedule.CheckRights(j.Job, j.Creator.Level); reason == "" && j.Active() && err != nil {
+			reason, state = err.Error(), "will be paused"
+		}
+		if reason != "" {
+			v.report("cron", Warning, fmt.Sprintf("`hermesd cron edit %[1]s` and `hermesd cron resume %[1]s`, or `hermesd cron remove %[1]s`", j.ID),
+				"the scheduled prompt %s of %s %s: %s", j.ID, cmp.Or(j.Creator.ID, "somebody"), state, strings.ReplaceAll(reason, "\n", "; "))
+		}
+	}
 }

@@ -19,6 +19,9 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/doctor"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/schedule"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 )
@@ -231,7 +234,7 @@ func TestStoreProblems(t *testing.T) {
 	p.must(err)
 	defer func() { p.must(s.Close()) }()
 	p.o.Ask = func(ctx context.Context, f func(*admin.Client) error) error {
-		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home}))
+		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home, Cron: schedule.NewManager(s, schedule.Validator{}, nil)}))
 		return errors.Join(f(c), c.Close(ctx))
 	}
 	p.o.Verify = true
@@ -247,6 +250,30 @@ func TestStoreProblems(t *testing.T) {
 	p.must(err)
 	defer func() { p.must(h.Close()) }()
 	p.requireFinding(doctor.Error, "store", "is in use")
+}
+
+func TestForbiddenJobsAreReported(t *testing.T) {
+	p := newHarness(t)
+	s, err := bolt.Open(t.Context(), filepath.Join(p.home, "hermesd.db"), bolt.Options{})
+	p.must(err)
+	defer func() { p.must(s.Close()) }()
+	jobs := schedule.NewManager(s, schedule.Validator{}, nil)
+	p.o.Ask = func(ctx context.Context, f func(*admin.Client) error) error {
+		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home, Cron: jobs}))
+		return errors.Join(f(c), c.Close(ctx))
+	}
+	prompt, every := "look", "every 1h"
+	bob := access.Principal{Platform: chat.Telegram, ID: "8", Level: access.Member}
+	j, err := jobs.Create(t.Context(), schedule.Caller{Principal: bob}, "", schedule.JobPatch{Prompt: &prompt, Schedule: &every})
+	p.must(err)
+	_, err = s.EditJob(t.Context(), j.ID, func(j *schedule.Job) error { j.Deliver = []string{"telegram:7"}; return nil })
+	p.must(err)
+	p.requireFinding(doctor.Warning, "cron", string(j.ID)+" of 8 will be paused: only the job of an owner may deliver")
+	_, err = jobs.PauseForbidden(t.Context(), j.ID)
+	p.must(err)
+	if f := p.requireFinding(doctor.Warning, "cron", string(j.ID)+" of 8 is paused: only the job of an owner may deliver"); !strings.Contains(f.Fix, "hermesd cron edit "+string(j.ID)) {
+		t.Errorf("fix: %q", f.Fix)
+	}
 }
 
 func TestOnlineContactsServersAndChecksClock(t *testing.T) {
