@@ -85,6 +85,18 @@ func accessPage(t *testing.T) string {
 	for _, l := range []access.Level{access.Guest, access.Member, access.Owner} {
 		line(l.String(), strings.Join(slices.Sorted(slices.Values(commands[l])), " "))
 	}
+	b.WriteString(sharedText)
+	line("level", "commands")
+	line("---", "---")
+	shared := map[access.Level][]string{}
+	for _, c := range command.Builtin() {
+		if c.SharedLevel > c.Level {
+			shared[c.SharedLevel] = append(shared[c.SharedLevel], "`/"+c.Name+"`")
+		}
+	}
+	for _, l := range slices.Sorted(maps.Keys(shared)) {
+		line(l.String(), strings.Join(slices.Sorted(slices.Values(shared[l])), " "))
+	}
 	b.WriteString(toolsText)
 	line("level", "tools")
 	line("---", "---")
@@ -158,6 +170,13 @@ once; only a salted, slow hash of it stands among the pairings, and the message 
 %d codes of a platform are out at once, a person gets one in %d minutes, and %d wrong codes in a row lock the platform for an hour. So a
 thousand strangers cost what three do. What a revoked person had said before and what still waits is finished; the next message
 is a stranger's. A home that an upstream Hermes used brings its approved people along, once.
+
+`
+
+const sharedText = `
+In a conversation that several people share (a topic, or a group with ` + "`group_sessions_per_user: false`" + `), these commands need more. There a guest
+stops only a turn that is theirs alone: neither ` + "`/stop`" + ` nor a new message of a guest ends the turn of another person, and a guest presses no
+button of a question in it.
 
 `
 

@@ -179,7 +179,7 @@ func TestLevelsOfToolsAreEnforced(t *testing.T) {
 // the lowest of their levels.
 func TestLevelsMergedInputHasLowestLevel(t *testing.T) {
 	for name, order := range map[string][]string{
-		"the owner last": {"9", "7"}, "the owner first": {"7", "9"}, "a member in between": {"7", "9", "8"}, "the owner alone": {"7", "7"},
+		"the owner last": {"9", "7"}, "the owner first and last": {"7", "9", "7"}, "a member in between": {"7", "9", "8"}, "the owner alone": {"7", "7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -97,6 +97,10 @@ func (e env) Busy(key session.Key) (running bool, waiting int) {
 	return e.g.lanes.Active(l), e.g.opts.Store.Waiting(l)
 }
 
+func (e env) IsSoleAuthor(c command.Call) bool {
+	return e.g.runner.IsSoleAuthor(inbox.LaneOf(c.Key), c.Principal)
+}
+
 func (e env) SetTitle(ctx context.Context, id session.ID, title string) error {
 	return e.g.opts.Store.SetTitle(ctx, id, title)
 }

@@ -28,6 +28,11 @@ type Principal struct {
 	Level    Level         `json:"l"`
 }
 
+// SamePerson reports whether p and other identify the same user, of whatever level.
+func (p Principal) SamePerson(other Principal) bool {
+	return p.Platform == other.Platform && p.ID == other.ID
+}
+
 // A Grant proves that Check authorized a principal. The zero Grant is invalid.
 type Grant struct {
 	principal Principal

@@ -14,34 +14,34 @@ func Builtin() []Command {
 	return []Command{
 		{Name: "start", Help: "say hello", Level: access.Guest, Immediate: true, Run: start},
 		{Name: "help", Aliases: []string{"commands"}, Args: "[command]", Help: "list the commands", Level: access.Guest, Immediate: true, Run: help},
-		{Name: "new", Aliases: []string{"reset"}, Args: "[title]", Help: "start a new conversation; the old one is kept", Level: access.Guest, Immediate: true, Run: newSession},
+		{Name: "new", Aliases: []string{"reset"}, Args: "[title]", Help: "start a new conversation; the old one is kept", Level: access.Guest, SharedLevel: access.Member, Immediate: true, Run: newSession},
 		{Name: "status", Help: "show this conversation and the daemon", Level: access.Guest, Immediate: true, Run: status},
 		{Name: "stop", Help: "stop the running turn and cancel what waits", Level: access.Guest, Immediate: true, Run: stop},
-		{Name: "title", Args: "[name]", Help: "show or set the name of this conversation", Level: access.Guest, Run: title},
+		{Name: "title", Args: "[name]", Help: "show or set the name of this conversation", Level: access.Guest, SharedLevel: access.Member, Run: title},
 		{Name: "sessions", Args: "[search]", Help: "list earlier conversations of this chat", Level: access.Guest, Immediate: true, Run: sessions},
-		{Name: "compress", Args: "[focus]", Help: "summarise the older part of this conversation; it is archived, not deleted", Level: access.Guest, Run: compress},
+		{Name: "compress", Args: "[focus]", Help: "summarise the older part of this conversation; it is archived, not deleted", Level: access.Guest, SharedLevel: access.Member, Run: compress},
 		{Name: "model", Args: "[name]", Help: "show or change the model of this conversation", Level: access.Member, Run: model},
 		{Name: "reasoning", Args: "[level]", Help: "show or set how much the model thinks", Level: access.Member, Run: reasoning},
-		{Name: "personality", Args: "[name]", Help: "show or set how this conversation is answered", Level: access.Guest, Run: personality},
+		{Name: "personality", Args: "[name]", Help: "show or set how this conversation is answered", Level: access.Guest, SharedLevel: access.Member, Run: personality},
 		{Name: "reload", Help: "read memories, skills, context files and tools again", Level: access.Member, Run: reload},
 		{Name: "context", Help: "show what fills the model's context: prompt, tools, messages, what was archived", Level: access.Guest, Immediate: true, Run: replyWith(Env.Context, i18n.N(noSessionYet))},
 		{Name: "usage", Help: "show tokens, reuse and cost of this conversation", Level: access.Member, Immediate: true, Run: replyWith(Env.Usage, i18n.N(noSessionYet))},
 		{Name: "memory", Help: "show how full the memories are; only in a direct chat", Level: access.Owner, Immediate: true, Run: memory},
 		{Name: "skills", Help: "list the skills; each can be used as a command", Level: access.Guest, Immediate: true, Run: replyWith(Env.Skills, "")},
-		{Name: "retry", Help: "retry the last message", Level: access.Guest, Run: retry},
-		{Name: "undo", Args: "[number]", Help: "take back the last exchange; it is archived", Level: access.Guest, Run: undo},
-		{Name: "resume", Args: "<name>", Help: "go back to an earlier conversation of this chat", Level: access.Guest, Immediate: true, Run: resume},
-		{Name: "branch", Args: "[name]", Help: "go on in a copy of this conversation", Level: access.Guest, Run: branch},
-		{Name: "forget", Aliases: []string{"delete"}, Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, Immediate: true, Run: forget},
+		{Name: "retry", Help: "retry the last message", Level: access.Guest, SharedLevel: access.Member, Run: retry},
+		{Name: "undo", Args: "[number]", Help: "take back the last exchange; it is archived", Level: access.Guest, SharedLevel: access.Member, Run: undo},
+		{Name: "resume", Args: "<name>", Help: "go back to an earlier conversation of this chat", Level: access.Guest, SharedLevel: access.Member, Immediate: true, Run: resume},
+		{Name: "branch", Args: "[name]", Help: "go on in a copy of this conversation", Level: access.Guest, SharedLevel: access.Member, Run: branch},
+		{Name: "forget", Aliases: []string{"delete"}, Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, SharedLevel: access.Owner, Immediate: true, Run: forget},
 		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true, Run: replyUsage(i18n.N("`/queue <text>` says something that is answered after the running turn."))},
 		{Name: "steer", Args: "<text>", Help: "add a message to the running turn", Level: access.Guest, Immediate: true, Run: replyUsage(i18n.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other."))},
 		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true, Run: replyUsage(i18n.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here."))},
-		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, Run: busy},
+		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, SharedLevel: access.Member, Run: busy},
 		{Name: "approve", Args: "[id] [session|always]", Help: "allow what a turn asks to run", Level: access.Guest, Immediate: true, Run: approve},
 		{Name: "deny", Args: "[id]", Help: "refuse what a turn asks to run", Level: access.Guest, Immediate: true, Run: deny},
 		{Name: "answer", Args: "<question> <text>", Help: "answer a question of a running turn", Level: access.Guest, Immediate: true, Run: answer},
-		{Name: "verbose", Args: "[off|new|all|verbose]", Help: "show tool calls while a turn runs", Level: access.Guest, Run: verbose},
-		{Name: "voice", Args: "[on|off]", Help: "speak answers too", Level: access.Guest, Run: voice},
+		{Name: "verbose", Args: "[off|new|all|verbose]", Help: "show tool calls while a turn runs", Level: access.Guest, SharedLevel: access.Member, Run: verbose},
+		{Name: "voice", Args: "[on|off]", Help: "speak answers too", Level: access.Guest, SharedLevel: access.Member, Run: voice},
 		{Name: "cron", Args: "[add|show|pause|resume|run|remove|history]", Help: "list and change the scheduled prompts of this chat", Level: access.Member, Immediate: true, Run: replyWith(Env.Cron, "")},
 		{Name: "pause", Args: "[off]", Help: "pause or resume the daemon", Level: access.Owner, Immediate: true, Run: pause},
 		{Name: "sethome", Help: "make this chat the home channel of its platform", Level: access.Owner, Immediate: true, Run: setHome},
@@ -71,7 +71,7 @@ func help(_ context.Context, _ Env, c Call) (Result, error) {
 	var b strings.Builder
 	b.WriteString(c.T("**Commands**") + "\n\n")
 	for _, cmd := range table.All() {
-		if cmd.Level <= c.Principal.Level {
+		if cmd.minLevel(c) <= c.Principal.Level {
 			b.WriteString("- " + formatHelpLine(c, cmd) + "\n")
 		}
 	}
@@ -110,8 +110,14 @@ func newSession(_ context.Context, env Env, c Call) (Result, error) {
 
 func stop(_ context.Context, env Env, c Call) (Result, error) {
 	running, waiting := env.Busy(c.Key)
-	if !running && waiting == 0 {
+	restricted := c.Shared && c.Principal.Level < access.Member
+	switch {
+	case !running && waiting == 0:
 		return Result{Text: c.T("Nothing is running.")}, nil
+	case restricted && !env.IsSoleAuthor(c):
+		return Result{Text: c.T("This would stop what other people asked for. They or a member can use `/stop`.")}, nil
+	case restricted:
+		return Result{Text: formatStopped(c, true, 0), Stop: true, KeepWaiting: true}, nil
 	}
 	return Result{Text: formatStopped(c, running, waiting), Stop: true}, nil
 }

@@ -22,10 +22,21 @@ type Command struct {
 	Args    string       // as shown in help: "[title]"
 	Help    string       // one line
 	Level   access.Level // the lowest level that may use it
+	// SharedLevel is the lowest level that may use it in a conversation that several
+	// people share, if that is higher than Level.
+	SharedLevel access.Level
 	// Immediate commands do not wait for the running turn.
 	Immediate bool
 	// Run runs the command. The caller has checked the level.
 	Run func(ctx context.Context, env Env, c Call) (Result, error)
+}
+
+// minLevel returns the lowest level that may use the command in the conversation of call.
+func (c Command) minLevel(call Call) access.Level {
+	if call.Shared {
+		return max(c.Level, c.SharedLevel)
+	}
+	return c.Level
 }
 
 // A Call is one invocation of a command.
@@ -36,6 +47,7 @@ type Call struct {
 	Principal access.Principal
 	Key       session.Key
 	Session   session.Record // the zero Record if there is none yet
+	Shared    bool           // several people share the conversation
 
 	i18n.Printer // translates texts for the caller
 }
@@ -47,8 +59,9 @@ type Result struct {
 	// Open starts a new session for the key, named Title.
 	Open  bool
 	Title string
-	// Stop ends the running turn and cancels waiting messages.
-	Stop bool
+	// Stop ends the running turn and, unless KeepWaiting is set, cancels waiting messages.
+	Stop        bool
+	KeepWaiting bool
 	// Buttons are shown under Text. The data of each is a command, which a press runs.
 	Buttons [][]chat.Button
 	// Restart restarts the daemon.
@@ -84,6 +97,9 @@ type Env interface {
 	Status(ctx context.Context, c Call) (string, error)
 	// Busy reports whether a turn runs for key, and how many messages wait.
 	Busy(key session.Key) (running bool, waiting int)
+	// IsSoleAuthor reports whether a turn of the conversation runs, and the caller wrote
+	// all of its messages.
+	IsSoleAuthor(c Call) bool
 	// Sessions returns the sessions of the conversation, newest first.
 	Sessions(ctx context.Context, c Call) ([]session.Record, error)
 	// SetTitle sets the title of a session.
@@ -242,6 +258,8 @@ func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 	switch {
 	case !ok:
 		return Result{Text: t.unknownReply(c, c.Name)}, nil
+	case c.Principal.Level >= cmd.Level && c.Principal.Level < cmd.minLevel(c):
+		return Result{Text: c.T("Several people share this conversation. Here `/%s` requires level %s; yours is %s.", cmd.Name, cmd.SharedLevel, c.Principal.Level)}, nil
 	case c.Principal.Level < cmd.Level:
 		return Result{Text: c.T("You cannot use `/%s`: it requires level %s, yours is %s.", cmd.Name, cmd.Level, c.Principal.Level)}, nil
 	}

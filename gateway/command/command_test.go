@@ -67,6 +67,7 @@ func FuzzParse(f *testing.F) {
 type fake struct {
 	running bool
 	waiting int
+	sole    bool // the caller wrote all messages of the running turn
 	recs    []session.Record
 	titled  string
 	err     error
@@ -76,6 +77,7 @@ type fake struct {
 
 func (f *fake) Status(context.Context, command.Call) (string, error) { return "all is well", f.err }
 func (f *fake) Busy(session.Key) (bool, int)                         { return f.running, f.waiting }
+func (f *fake) IsSoleAuthor(command.Call) bool                       { return f.sole }
 func (f *fake) Version() string                                      { return "hermesd test" }
 func (f *fake) Personalities() []string                              { return []string{"pirate", "poet"} }
 func (f *fake) Models() []string                                     { return []string{"a/one", "b/two"} }
@@ -241,19 +243,60 @@ func TestForgetRequiresOwnerAndSession(t *testing.T) {
 		level      access.Level
 		forgets    bool
 	}{
-		{"/forget now", "only an owner deletes", true, access.Member, false},
-		{"/delete now", "only an owner deletes", true, access.Member, false},
-		{"/forget", "only an owner deletes", true, access.Guest, false},
+		{"/forget now", "requires level owner", true, access.Member, false},
+		{"/delete now", "requires level owner", true, access.Member, false},
+		{"/forget", "requires level owner", true, access.Guest, false},
 		{"/forget now", "I delete", true, access.Owner, true},
 		{"/forget now", "I delete", false, access.Guest, true},
 		{"/forget now s1 " + stamp, "I delete", false, access.Guest, true},
 		{"/forget now s2 " + stamp, "about another conversation", false, access.Owner, false},
 	} {
 		c := call(tt.text)
-		c.Session, c.Principal.Level = session.Record{ID: "s1", Messages: 4, Shared: tt.shared}, tt.level
+		c.Session, c.Shared, c.Principal.Level = session.Record{ID: "s1", Messages: 4}, tt.shared, tt.level
 		got, err := table.Run(t.Context(), &fake{}, c)
 		if err != nil || !strings.Contains(got.Text, tt.want) || got.Forget != tt.forgets {
 			t.Errorf("%s by a %s, shared %v: %+v, %v", tt.text, tt.level, tt.shared, got, err)
+		}
+	}
+}
+
+// Commands of guests that change a conversation need a member where others share it.
+func TestSharedLevelOfCommands(t *testing.T) {
+	table := command.NewTable(command.Builtin()...)
+	env := &fake{}
+	for _, text := range []string{"/new", "/reset", "/title x", "/compress", "/personality poet", "/retry", "/undo", "/resume trip", "/branch", "/busy queue", "/verbose all", "/voice off"} {
+		for _, shared := range []bool{false, true} {
+			for _, level := range []access.Level{access.Guest, access.Member} {
+				c := call(text)
+				c.Session, c.Shared, c.Principal.Level = session.Record{ID: "s1", Messages: 4}, shared, level
+				r, err := table.Run(t.Context(), env, c)
+				if refused := strings.Contains(r.Text, "requires level member; yours is guest"); err != nil || refused != (shared && level == access.Guest) {
+					t.Errorf("%s by a %s, shared %v: %+v, %v", text, level, shared, r, err)
+				}
+			}
+		}
+	}
+}
+
+// In a shared conversation a guest stops their own turn, and nothing else.
+func TestStopByGuestEndsOwnTurn(t *testing.T) {
+	table := command.NewTable(command.Builtin()...)
+	for _, tt := range []struct {
+		sole, shared bool
+		level        access.Level
+		stop, keep   bool
+		want         string
+	}{
+		{false, true, access.Guest, false, false, "what other people asked for"},
+		{true, true, access.Guest, true, true, "The running turn is stopped."},
+		{false, true, access.Member, true, false, "2 waiting messages are cancelled."},
+		{false, false, access.Guest, true, false, "2 waiting messages are cancelled."},
+	} {
+		c := call("/stop")
+		c.Shared, c.Principal.Level = tt.shared, tt.level
+		r, err := table.Run(t.Context(), &fake{running: true, waiting: 2, sole: tt.sole}, c)
+		if err != nil || r.Stop != tt.stop || r.KeepWaiting != tt.keep || !strings.Contains(r.Text, tt.want) {
+			t.Errorf("%+v gives %+v, %v", tt, r, err)
 		}
 	}
 }

@@ -10,7 +10,7 @@ func (t *Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString("# Commands in a chat\n\n" +
 		"Printed from the code; a test holds them equal. A command may be shortened as long as it stays the only one that begins so.\n" +
-		"*At once* means that it does not wait for the turn that runs.\n\n" +
+		"*At once* means that it does not wait for the turn that runs. *Shared* names the level in a conversation that several people share.\n\n" +
 		"| command | does | who | at once |\n|---|---|---|---|\n")
 	for _, c := range t.list {
 		name := "/" + c.Name
@@ -25,7 +25,11 @@ func (t *Table) Markdown() string {
 		if c.Immediate {
 			once = "yes"
 		}
-		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", name, also, c.Help, c.Level, once)
+		who := c.Level.String()
+		if c.SharedLevel > c.Level {
+			who += "; shared: " + c.SharedLevel.String()
+		}
+		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", name, also, c.Help, who, once)
 	}
 	return b.String()
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 )
@@ -109,8 +108,6 @@ func forget(_ context.Context, _ Env, c Call) (Result, error) {
 	switch {
 	case c.Session.ID == "":
 		return Result{Text: c.T(noConversation)}, nil
-	case c.Session.Shared && c.Principal.Level < access.Owner:
-		return Result{Text: c.T("Several people speak here; only an owner deletes such a conversation.")}, nil
 	case word == "":
 		stamp := strconv.FormatInt(time.Now().Unix(), 36)
 		return Result{

@@ -35,20 +35,22 @@ type activeTurns struct {
 
 type activeTurn struct {
 	actor Actor
+	lane  inbox.Lane
+	sole  bool      // the actor wrote all messages of the turn
 	usage llm.Usage // of calls that are not part of the conversation
 }
 
-func (a *activeTurns) set(id session.ID, actor Actor) {
+// set registers the turn of a session; the usage of one that is registered is kept.
+func (a *activeTurns) set(id session.ID, active activeTurn) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.bySession == nil {
 		a.bySession = make(map[session.ID]*activeTurn)
 	}
-	if active, ok := a.bySession[id]; ok {
-		active.actor = actor
-		return
+	if old, ok := a.bySession[id]; ok {
+		active.usage = old.usage
 	}
-	a.bySession[id] = &activeTurn{actor: actor}
+	a.bySession[id] = &active
 }
 
 // remove unregisters the turn of a session and returns the usage that AddUsage has
@@ -83,6 +85,19 @@ func (r *Runner) actorPrincipal(id session.ID) access.Principal {
 	return actor.Principal
 }
 
+// IsSoleAuthor reports whether a turn of lane l runs and by wrote all of its messages. It
+// may be called from any goroutine.
+func (r *Runner) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
+	r.active.mu.Lock()
+	defer r.active.mu.Unlock()
+	for _, active := range r.active.bySession {
+		if active.lane == l {
+			return active.sole && active.actor.Principal.SamePerson(by)
+		}
+	}
+	return false
+}
+
 // AddUsage adds the usage of a model call that is not part of the conversation to
 // the running turn of the session, if there is one, and to UsageByModel. It may be
 // called from any goroutine.
@@ -98,8 +113,12 @@ func (r *Runner) AddUsage(id session.ID, c agent.Call) {
 // updateActor registers the actor of the turn. It is called again whenever entries
 // join the turn.
 func (t *turn) updateActor() {
-	in := t.last().Inbound
-	t.runner.active.set(t.session.record.ID, Actor{Turn: t.claim.Turn, Principal: t.leastPrivileged(), Address: in.Address, Name: in.ChatName})
+	in, least, sole := t.last().Inbound, t.leastPrivileged(), true
+	for _, e := range t.claim.Entries {
+		sole = sole && e.Principal.SamePerson(least)
+	}
+	actor := Actor{Turn: t.claim.Turn, Principal: least, Address: in.Address, Name: in.ChatName}
+	t.runner.active.set(t.session.record.ID, activeTurn{actor: actor, lane: t.claim.Lane, sole: sole})
 }
 
 // generateTitle starts, in the background, the generation of a title for a

@@ -26,7 +26,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 		t.fail(ctx, fmt.Errorf("load session %s: %w", e.Session, err))
 		return
 	}
-	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Printer: t.runner.opts.Printer}
+	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Shared: t.runner.opts.Policy.Shared(e.Inbound.Address), Printer: t.runner.opts.Printer}
 	res, err := t.runner.opts.Commands.Run(ctx, t.runner.opts.Env, call)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
@@ -61,7 +61,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 	if n := len(m.Rows); n > 0 {
 		m.Rows[n-1].Msg.Buttons = res.Buttons
 	}
-	if res.Stop {
+	if res.Stop && !res.KeepWaiting {
 		m.Cancel, m.CancelReason = []inbox.Lane{inbox.LaneOf(e.Session)}, "/"+name
 	}
 	if res.Open {

@@ -263,7 +263,7 @@ func (r *Runner) isUnattended(e inbox.Entry) bool {
 // button.
 func (t *turn) askUser(ctx context.Context, to delivery.Draft, e inbox.Entry, in tool.Question) (tool.Answer, error) {
 	none := tool.Answer{Choice: -1}
-	q := &question{lane: t.claim.Lane, level: access.Guest, choices: in.Choices}
+	q := &question{lane: t.claim.Lane, level: min(access.Member, t.leastPrivileged().Level), choices: in.Choices}
 	t.runner.questions.add(q)
 	defer t.runner.questions.remove(q)
 	var b strings.Builder
