@@ -44,11 +44,11 @@ type Options struct {
 	Models             Models                                                           // nil: only Model
 	HomeInfo           HomeInfo                                                         // memories, skills and prices, for commands
 	Fetch              func(context.Context, chat.Account, chat.File) (chat.File, error)
-	Observe            observe.Func                         // receives the events of the pipeline; must not block
-	OnCommit           func()                               // called after each commit of a turn; must not block
-	Attach             func(path string) (chat.File, error) // stores a file that an answer attaches
-	OnSessionDeleted   func(session.Deleted)                // receives what else must be deleted with a conversation
-	BackgroundCommands func(session.ID) (n int, end func()) // number of background commands of a session, and a function that ends them; nil: none
+	Observe            observe.Func                                                 // receives the events of the pipeline; must not block
+	OnCommit           func()                                                       // called after each commit of a turn; must not block
+	Attach             func(path string, scope turn.AttachScope) (chat.File, error) // stores a file that an answer attaches
+	OnSessionDeleted   func(session.Deleted)                                        // receives what else must be deleted with a conversation
+	BackgroundCommands func(session.ID) (n int, end func())                         // number of background commands of a session, and a function that ends them; nil: none
 	Media              turn.Media
 	Title              func(ctx context.Context, asked, answer string) (string, agent.Call, error) // generates titles
 	Cron               CronOptions                                                                 // scheduled prompts

@@ -17,6 +17,7 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/turn"
 )
 
 // homeChannelsKey is the store key of the home channels that users have set.
@@ -262,13 +263,13 @@ func (g *Gateway) Send(ctx context.Context, origin chat.Address, turn string, p 
 	return rows, nil
 }
 
-func (g *Gateway) attachFiles(paths []string) ([]chat.File, error) {
+func (g *Gateway) attachFiles(paths []string, scope turn.AttachScope) ([]chat.File, error) {
 	var files []chat.File
 	for _, p := range paths {
 		if g.opts.Attach == nil {
 			return nil, errors.New("files cannot be sent here")
 		}
-		f, err := g.opts.Attach(p)
+		f, err := g.opts.Attach(p, scope)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p, err)
 		}
@@ -278,8 +279,8 @@ func (g *Gateway) attachFiles(paths []string) ([]chat.File, error) {
 }
 
 // sendFor sends the message of a tool call in the turn of e.
-func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turn string, m tool.Message) (string, error) {
-	files, err := g.attachFiles(m.Files)
+func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turnID string, m tool.Message, scope turn.AttachScope) (string, error) {
+	files, err := g.attachFiles(m.Files, scope)
 	if err != nil {
 		return "", err
 	}
@@ -287,7 +288,7 @@ func (g *Gateway) sendFor(ctx context.Context, e inbox.Entry, turn string, m too
 	if e.Occurrence != nil {
 		out.Creator = e.Principal
 	}
-	rows, err := g.Send(ctx, e.Inbound.Address, turn, out)
+	rows, err := g.Send(ctx, e.Inbound.Address, turnID, out)
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,6 +58,39 @@ func extractAttachments(answer string) (text string, paths []string) {
 	return strings.TrimSpace(strings.Join(lines, "\n")), paths
 }
 
+// An AttachScope says which files a turn may send.
+type AttachScope struct {
+	Workspace bool     // files of the workspace
+	Received  []string // names in the media cache of files that people sent
+}
+
+// attachScope returns the files that the turn may send: those received in it and, if the
+// actor may use read_file, the workspace and what was received in the conversation.
+func (t *turn) attachScope() AttachScope {
+	var s AttachScope
+	add := func(path string) {
+		if path != "" {
+			s.Received = append(s.Received, filepath.Base(path))
+		}
+	}
+	for _, e := range t.claim.Entries {
+		for _, f := range e.Inbound.Files {
+			add(f.Path)
+		}
+	}
+	rec, check := t.session.record, t.runner.opts.CheckTool
+	if check != nil && check(rec, t.leastPrivileged(), "read_file") != nil {
+		return s
+	}
+	s.Workspace, s.Received = true, append(s.Received, rec.Files...)
+	for _, m := range t.session.transcript.Since(0) {
+		for _, b := range m.Blocks {
+			add(b.Path)
+		}
+	}
+	return s
+}
+
 // attachFiles returns the rows for the files that an answer attaches, and the text
 // without the attachments and with a note for each file that failed.
 func (t *turn) attachFiles(answer string, f delivery.Draft) (string, []outbox.Row) {
@@ -77,7 +111,7 @@ func (t *turn) attachFiles(answer string, f delivery.Draft) (string, []outbox.Ro
 			addNote(path, t.T("files cannot be sent here"))
 			continue
 		}
-		file, err := t.runner.opts.Attach(path)
+		file, err := t.runner.opts.Attach(path, t.attachScope())
 		if err != nil {
 			t.log.Warn("cannot attach file", zap.String("path", path), zap.Error(err))
 			addNote(path, t.LocalizeError(err))

@@ -198,10 +198,11 @@ func (r *Runner) entryContent(ctx context.Context, e inbox.Entry, rec *session.R
 		}
 	}
 	b.WriteString(prompt.EscapeTags(content))
-	for _, f := range e.Inbound.Files {
+	for i, f := range e.Inbound.Files {
 		var fetchErr error
 		if f.Path == "" && r.opts.Fetch != nil {
 			f, fetchErr = r.opts.Fetch(ctx, e.Inbound.Address.AccountID(), f)
+			e.Inbound.Files[i].Path = f.Path // the turn may send what it has received
 		}
 		switch {
 		case fetchErr != nil:

@@ -240,7 +240,7 @@ func (t *turn) newUserChannel() tool.UserChannel {
 	p := tool.UserChannel{}
 	if t.runner.opts.Send != nil {
 		p.Send = func(ctx context.Context, m tool.Message) (string, error) {
-			return t.runner.opts.Send(ctx, e, t.claim.Turn, m)
+			return t.runner.opts.Send(ctx, e, t.claim.Turn, m, t.attachScope())
 		}
 	}
 	if t.runner.isUnattended(e) {

@@ -73,9 +73,9 @@ type Options struct {
 	OnCommit func()
 	// Observe receives the events of turns. It must not block.
 	Observe observe.Func
-	// Attach returns the file at a path that an answer attaches; nil rejects all. Its
+	// Attach returns the file of scope at a path that an answer attaches; nil rejects all. Its
 	// error is shown to the user after "I could not attach it:".
-	Attach func(path string) (chat.File, error)
+	Attach func(path string, scope AttachScope) (chat.File, error)
 	// Fetch downloads an attachment. On failure FetchError of the returned file is set,
 	// and the error is shown to the user.
 	Fetch func(context.Context, chat.Account, chat.File) (chat.File, error)
@@ -95,7 +95,7 @@ type Options struct {
 	Approvals Approvals
 	// Send sends a message for a tool of the turn of e, and returns a description of its
 	// target. nil means that tools cannot send.
-	Send func(ctx context.Context, e inbox.Entry, turn string, m tool.Message) (string, error)
+	Send func(ctx context.Context, e inbox.Entry, turn string, m tool.Message, scope AttachScope) (string, error)
 	// Restart restarts the daemon because of a command from an address.
 	Restart func(chat.Address)
 	// ReplyToMode is the reply_to_mode of each account: off, first or all.

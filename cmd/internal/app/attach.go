@@ -7,23 +7,35 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/media"
+	"hermesd/gateway/turn"
 )
 
 // attach copies a file that an answer attaches into the media cache, from where it
 // is sent, so that it still exists when a platform accepts it hours later. Only
-// files of the workspace and of the cache can be attached; links must not lead out
-// of them.
-func (a *App) attach(path string) (chat.File, error) {
-	for _, dir := range []string{a.prompts.workspace, a.cache.Dir()} {
-		f, err := a.attachFrom(dir, path)
-		if !errors.Is(err, errOutside) {
-			return f, err
+// files of the workspace and of the cache can be attached, as far as scope allows;
+// links must not lead out of them.
+func (a *App) attach(path string, scope turn.AttachScope) (chat.File, error) {
+	at := path
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(a.prompts.workspace, at)
+	}
+	if name, err := filepath.Rel(a.cache.Dir(), filepath.Clean(at)); err == nil && filepath.IsLocal(name) {
+		if !slices.Contains(scope.Received, name) {
+			return chat.File{}, i18n.Errorf("it was not received in this conversation")
 		}
+		return a.attachFrom(a.cache.Dir(), at)
+	}
+	if !scope.Workspace {
+		return chat.File{}, i18n.Errorf("who asks may not read files of the workspace")
+	}
+	if f, err := a.attachFrom(a.prompts.workspace, path); !errors.Is(err, errOutside) {
+		return f, err
 	}
 	return chat.File{}, i18n.Errorf("only files in %s can be sent", a.prompts.workspace)
 }

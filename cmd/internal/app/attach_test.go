@@ -1,10 +1,14 @@
 package app_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"hermesd/internal/sim/telegram"
 )
 
 // What an answer may attach, by the text that the user reads.
@@ -52,4 +56,41 @@ func TestAttachSendsOnlyWorkspaceFiles(t *testing.T) {
 			t.Errorf("%s was sent", c.path)
 		}
 	}
+}
+
+// A guest gets no file of the workspace, and nobody gets what was sent in another
+// conversation. A guest can have back what they sent in the same turn.
+func TestAttachAsksWhoMayRead(t *testing.T) {
+	w := newHarness(t, fault{config: onlyOwner, telegram: "allow_all: true"})
+	secret := filepath.Join(w.path("workspace"), "plan.txt")
+	w.must(os.MkdirAll(filepath.Dir(secret), 0o700))
+	w.must(os.WriteFile(secret, []byte("the plan"), 0o600))
+	w.start()
+	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
+	his := bob.Chat(w.bot)
+	sent := []byte("bob's own text")
+	received := filepath.Join(w.path("cache"), "media", fmt.Sprintf("%x.txt", sha256.Sum256(sent)))
+	want := 0
+	attach := func(c *telegram.Chat, p telegram.Post, path, refused string) {
+		t.Helper()
+		p.Text = "attach " + path
+		c.Post(p)
+		if refused == "" {
+			want++
+			w.waitFor("the file "+path, func() bool { return len(w.tg.Ledger().Calls("sendDocument")) == want })
+			return
+		}
+		w.waitFor("a refusal: "+refused, func() bool {
+			seen := c.FromBots()
+			return len(seen) > 0 && strings.Contains(seen[len(seen)-1].Text, refused)
+		})
+		if n := len(w.tg.Ledger().Calls("sendDocument")); n != want {
+			t.Errorf("%s was sent", path)
+		}
+	}
+	attach(his, telegram.Post{From: bob}, secret, "may not read files of the workspace")
+	attach(w.chat, telegram.Post{From: w.ann}, secret, "")
+	attach(his, telegram.Post{From: bob, Media: &telegram.Media{Kind: telegram.Document, Name: "a.txt", MIME: "text/plain", Data: sent}}, received, "")
+	attach(his, telegram.Post{From: bob}, received, "not received in this conversation")
+	attach(w.chat, telegram.Post{From: w.ann}, received, "not received in this conversation")
 }

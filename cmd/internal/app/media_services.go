@@ -72,7 +72,7 @@ func (a *App) synthesize(ctx context.Context, s *speech.Speaker, text string) (c
 			a.opts.Log.Warn("cannot delete recording", zap.Error(err))
 		}
 	}()
-	return a.attach(r.Path)
+	return a.attachFrom(a.cache.Dir(), r.Path)
 }
 
 // titleGenerator returns the function that generates titles of conversations, or nil

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/turn"
 )
 
 // A sender sends messages of the operator on the command line. It implements
@@ -24,7 +26,7 @@ func (s sender) Destinations(ctx context.Context) ([]gateway.TargetInfo, error) 
 func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error) {
 	p := gateway.OutgoingMessage{To: m.To, Text: m.Text}
 	for _, f := range m.Files {
-		file, err := s.a.attach(f.Path)
+		file, err := s.a.attach(f.Path, turn.AttachScope{Workspace: true, Received: []string{filepath.Base(f.Path)}})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
