@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -77,23 +78,32 @@ func (g *Gateway) busyModeFor(ctx context.Context, e *inbox.Entry) inbox.Mode {
 	return mode
 }
 
-// parsePlainApproval turns a plain yes or no, in English or German, into the answer to
-// the only pending approval request, and returns the request's ID.
+// parsePlainApproval turns a plain yes or no, in English or the active language, into
+// the answer to the only pending approval request, and returns the request's ID.
 func (g *Gateway) parsePlainApproval(e *inbox.Entry) string {
 	waiting := g.runner.PendingApprovals(e.Lane)
 	if len(waiting) != 1 {
 		return ""
 	}
-	switch strings.ToLower(strings.Trim(strings.TrimSpace(e.Inbound.Text), ".!")) {
-	case "yes", "y", "ok", "okay", "approve", "allow", "ja", "j", "erlauben":
+	word := strings.ToLower(strings.Trim(strings.TrimSpace(e.Inbound.Text), ".!"))
+	in := func(words string) bool { return word != "" && slices.Contains(strings.Fields(words), word) }
+	switch p := g.opts.Printer; {
+	case in("yes ok okay approve allow"), in(p.T(plainYes)):
 		e.Inbound.Text = "/approve " + waiting[0]
-	case "no", "n", "deny", "cancel", "nein", "ablehnen", "abbrechen":
+	case in("no deny cancel"), in(p.T(plainNo)):
 		e.Inbound.Text = "/deny " + waiting[0]
 	default:
 		return ""
 	}
 	return waiting[0]
 }
+
+// The words of one language that approve and deny. Their translation holds the words of
+// the other language; single letters count in the active language only.
+const (
+	plainYes = "yes y"
+	plainNo  = "no n"
+)
 
 // minAckInterval is the minimum time between two acknowledgments in one lane.
 const minAckInterval = 30 * time.Second

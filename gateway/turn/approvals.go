@@ -69,7 +69,7 @@ func (t *turn) requestApproval(ctx context.Context, to delivery.Draft, e inbox.E
 		return nil
 	}
 	a := t.runner.opts.Approvals
-	q := &question{lane: t.claim.Lane, approval: true, level: access.Owner}
+	q := &question{lane: t.claim.Lane, approval: true, level: access.Owner, isStorable: req.Key != ""}
 	if a.Level != nil {
 		q.level = a.Level(req.Tool)
 	}

@@ -34,6 +34,7 @@ type question struct {
 	lane           inbox.Lane
 	approval       bool         // it is an approval request; otherwise any message answers it
 	level          access.Level // minimum level of the user who answers
+	isStorable     bool         // an approval can cover more than this request
 	choices        []string
 	messageArrived chan struct{}         // signals a message in the lane
 	decision       chan command.Decision // by a command or a button
@@ -214,6 +215,8 @@ func decisionText(p i18n.Printer, q *question, d command.Decision) string {
 		return p.T("Denied.")
 	case d.Scope == "":
 		return p.T("Allowed, this once.")
+	case !q.isStorable:
+		return p.T("Allowed, this once. A command like this is asked about each time.")
 	case d.Scope == "session":
 		return p.T("Allowed, and from now on in this conversation.")
 	}
