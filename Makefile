@@ -39,7 +39,7 @@ bench: ## the figures of docs/benchmarks.md
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/bench $(MATCHED_BENCH)
 	$(GO) test -run '^$$' -bench LongSession -benchtime 500x ./gateway $(MATCHED_BENCH)
 
-crashtest: ## kill -9 on the real binary, for CRASHES, with the simulators' ledgers as judge
+crashtest: ## kill -9 on the real binary, for CRASHES, judged by the records of the simulators
 	HERMESD_CRASHTEST=$(CRASHES) $(GO) test -count=1 -v -timeout 60m -run 'TestSIGKILL' ./internal/crashtest $(MATCHED)
 
 sweep: ## the death of the daemon at every point of two scenarios, and at many pairs of points

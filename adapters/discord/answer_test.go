@@ -236,11 +236,11 @@ func TestTheMenuIsWrittenOnlyWhereItDiffers(t *testing.T) {
 		r := w.start(t)
 		set := func(items []chat.CommandInfo) int {
 			t.Helper()
-			before := len(w.srv.Ledger().Calls(sim.RouteSetCommands))
+			before := len(w.srv.Recorder().Calls(sim.RouteSetCommands))
 			if err := r.a.PublishCommands(t.Context(), items); err != nil {
 				t.Fatal(err)
 			}
-			return len(w.srv.Ledger().Calls(sim.RouteSetCommands)) - before
+			return len(w.srv.Recorder().Calls(sim.RouteSetCommands)) - before
 		}
 		if set(items) != 1 || set(items) != 0 || set([]chat.CommandInfo{items[1], items[0]}) != 0 {
 			t.Error("the same menu is written again, or the first one was not")

@@ -43,7 +43,7 @@ func TestALongGapIsReadPageByPage(t *testing.T) {
 		if got := inbox.Texts(room.At()); !slices.Equal(got, want) {
 			t.Errorf("%d texts: %.200q", len(got), got)
 		}
-		if n := len(w.srv.Ledger().Calls(sim.RouteMessages)); n > 5 {
+		if n := len(w.srv.Recorder().Calls(sim.RouteMessages)); n > 5 {
 			t.Errorf("%d calls for history", n)
 		}
 	})
@@ -152,10 +152,10 @@ func TestOnlyWhatHasConversationsIsAskedFor(t *testing.T) {
 		w.closed.Say(w.people[0], "not for the bot")
 		pass(2 * time.Second)
 		_ = r.end()
-		before := len(w.srv.Ledger().Calls(sim.RouteMessages))
+		before := len(w.srv.Recorder().Calls(sim.RouteMessages))
 		r = w.start(t)
 		pass(10 * time.Second)
-		if n := len(w.srv.Ledger().Calls(sim.RouteMessages)) - before; n != 0 {
+		if n := len(w.srv.Recorder().Calls(sim.RouteMessages)) - before; n != 0 {
 			t.Errorf("%d calls although nothing was said", n)
 		}
 		_ = r.end()
@@ -163,7 +163,7 @@ func TestOnlyWhatHasConversationsIsAskedFor(t *testing.T) {
 		w.closed.Say(w.people[0], "not for the bot either")
 		w.start(t)
 		pass(10 * time.Second)
-		if n := len(w.srv.Ledger().Calls(sim.RouteMessages)) - before; n != 1 {
+		if n := len(w.srv.Recorder().Calls(sim.RouteMessages)) - before; n != 1 {
 			t.Errorf("%d calls for one channel", n)
 		}
 	})
@@ -178,7 +178,7 @@ func TestAHistoryThatMayNotBeReadIsLeftAlone(t *testing.T) {
 		w.open[0].Say(w.people[0], "missed")
 		r.until("a new session", time.Minute, func() bool { return w.identifies() == 2 && r.a.Health().State == chat.Connected })
 		pass(time.Minute)
-		if n := len(w.srv.Ledger().Calls(sim.RouteMessages)); n != 1 {
+		if n := len(w.srv.Recorder().Calls(sim.RouteMessages)); n != 1 {
 			t.Errorf("%d calls that are refused", n)
 		}
 		r.next(func() { w.open[0].Say(w.people[0], "after") })

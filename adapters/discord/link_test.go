@@ -13,7 +13,7 @@ import (
 )
 
 // identifies is how many sessions were begun.
-func (w *world) identifies() int { return w.srv.Ledger().Counts().Identifies }
+func (w *world) identifies() int { return w.srv.Recorder().Counts().Identifies }
 
 func TestALostConnectionIsResumed(t *testing.T) {
 	for _, c := range []struct {
@@ -229,10 +229,10 @@ func TestTheGatewayMayAskForAHeartbeat(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		w.start(t)
 		pass(time.Second)
-		before := w.srv.Ledger().Counts().Heartbeats
+		before := w.srv.Recorder().Counts().Heartbeats
 		w.srv.RequestHeartbeat()
 		pass(time.Second)
-		if n := w.srv.Ledger().Counts().Heartbeats; n != before+1 {
+		if n := w.srv.Recorder().Counts().Heartbeats; n != before+1 {
 			t.Errorf("%d heartbeats", n-before)
 		}
 	})
@@ -263,7 +263,7 @@ func TestCallsAreMadeOnce(t *testing.T) {
 			if _, err := r.send("1", room.At(), "x"); err == nil {
 				t.Errorf("%d: it succeeded", status)
 			}
-			if n := len(w.srv.Ledger().Calls(sim.RouteCreateMessage)); n != 1 || time.Since(begin) != 0 {
+			if n := len(w.srv.Recorder().Calls(sim.RouteCreateMessage)); n != 1 || time.Since(begin) != 0 {
 				t.Errorf("%d: %d calls in %v", status, n, time.Since(begin))
 			}
 		})

@@ -35,7 +35,7 @@ func TestOverTheNetwork(t *testing.T) {
 	go func() {
 		ended <- a.Run(ctx, sink(func(batch []chat.Inbound) error { taken <- batch[0]; return inbox.Accept(ctx, batch) }))
 	}()
-	if err := srv.Ledger().WaitCount(ctx, 1, func(c sim.Counts) int { return c.Heartbeats }); err != nil {
+	if err := srv.Recorder().WaitCount(ctx, 1, func(c sim.Counts) int { return c.Heartbeats }); err != nil {
 		t.Fatal(err)
 	}
 	private.Say(ann, "hello")

@@ -24,7 +24,7 @@ func TestASendThatIsTriedAgainIsOneMessage(t *testing.T) {
 		if got := room.Visible(); len(got) != 2 {
 			t.Errorf("visible: %q", got)
 		}
-		if calls := w.srv.Ledger().Calls(sim.RouteCreateMessage); calls[0].Message != receipt.ID {
+		if calls := w.srv.Recorder().Calls(sim.RouteCreateMessage); calls[0].Message != receipt.ID {
 			t.Errorf("the second attempt made %s, the first %s", receipt.ID, calls[0].Message)
 		}
 	})
@@ -72,7 +72,7 @@ func TestAnUncertainSendIsClearedUp(t *testing.T) {
 				if ok != c.found || err != nil {
 					t.Fatalf("found %v, %v", ok, err)
 				}
-				if ok && receipt.ID != w.srv.Ledger().Calls(sim.RouteCreateMessage)[1].Message {
+				if ok && receipt.ID != w.srv.Recorder().Calls(sim.RouteCreateMessage)[1].Message {
 					t.Errorf("found %s", receipt.ID)
 				}
 			})
@@ -104,12 +104,12 @@ func TestRateLimitsAreSaidAndNotWaitedFor(t *testing.T) {
 		begin := time.Now()
 		r.sent("1", room.At(), "one")
 		r.sent("2", room.At(), "two")
-		calls := len(w.srv.Ledger().Calls(sim.RouteCreateMessage))
+		calls := len(w.srv.Recorder().Calls(sim.RouteCreateMessage))
 		_, err := r.send("3", room.At(), "three")
 		if se := sendError(t, err); se.Outcome != chat.Transient || se.RetryAfter != 5*time.Second || se.AccountWide {
 			t.Errorf("%+v", se)
 		}
-		if n := len(w.srv.Ledger().Calls(sim.RouteCreateMessage)); n != calls {
+		if n := len(w.srv.Recorder().Calls(sim.RouteCreateMessage)); n != calls {
 			t.Error("a bucket that was said to be empty was called")
 		}
 		r.sent("4", other.At(), "another room")
@@ -152,7 +152,7 @@ func TestABanIsRespected(t *testing.T) {
 			t.Errorf("%+v", se)
 		}
 		w.srv.Ban(0)
-		n := len(w.srv.Ledger().Calls())
+		n := len(w.srv.Recorder().Calls())
 		for range 5 {
 			pass(time.Minute)
 			if _, err := r.send("1", room.At(), "one"); sendError(t, err).Outcome != chat.Transient {
@@ -162,7 +162,7 @@ func TestABanIsRespected(t *testing.T) {
 				t.Error("typing was called")
 			}
 		}
-		if m := len(w.srv.Ledger().Calls()); m != n {
+		if m := len(w.srv.Recorder().Calls()); m != n {
 			t.Errorf("%d calls during the ban", m-n)
 		}
 		pass(6 * time.Minute)
@@ -188,7 +188,7 @@ func TestWhatIsSentIsWhatWasMeant(t *testing.T) {
 		if len(got.Buttons) != 1 || len(got.Buttons[0]) != 2 || got.Buttons[0][1].CustomID != "n" {
 			t.Errorf("buttons %+v", got.Buttons)
 		}
-		body := w.srv.Ledger().Calls(sim.RouteCreateMessage)[0].Body
+		body := w.srv.Recorder().Calls(sim.RouteCreateMessage)[0].Body
 		if !strings.Contains(body, `"flags":4100`) { // and no previews
 			t.Errorf("it rings: %s", body)
 		}
@@ -293,7 +293,7 @@ func TestWhatCannotBeSentIsRefusedBeforeItLeaves(t *testing.T) {
 			{"a folder", chat.Outbound{File: &chat.File{Path: t.TempDir()}}, "cannot be read"},
 			{"an empty file", chat.Outbound{File: &chat.File{Path: empty}}, "empty"},
 		} {
-			n := len(w.srv.Ledger().Calls(sim.RouteCreateMessage))
+			n := len(w.srv.Recorder().Calls(sim.RouteCreateMessage))
 			c.m.ID = c.name
 			if c.m.To == (chat.Address{}) {
 				c.m.To = room.At()
@@ -302,7 +302,7 @@ func TestWhatCannotBeSentIsRefusedBeforeItLeaves(t *testing.T) {
 			if se := sendError(t, err); se.Outcome != chat.Permanent || !strings.Contains(se.Reason, c.has) {
 				t.Errorf("%s: %+v", c.name, se)
 			}
-			if len(w.srv.Ledger().Calls(sim.RouteCreateMessage)) != n {
+			if len(w.srv.Recorder().Calls(sim.RouteCreateMessage)) != n {
 				t.Errorf("%s: it was sent", c.name)
 			}
 		}
@@ -388,7 +388,7 @@ func TestAChannelThatRefusesMarksIsLeftAlone(t *testing.T) {
 			m := r.next(func() { w.open[0].Say(w.people[0], "x") })
 			_ = r.a.React(t.Context(), m.Address, m.ID, chat.ReactionSeen) // the first one says that it may not
 		}
-		if n := w.srv.Ledger().Counts().Invalid; n != 1 {
+		if n := w.srv.Recorder().Counts().Invalid; n != 1 {
 			t.Errorf("%d refused calls", n)
 		}
 	})
@@ -401,7 +401,7 @@ func TestMarksCanBeSwitchedOff(t *testing.T) {
 		if err := r.a.React(t.Context(), m.Address, m.ID, chat.ReactionSeen); err != nil {
 			t.Error(err)
 		}
-		if n := len(w.srv.Ledger().Calls(sim.RouteReact)); n != 0 {
+		if n := len(w.srv.Recorder().Calls(sim.RouteReact)); n != 0 {
 			t.Errorf("%d marks", n)
 		}
 	})

@@ -255,7 +255,7 @@ func TestTheAdapterSpeaksTheLanguageOfThePeople(t *testing.T) {
 		if err := r.a.PublishCommands(t.Context(), items); err != nil {
 			t.Fatal(err)
 		}
-		if calls := w.srv.Ledger().Calls(sim.RouteSetCommands); len(calls) != 1 || !strings.Contains(calls[0].Body, `"was auf den Befehl folgt"`) {
+		if calls := w.srv.Recorder().Calls(sim.RouteSetCommands); len(calls) != 1 || !strings.Contains(calls[0].Body, `"was auf den Befehl folgt"`) {
 			t.Errorf("the menu is written with %+v", calls)
 		}
 	})

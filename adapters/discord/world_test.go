@@ -112,7 +112,7 @@ func (w *world) Group(account string, n int) adaptertest.TestChat {
 }
 
 func (w *world) Redeliver(account string) {
-	for _, o := range w.srv.Ledger().Offers("MESSAGE_CREATE") {
+	for _, o := range w.srv.Recorder().Offers("MESSAGE_CREATE") {
 		if o.Bot != w.bots[account].ID() {
 			continue
 		}

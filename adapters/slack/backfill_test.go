@@ -96,7 +96,7 @@ func TestAnAppThatMayAskOnceAMinute(t *testing.T) {
 			if h.State != chat.Connected || (missing > 0) != strings.Contains(h.Error, "may be missing") || (missing > 0) != (chats > 4) {
 				t.Errorf("%d messages are missing: %+v", missing, h)
 			}
-			if limited := w.srv.Ledger().Counts().Limited; limited > 25 {
+			if limited := w.srv.Recorder().Counts().Limited; limited > 25 {
 				t.Errorf("Slack said %d times that it is too much", limited)
 			}
 		})
@@ -313,7 +313,7 @@ func TestAFlappingConnectionAsksSparingly(t *testing.T) {
 				t.Errorf("chat %d: %d of 30", n, len(texts))
 			}
 		}
-		c := w.srv.Ledger().Counts()
+		c := w.srv.Recorder().Counts()
 		if n := c.ByMethod["conversations.history"]; n > 90 {
 			t.Errorf("%d histories were asked in 30 minutes (%d calls were over a limit)", n, c.Limited)
 		}

@@ -37,7 +37,7 @@ func TestASocketIsHandedOverWithoutAGap(t *testing.T) {
 			if got := inbox.Texts(dm.At()); !slices.Equal(got, want) {
 				t.Errorf("got %q", got)
 			}
-			for _, o := range w.srv.Ledger().Offers("message") {
+			for _, o := range w.srv.Recorder().Offers("message") {
 				if len(o.Deliveries) != 1 || o.Latency() < 0 {
 					t.Errorf("%q was delivered %d times, acknowledged after %v", o.Text, len(o.Deliveries), o.Latency())
 				}
@@ -45,13 +45,13 @@ func TestASocketIsHandedOverWithoutAGap(t *testing.T) {
 			if h := a.Health(); h.State != chat.Connected || h.Since != since || h.Error != "" {
 				t.Errorf("the handover shows: %+v", h)
 			}
-			if n := len(w.srv.Ledger().Links()); n != 5 {
+			if n := len(w.srv.Recorder().Links()); n != 5 {
 				t.Errorf("%d sockets for 4 handovers", n)
 			}
-			if n := len(w.srv.Ledger().Calls("conversations.history", "conversations.list")); n != 0 {
+			if n := len(w.srv.Recorder().Calls("conversations.history", "conversations.list")); n != 0 {
 				t.Errorf("%d histories were asked although no time was lost", n)
 			}
-			if n := w.srv.Ledger().Counts().MostOpen; n > 2 {
+			if n := w.srv.Recorder().Counts().MostOpen; n > 2 {
 				t.Errorf("%d sockets at a time", n)
 			}
 		})
@@ -68,10 +68,10 @@ func TestOneSocketAtATimeHoweverOftenItBreaks(t *testing.T) {
 		if n := w.bots[""].App().Open(); n != 1 {
 			t.Errorf("%d sockets are open", n)
 		}
-		if n := w.srv.Ledger().Counts().MostOpen; n != 1 {
+		if n := w.srv.Recorder().Counts().MostOpen; n != 1 {
 			t.Errorf("%d sockets at a time", n)
 		}
-		if n := len(w.srv.Ledger().Calls("apps.connections.open")); n != 51 {
+		if n := len(w.srv.Recorder().Calls("apps.connections.open")); n != 51 {
 			t.Errorf("%d sockets were asked for", n)
 		}
 	})
@@ -186,7 +186,7 @@ func TestTheSocketLimitIsWaitedFor(t *testing.T) {
 		if h := second.Health(); h.State != chat.Retrying || !strings.Contains(h.Error, "ten sockets") {
 			t.Errorf("%+v", h)
 		}
-		if n := len(w.srv.Ledger().Calls("apps.connections.open")); n < 4 || n > 20 {
+		if n := len(w.srv.Recorder().Calls("apps.connections.open")); n < 4 || n > 20 {
 			t.Errorf("it tried %d times in 5 minutes", n)
 		}
 		if err := end(); err != nil {
@@ -274,7 +274,7 @@ func TestAStoreThatHangsStallsNothingElse(t *testing.T) {
 		if h := a.Health(); h.State != chat.Connected || time.Since(h.LastContact) > 30*time.Second {
 			t.Errorf("the socket suffers: %+v", h)
 		}
-		if n := len(w.srv.Ledger().Links()); n != 1 {
+		if n := len(w.srv.Recorder().Links()); n != 1 {
 			t.Errorf("%d sockets", n)
 		}
 		if n := w.Confirmed(""); n != 0 {
@@ -307,7 +307,7 @@ func TestWhatIsAcknowledgedTooLateComesAgainAndIsOne(t *testing.T) {
 		running(t, w.Connect(""), sink)
 		dm.Say("hello")
 		pass(time.Minute)
-		o := w.srv.Ledger().Offers("message")[0]
+		o := w.srv.Recorder().Offers("message")[0]
 		if len(o.Deliveries) != 2 || o.Deliveries[0].Envelope == o.Deliveries[1].Envelope || o.Acked.IsZero() {
 			t.Errorf("deliveries %+v", o.Deliveries)
 		}
@@ -343,7 +343,7 @@ func TestAMentionIsOneWhateverComesFirst(t *testing.T) {
 			if len(all) != 1 || all[0].Text != "hello" || all[0].Address.Thread != m.TS || all[0].Address.Kind != chat.Thread || all[0].IgnoreRule != "" {
 				t.Errorf("%s: %+v", c.name, all)
 			}
-			for _, o := range w.srv.Ledger().Offers("message", "app_mention") {
+			for _, o := range w.srv.Recorder().Offers("message", "app_mention") {
 				if o.Acked.IsZero() {
 					t.Errorf("%s: %s is never acknowledged", c.name, o.Kind)
 				}
@@ -370,7 +370,7 @@ func TestEnvelopesThatCannotBeRead(t *testing.T) {
 		app.Spoil(sim.Strange, 1, func(o sim.Offer) bool { return o.Kind == "message" })
 		dm.Say("strange")
 		pass(10 * time.Minute)
-		for _, o := range w.srv.Ledger().Offers("message") {
+		for _, o := range w.srv.Recorder().Offers("message") {
 			if o.Acked.IsZero() {
 				t.Errorf("%q is never acknowledged", o.Text)
 			}
@@ -423,7 +423,7 @@ func TestAnotherProcessOnTheSameTokenIsTold(t *testing.T) {
 		first, inbox := w.Connect(""), adaptertest.NewInbox(t)
 		end := running(t, first, inbox)
 		pass(10 * time.Minute)
-		if h := first.Health(); h.Error != "" || len(w.srv.Ledger().Links()) != 1 {
+		if h := first.Health(); h.Error != "" || len(w.srv.Recorder().Links()) != 1 {
 			t.Errorf("alone: %+v", h)
 		}
 		second := w.Connect("")
@@ -439,9 +439,9 @@ func TestAnotherProcessOnTheSameTokenIsTold(t *testing.T) {
 		if h := second.Health(); h.Error != "" {
 			t.Errorf("alone again: %+v", h)
 		}
-		n := len(w.srv.Ledger().Links())
+		n := len(w.srv.Recorder().Links())
 		pass(time.Hour)
-		if m := len(w.srv.Ledger().Links()); m != n {
+		if m := len(w.srv.Recorder().Links()); m != n {
 			t.Errorf("%d sockets more in an hour", m-n)
 		}
 	})

@@ -31,16 +31,16 @@ func TestOverTheNetwork(t *testing.T) {
 	go func() { ended <- a.Run(ctx, inbox) }() // awaited below
 	acked := func(n int) {
 		t.Helper()
-		err := w.srv.Ledger().WaitCount(ctx, n, func(c sim.Counts) int { return c.Acked })
+		err := w.srv.Recorder().WaitCount(ctx, n, func(c sim.Counts) int { return c.Acked })
 		if err != nil {
-			t.Fatalf("%d of %d events are acknowledged; %+v", w.srv.Ledger().Counts().Acked, n, a.Health())
+			t.Fatalf("%d of %d events are acknowledged; %+v", w.srv.Recorder().Counts().Acked, n, a.Health())
 		}
 	}
 	dm := w.people[0].DM(w.bots[""])
 	dm.Say(w.people[0], "one")
 	acked(1)
 	w.bots[""].App().Disconnect(sim.Refresh)
-	if err := w.srv.Ledger().WaitCount(ctx, 2, func(c sim.Counts) int { return c.Links }); err != nil {
+	if err := w.srv.Recorder().WaitCount(ctx, 2, func(c sim.Counts) int { return c.Links }); err != nil {
 		t.Fatal("there is no second socket")
 	}
 	dm.Say(w.people[0], "two")

@@ -182,7 +182,7 @@ func TestLongTextsAndButtons(t *testing.T) {
 		} else if m := dm.(*room).c.FromBots()[0]; m.Shown() != "short" {
 			t.Errorf("the blocks of before still show: %s", m.Shown())
 		}
-		if c := w.srv.Ledger().Calls("chat.update"); c[len(c)-1].Params["blocks"] != "[]" {
+		if c := w.srv.Recorder().Calls("chat.update"); c[len(c)-1].Params["blocks"] != "[]" {
 			t.Errorf("the old blocks are not taken away: %v", c[len(c)-1].Params)
 		}
 		for _, n := range []int{13_000, 39_000} {
@@ -291,7 +291,7 @@ func TestACommandWhereTheBotIsNot(t *testing.T) {
 		if _, err := a.Send(t.Context(), text("o8", to, "expired")); err == nil || outcome(t, err).Outcome != chat.Permanent || !strings.Contains(err.Error(), "too late") {
 			t.Errorf("an address that has expired: %v", err)
 		}
-		if h := w.srv.Ledger().Calls(); len(h) == 0 || !slices.ContainsFunc(h, func(c sim.Call) bool { return strings.Contains(c.Method, "response") }) {
+		if h := w.srv.Recorder().Calls(); len(h) == 0 || !slices.ContainsFunc(h, func(c sim.Call) bool { return strings.Contains(c.Method, "response") }) {
 			t.Errorf("no response URL was used")
 		}
 		// Where the bot can write, the answer is an ordinary message.
@@ -358,7 +358,7 @@ func TestItShowsThatItWrites(t *testing.T) {
 		if dm.Status(root) == "" {
 			t.Error("nothing shows")
 		}
-		if n := len(w.srv.Ledger().Calls("assistant.threads.setStatus")); n != 2 {
+		if n := len(w.srv.Recorder().Calls("assistant.threads.setStatus")); n != 2 {
 			t.Errorf("%d calls in 40 s", n)
 		}
 		if _, err := a.Send(t.Context(), text("o1", to, "done")); err != nil {

@@ -110,7 +110,7 @@ func (w *world) Group(account string, n int) adaptertest.TestChat {
 }
 
 func (w *world) Redeliver(account string) {
-	for _, o := range w.srv.Ledger().Offers() {
+	for _, o := range w.srv.Recorder().Offers() {
 		if o.App == w.bots[account].App().ID() {
 			w.srv.Redeliver(o.Event)
 		}
@@ -119,7 +119,7 @@ func (w *world) Redeliver(account string) {
 
 func (w *world) Confirmed(account string) int {
 	n := 0
-	for _, o := range w.srv.Ledger().Offers() {
+	for _, o := range w.srv.Recorder().Offers() {
 		if o.App == w.bots[account].App().ID() && !o.Acked.IsZero() {
 			n++
 		}

@@ -57,7 +57,7 @@ func (w *world) direct() *room { return w.Direct("", 0).(*room) }
 // offsets are the offsets of all polls, "" where there is none.
 func (w *world) offsets() []string {
 	var out []string
-	for _, c := range w.srv.Ledger().Calls("getUpdates") {
+	for _, c := range w.srv.Recorder().Calls("getUpdates") {
 		if o := c.Params["offset"]; len(out) == 0 || out[len(out)-1] != o {
 			out = append(out, o)
 		}
@@ -86,9 +86,9 @@ func TestTheOffsetFollowsTheLastUpdateAlsoDownwards(t *testing.T) {
 			t.Errorf("after new ids from 7 on the offsets are %q", got)
 		}
 		_ = end()
-		n := len(w.srv.Ledger().Calls("getUpdates"))
+		n := len(w.srv.Recorder().Calls("getUpdates"))
 		running(t, w.Connect(""), inbox)
-		if polls := w.srv.Ledger().Calls("getUpdates"); polls[n].Params["offset"] != "" {
+		if polls := w.srv.Recorder().Calls("getUpdates"); polls[n].Params["offset"] != "" {
 			t.Errorf("the first poll of a process has the offset %q", polls[n].Params["offset"])
 		}
 		if got := inbox.Texts(r.At()); !slices.Equal(got, []string{"one", "two", "three"}) {
@@ -232,7 +232,7 @@ func TestAnotherProcessThatPolls(t *testing.T) {
 		if h.State != chat.Retrying || !strings.Contains(h.Error, "another process polls with this token") {
 			t.Errorf("health %+v", h)
 		}
-		polls := w.srv.Ledger().Calls("getUpdates")
+		polls := w.srv.Recorder().Calls("getUpdates")
 		for i, want := range []time.Duration{10, 20, 30, 40, 50, 60, 60} {
 			if got := polls[i+1].At.Sub(polls[i].At); got != want*time.Second {
 				t.Errorf("pause %d is %v, want %v", i+1, got, want*time.Second)
@@ -265,7 +265,7 @@ func TestTwoDaemonsOnOneTokenSeeEachOther(t *testing.T) {
 		if told < 50 {
 			t.Errorf("in 5 minutes the conflict was seen only %d times of 120", told)
 		}
-		if n := len(w.srv.Ledger().Calls("getUpdates")); n > 80 {
+		if n := len(w.srv.Recorder().Calls("getUpdates")); n > 80 {
 			t.Errorf("%d polls in 7 minutes", n)
 		}
 	})
@@ -289,7 +289,7 @@ func TestAWebhookInTheWayIsDeletedAndNothingDropped(t *testing.T) {
 		if got := inbox.Texts(r.At()); len(got) != 1 {
 			t.Errorf("%q", got)
 		}
-		for _, c := range w.srv.Ledger().Calls("deleteWebhook") {
+		for _, c := range w.srv.Recorder().Calls("deleteWebhook") {
 			if c.Params["drop_pending_updates"] != "" {
 				t.Error("pending updates are dropped")
 			}
@@ -305,7 +305,7 @@ func TestAFloodOnPollingIsWaitedOut(t *testing.T) {
 		w.srv.Inject(sim.Fault{Kind: sim.Fail, Method: "getUpdates", Status: 429, RetryAfter: 77 * time.Second})
 		running(t, w.Connect(""), adaptertest.NewInbox(t))
 		pass(2 * time.Minute)
-		polls := w.srv.Ledger().Calls("getUpdates")
+		polls := w.srv.Recorder().Calls("getUpdates")
 		if got := polls[1].At.Sub(polls[0].At); got != 77*time.Second {
 			t.Errorf("the second poll came after %v", got)
 		}
@@ -336,7 +336,7 @@ func TestAServerThatIsAwayIsAskedEverMoreSeldom(t *testing.T) {
 		a := w.Connect("")
 		running(t, a, inbox)
 		pass(10 * time.Minute)
-		n := len(w.srv.Ledger().Calls("getUpdates"))
+		n := len(w.srv.Recorder().Calls("getUpdates"))
 		if n < 10 || n > 25 {
 			t.Errorf("%d polls in ten minutes of trouble", n)
 		}

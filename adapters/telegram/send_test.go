@@ -30,7 +30,7 @@ func (w *world) send(t *testing.T, a *telegram.Adapter, m chat.Outbound) sim.Cal
 	if _, err := a.Send(t.Context(), m); err != nil {
 		t.Fatal(err)
 	}
-	calls := w.srv.Ledger().Calls()
+	calls := w.srv.Recorder().Calls()
 	return calls[len(calls)-1]
 }
 
@@ -124,10 +124,10 @@ func TestOtherErrorsAreNeverTakenForRefusedStyles(t *testing.T) {
 		for _, f := range []sim.Fault{{Kind: sim.CutAfter}, {Kind: sim.Fail, Status: 429, RetryAfter: time.Second}, {Kind: sim.Fail, Status: 400, Description: "Bad Request: chat not found"}} {
 			f.Method = "sendMessage"
 			w.srv.Inject(f)
-			n := w.srv.Ledger().Counts().ByMethod["sendmessage"]
+			n := w.srv.Recorder().Counts().ByMethod["sendmessage"]
 			_, err := a.Send(t.Context(), chat.Outbound{ID: "o", To: r.At(), Text: chat.RichText{Text: "bold", Spans: []chat.Span{{End: 4, Style: chat.Bold}}}})
 			sendError(t, err)
-			if got := w.srv.Ledger().Counts().ByMethod["sendmessage"] - n; got != 1 {
+			if got := w.srv.Recorder().Counts().ByMethod["sendmessage"] - n; got != 1 {
 				t.Errorf("%v: %d calls", f.Kind, got)
 			}
 		}
@@ -158,7 +158,7 @@ func TestWhatCannotBeSentIsSaidBeforehand(t *testing.T) {
 				t.Errorf("%s: %+v", c.name, se)
 			}
 		}
-		if n := len(w.srv.Ledger().Calls()); n != 0 {
+		if n := len(w.srv.Recorder().Calls()); n != 0 {
 			t.Errorf("%d calls", n)
 		}
 	})
@@ -243,13 +243,13 @@ func TestTheMenuIsWrittenOnlyWhenItChanges(t *testing.T) {
 				t.Errorf("%s: %q", scope, got)
 			}
 		}
-		if n := w.srv.Ledger().Counts().ByMethod["setmycommands"]; n != 2 {
+		if n := w.srv.Recorder().Counts().ByMethod["setmycommands"]; n != 2 {
 			t.Errorf("written %d times", n)
 		}
 		if err := a.PublishCommands(t.Context(), items[:1]); err != nil {
 			t.Fatal(err)
 		}
-		if n := w.srv.Ledger().Counts().ByMethod["setmycommands"]; n != 4 {
+		if n := w.srv.Recorder().Counts().ByMethod["setmycommands"]; n != 4 {
 			t.Errorf("after a change written %d times", n)
 		}
 	})

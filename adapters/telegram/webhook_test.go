@@ -113,7 +113,7 @@ func TestAWebhookIsConfirmedOnlyWhatIsStored(t *testing.T) {
 		if h := a.Health(); h.State != chat.Connected || time.Since(h.LastContact) > 2*time.Minute {
 			t.Errorf("health %+v", h)
 		}
-		set := w.srv.Ledger().Calls("setWebhook")
+		set := w.srv.Recorder().Calls("setWebhook")
 		if p := set[0].Params; p["secret_token"] != "hook-secret" || p["drop_pending_updates"] != "" || p["max_connections"] != "1" {
 			t.Errorf("%v", p)
 		}

@@ -105,7 +105,7 @@ func (w *world) Group(account string, n int) adaptertest.TestChat {
 
 func (w *world) Redeliver(account string) {
 	b := w.bots[account]
-	for _, o := range w.srv.Ledger().Offers() {
+	for _, o := range w.srv.Recorder().Offers() {
 		if o.Bot == b.ID() {
 			b.Repeat(o.Update)
 		}
@@ -114,7 +114,7 @@ func (w *world) Redeliver(account string) {
 
 func (w *world) Confirmed(account string) int {
 	n := 0
-	for _, o := range w.srv.Ledger().Offers() {
+	for _, o := range w.srv.Recorder().Offers() {
 		if o.Bot == w.bots[account].ID() && !o.Confirmed.IsZero() {
 			n++
 		}

@@ -67,7 +67,7 @@ func (w *world) answered(n int) {
 	w.b.Helper()
 	ctx, cancel := context.WithTimeout(w.b.Context(), 5*time.Minute)
 	defer cancel()
-	if err := w.Telegram.Ledger().WaitCount(ctx, n, func(c telegram.Counts) int { return c.Sent }); err != nil {
+	if err := w.Telegram.Recorder().WaitCount(ctx, n, func(c telegram.Counts) int { return c.Sent }); err != nil {
 		w.b.Fatal(err)
 	}
 }
@@ -75,11 +75,11 @@ func (w *world) answered(n int) {
 // trips returns the time from each offered message to its answer. Both texts contain #n.
 func (w *world) trips() []time.Duration {
 	offered := map[string]time.Time{}
-	for _, o := range w.Telegram.Ledger().Offers() {
+	for _, o := range w.Telegram.Recorder().Offers() {
 		offered[mark(o.Text)] = o.At
 	}
 	var out []time.Duration
-	for _, c := range w.Telegram.Ledger().Calls("sendMessage") {
+	for _, c := range w.Telegram.Recorder().Calls("sendMessage") {
 		if at, ok := offered[mark(c.Params["text"])]; ok {
 			out = append(out, c.At.Sub(at))
 		}
@@ -114,12 +114,12 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 // sent one at a time.
 func (w *world) added() []time.Duration {
 	sent := map[string]time.Time{}
-	for _, c := range w.Telegram.Ledger().Calls("sendMessage") {
+	for _, c := range w.Telegram.Recorder().Calls("sendMessage") {
 		sent[mark(c.Params["text"])] = c.At
 	}
 	requests, next := w.Model.Requests(), 0
 	var out []time.Duration
-	for _, o := range w.Telegram.Ledger().Offers() {
+	for _, o := range w.Telegram.Recorder().Offers() {
 		at, ok := sent[mark(o.Text)]
 		if !ok || mark(o.Text) == "" {
 			continue

@@ -134,10 +134,10 @@ func (w *world) threeAnswered(n int, on ...int) {
 	}
 	var err error
 	if all || slices.Contains(on, 1) {
-		err = w.Discord.Server.Ledger().WaitCount(ctx, n, func(c discord.Counts) int { return c.Sent })
+		err = w.Discord.Server.Recorder().WaitCount(ctx, n, func(c discord.Counts) int { return c.Sent })
 	}
 	if err == nil && (all || slices.Contains(on, 2)) {
-		err = w.Slack.Server.Ledger().WaitCount(ctx, n, func(c slack.Counts) int { return c.Sent })
+		err = w.Slack.Server.Recorder().WaitCount(ctx, n, func(c slack.Counts) int { return c.Sent })
 	}
 	if err != nil {
 		w.b.Fatal(err)
@@ -151,21 +151,21 @@ func (w *world) tripsOn(platform int) []time.Duration {
 	case 0:
 		return w.trips()
 	case 1:
-		for _, o := range w.Discord.Server.Ledger().Offers("MESSAGE_CREATE") {
+		for _, o := range w.Discord.Server.Recorder().Offers("MESSAGE_CREATE") {
 			if o.From != w.Discord.Bot.ID() {
 				offered[mark(o.Text)] = o.At
 			}
 		}
-		for _, c := range w.Discord.Server.Ledger().Calls(discord.RouteCreateMessage) {
+		for _, c := range w.Discord.Server.Recorder().Calls(discord.RouteCreateMessage) {
 			sent[mark(c.Text)] = c.At
 		}
 	case 2:
-		for _, o := range w.Slack.Server.Ledger().Offers("message") {
+		for _, o := range w.Slack.Server.Recorder().Offers("message") {
 			if o.User != w.Slack.Bot.User().ID() {
 				offered[mark(o.Text)] = o.At
 			}
 		}
-		for _, c := range w.Slack.Server.Ledger().Calls("chat.postMessage") {
+		for _, c := range w.Slack.Server.Recorder().Calls("chat.postMessage") {
 			sent[mark(c.Params["text"])] = c.At
 		}
 	}

@@ -123,7 +123,7 @@ func (w *world) keptBack() (n int) {
 
 // doubtful returns the number of sends without a clear response.
 func (w *world) doubtful() (n int) {
-	for _, c := range w.platform.Ledger().Calls("sendMessage") {
+	for _, c := range w.platform.Recorder().Calls("sendMessage") {
 		if !c.Answered || c.Fault != sim.Pass || c.Done.Sub(c.At) > 20*time.Second {
 			n++
 		}
@@ -287,7 +287,7 @@ var told = regexp.MustCompile(`^(You are \d+ on telegram|⚠️ |⏸ |Nothing is
 func (w *world) unheard() (out []post) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, c := range w.platform.Ledger().Calls("sendMessage") {
+	for _, c := range w.platform.Recorder().Calls("sendMessage") {
 		if p := (post{c.Chat, c.Message}); c.Handled && !w.receipts[p] {
 			out = append(out, p)
 		}

@@ -131,7 +131,7 @@ func (l *load) judge(t *testing.T) (v telegram.Verdict, told map[spot]bool) {
 	j := telegram.Judge{Tokens: func(s string) []string { return tokens.FindAllString(s, -1) }}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	_ = l.Telegram.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool {
+	_ = l.Telegram.Recorder().WaitFor(ctx, func(*telegram.Recorder) bool {
 		v = j.Judge(l.Telegram)
 		return len(v.Lost) <= 200 && len(v.Lost) <= len(l.setAside(v)) // cheap check, called often
 	})

@@ -48,7 +48,7 @@ func troubles() []trouble {
 func (w *world) redelivered(text string) []act {
 	w.direct(0).Say(w.people[0], text+" #m1#")
 	w.direct(1).Say(w.people[1], "plain #m2#")
-	fresh := w.platform.Ledger().Offers() // without repeats of repeats
+	fresh := w.platform.Recorder().Offers() // without repeats of repeats
 	repeat := func(n int) func() {
 		return func() {
 			for range n {

@@ -133,7 +133,7 @@ func (d *day) live(sum *tally) {
 	sum.messages += d.n
 	sum.deaths += len(d.lives) - 1
 	sum.asked += d.model.Count()
-	sum.faults += d.platform.Ledger().Counts().Faults
+	sum.faults += d.platform.Recorder().Counts().Faults
 	sum.hours += time.Since(begin)
 	sum.add(found)
 }
@@ -210,7 +210,7 @@ func (d *day) edit(x float64) {
 
 // repeat makes the platform deliver an event again.
 func (d *day) repeat(x float64) {
-	offers := d.platform.Ledger().Offers()
+	offers := d.platform.Recorder().Offers()
 	if len(offers) > 0 {
 		d.bot.Repeat(offers[int(x*float64(len(offers)))].Update)
 	}

@@ -210,7 +210,7 @@ func (w *world) story() string {
 			b.WriteString("\n")
 		}
 	}
-	for _, c := range w.platform.Ledger().Calls() {
+	for _, c := range w.platform.Recorder().Calls() {
 		if c.Method != "getupdates" && c.Method != "sendchataction" {
 			fmt.Fprintf(&b, "  %s %s to %d: %d %v %v %q\n", c.At.Format("04:05.000"), c.Method, c.Chat, c.Message, c.Handled, c.Fault, c.Error)
 		}

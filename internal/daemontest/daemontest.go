@@ -130,14 +130,14 @@ func (r *Rig) Start(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	err = r.Telegram.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool { return r.polls() > polls })
+	err = r.Telegram.Recorder().WaitFor(ctx, func(*telegram.Recorder) bool { return r.polls() > polls })
 	if err != nil {
 		return fmt.Errorf("wait for poll of daemon: %w", err)
 	}
 	return r.waitConnected(ctx, onDiscord, onSlack)
 }
 
-func (r *Rig) polls() int { return r.Telegram.Ledger().Counts().ByMethod["getupdates"] }
+func (r *Rig) polls() int { return r.Telegram.Recorder().Counts().ByMethod["getupdates"] }
 
 // Home returns the home directory of the daemon.
 func (r *Rig) Home() string { return r.opts.Home }

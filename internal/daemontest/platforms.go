@@ -75,8 +75,8 @@ func (r *Rig) connections() (d, s int) {
 	if r.Discord == nil {
 		return 0, 0
 	}
-	n := r.Discord.Server.Ledger().Counts()
-	return n.Identifies + n.Resumes, r.Slack.Server.Ledger().Counts().Links
+	n := r.Discord.Server.Recorder().Counts()
+	return n.Identifies + n.Resumes, r.Slack.Server.Recorder().Counts().Links
 }
 
 // waitConnected waits until the daemon has connected to Discord and Slack more than d and
@@ -85,11 +85,11 @@ func (r *Rig) waitConnected(ctx context.Context, d, s int) error {
 	if r.Discord == nil {
 		return nil
 	}
-	err := r.Discord.Server.Ledger().WaitCount(ctx, d+1, func(n discord.Counts) int { return n.Identifies + n.Resumes })
+	err := r.Discord.Server.Recorder().WaitCount(ctx, d+1, func(n discord.Counts) int { return n.Identifies + n.Resumes })
 	if err != nil {
 		return fmt.Errorf("wait for connection to Discord: %w", err)
 	}
-	if err := r.Slack.Server.Ledger().WaitCount(ctx, s+1, func(n slack.Counts) int { return n.Links }); err != nil {
+	if err := r.Slack.Server.Recorder().WaitCount(ctx, s+1, func(n slack.Counts) int { return n.Links }); err != nil {
 		return fmt.Errorf("wait for connection to Slack: %w", err)
 	}
 	return nil

@@ -38,10 +38,10 @@ func TestAttachSendsOnlyWorkspaceFiles(t *testing.T) {
 		{filepath.Join(work, "sub"), "it is not a file"},
 		{"large.bin", "the file has 51 MB and at most 50 MB can be taken"},
 	} {
-		before := len(w.tg.Ledger().Calls("sendDocument"))
+		before := len(w.tg.Recorder().Calls("sendDocument"))
 		w.say("attach " + c.path)
 		if c.refused == "" {
-			w.waitFor("the file "+c.path, func() bool { return len(w.tg.Ledger().Calls("sendDocument")) == before+1 })
+			w.waitFor("the file "+c.path, func() bool { return len(w.tg.Recorder().Calls("sendDocument")) == before+1 })
 			continue
 		}
 		w.waitFor("a refusal of "+c.path, func() bool {
@@ -52,7 +52,7 @@ func TestAttachSendsOnlyWorkspaceFiles(t *testing.T) {
 			}
 			return strings.Contains(last, c.path) && strings.Contains(last, c.refused)
 		})
-		if n := len(w.tg.Ledger().Calls("sendDocument")); n != before {
+		if n := len(w.tg.Recorder().Calls("sendDocument")); n != before {
 			t.Errorf("%s was sent", c.path)
 		}
 	}
@@ -77,14 +77,14 @@ func TestAttachAsksWhoMayRead(t *testing.T) {
 		c.Post(p)
 		if refused == "" {
 			want++
-			w.waitFor("the file "+path, func() bool { return len(w.tg.Ledger().Calls("sendDocument")) == want })
+			w.waitFor("the file "+path, func() bool { return len(w.tg.Recorder().Calls("sendDocument")) == want })
 			return
 		}
 		w.waitFor("a refusal: "+refused, func() bool {
 			seen := c.FromBots()
 			return len(seen) > 0 && strings.Contains(seen[len(seen)-1].Text, refused)
 		})
-		if n := len(w.tg.Ledger().Calls("sendDocument")); n != want {
+		if n := len(w.tg.Recorder().Calls("sendDocument")); n != want {
 			t.Errorf("%s was sent", path)
 		}
 	}

@@ -160,7 +160,7 @@ func discordSendFault(sentence string, f discord.Fault, logs ...string) fault {
 // calls were made before rest had passed.
 func (w *harness) discordRetryWait(rest time.Duration) (wait time.Duration, early []time.Duration) {
 	w.Helper()
-	cs := w.dc.srv.Ledger().Calls()
+	cs := w.dc.srv.Recorder().Calls()
 	i := slices.IndexFunc(cs, func(c discord.Call) bool { return c.Status == 429 })
 	if i < 0 {
 		w.fatal("nothing was refused")

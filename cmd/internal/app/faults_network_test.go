@@ -57,7 +57,7 @@ func slowFaults() []fault {
 			sentence: "another process that polls with the same token (409) is said, and when it is gone the daemon goes on",
 			play: func(w *harness) {
 				w.waitFor("the daemon waits for updates", func() bool {
-					cs := w.tg.Ledger().Calls("getUpdates")
+					cs := w.tg.Recorder().Calls("getUpdates")
 					return len(cs) > 1 && cs[len(cs)-1].Done.IsZero()
 				})
 				w.callBotAPI("getUpdates", url.Values{"timeout": {"1"}})
@@ -223,7 +223,7 @@ func fileFaults() []fault {
 				if !slices.ContainsFunc(w.newestRequest().Last().Blocks, func(b llm.Block) bool { return b.Type == "image" }) {
 					w.Errorf("the model was given %+v", w.newestRequest().Last())
 				}
-				if n := w.tg.Ledger().Counts().ByMethod["file"]; n != 1 {
+				if n := w.tg.Recorder().Counts().ByMethod["file"]; n != 1 {
 					w.Errorf("%d downloads", n)
 				}
 			}),

@@ -88,7 +88,7 @@ func slackEnvelopeFaults() []fault {
 			play: func(w *harness) {
 				w.sl.app.Spoil(kind, 1, nil)
 				w.askEcho("hello")
-				w.waitFor("the event is acknowledged", func() bool { return w.sl.srv.Ledger().Counts().Acked > 0 })
+				w.waitFor("the event is acknowledged", func() bool { return w.sl.srv.Recorder().Counts().Acked > 0 })
 			},
 		}
 	}
@@ -102,12 +102,12 @@ func slackEnvelopeFaults() []fault {
 			sentence: "a Slack event that is sent five times is answered once", on: onSlack,
 			play: func(w *harness) {
 				w.askEcho("hello")
-				os := w.sl.srv.Ledger().Offers("message")
+				os := w.sl.srv.Recorder().Offers("message")
 				for range 4 {
 					w.sl.srv.Redeliver(os[0].Event)
 				}
 				w.waitFor("all are acknowledged", func() bool {
-					return len(w.sl.srv.Ledger().Offers("message")[0].Deliveries) == 5
+					return len(w.sl.srv.Recorder().Offers("message")[0].Deliveries) == 5
 				})
 			},
 			shows: echoes("hello"), ends: replies(1),
@@ -189,7 +189,7 @@ func slackRoomFaults() []fault {
 				w.sl.room.Reply(w.sl.ann, m.TS, "go on")
 				w.must(w.sl.waitIn(w.ctx, w.sl.room, "go on"))
 				same(w.T, "the thread sees", echoes("[ann] hello", "[ann] go on"), w.slackThread(w.sl.room, m.TS))
-				if n := len(w.sl.srv.Ledger().Offers("app_mention")); n != 1 {
+				if n := len(w.sl.srv.Recorder().Offers("app_mention")); n != 1 {
 					w.Errorf("%d mentions were offered", n)
 				}
 			},

@@ -180,7 +180,7 @@ func slackSendFaults() []fault {
 				const rest = 2 * time.Second // Slack counts in whole seconds
 				w.sl.srv.Inject(slack.Fault{Method: "chat.postMessage", Kind: slack.Fail, RetryAfter: rest})
 				w.askEcho("hello")
-				cs := w.sl.srv.Ledger().Calls("chat.postMessage")
+				cs := w.sl.srv.Recorder().Calls("chat.postMessage")
 				if d := cs[1].At.Sub(cs[0].Done); d < rest || d > rest+3*time.Second {
 					w.Errorf("tried again after %v", d)
 				}

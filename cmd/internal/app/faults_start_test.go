@@ -228,7 +228,7 @@ func platformFaults() []fault {
 				w.waitHealth(chat.Retrying, "address already in use")
 				w.must(l.Close())
 				w.waitConnected()
-				w.waitFor("the webhook is registered", func() bool { return w.tg.Ledger().Counts().ByMethod["setwebhook"] > 0 })
+				w.waitFor("the webhook is registered", func() bool { return w.tg.Recorder().Counts().ByMethod["setwebhook"] > 0 })
 			},
 			logs: []string{"cannot serve webhook"},
 		},

@@ -28,7 +28,7 @@ func sendWithFault(f telegram.Fault, text, sees string) func(*harness) {
 // retryGap returns how long after the failed call of a method the next one came.
 func (w *harness) retryGap(method string) time.Duration {
 	w.Helper()
-	cs := w.tg.Ledger().Calls(method)
+	cs := w.tg.Recorder().Calls(method)
 	i := slices.IndexFunc(cs, func(c telegram.Call) bool { return c.Status == 429 })
 	if i < 0 || i+1 >= len(cs) {
 		w.fatal("no " + method + " was refused and tried again")

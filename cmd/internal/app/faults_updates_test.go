@@ -93,7 +93,7 @@ func updateFaults() []fault {
 			sentence: "an update that comes twice is answered once",
 			play: func(w *harness) {
 				w.askEcho("hello")
-				os := w.tg.Ledger().Offers()
+				os := w.tg.Recorder().Offers()
 				w.bot.Repeat(os[len(os)-1].Update)
 				w.waitConfirmed()
 			},
@@ -109,7 +109,7 @@ func updateFaults() []fault {
 					w.say(fmt.Sprintf("hello #%d", i))
 				}
 				w.bot.Shuffle()
-				offers := w.tg.Ledger().Offers()
+				offers := w.tg.Recorder().Offers()
 				slices.SortFunc(offers, func(a, b telegram.Offer) int { return a.Update - b.Update })
 				for _, o := range offers {
 					w.fault.shows = append(w.fault.shows, "echo: "+o.Text)
@@ -152,7 +152,7 @@ func updateFaults() []fault {
 				w.askEcho("hello")
 				w.chat.Forge(w.bot, w.ann, 1, "old")
 				w.waitFor("the press is answered", func() bool {
-					cs := w.tg.Ledger().Calls("answerCallbackQuery")
+					cs := w.tg.Recorder().Calls("answerCallbackQuery")
 					return len(cs) == 1 && cs[0].Params["text"] == "This button does nothing." && cs[0].Status == 200
 				})
 			},

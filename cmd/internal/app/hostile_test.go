@@ -252,7 +252,7 @@ func (b *talker) answered() {
 // accepted returns the time between the delivery of each message by Telegram and the
 // confirmation that it is stored.
 func (b *talker) accepted() (took []time.Duration) {
-	for _, o := range b.w.tg.Ledger().Offers() {
+	for _, o := range b.w.tg.Recorder().Offers() {
 		if o.Chat == b.chat.ID() && !o.Confirmed.IsZero() {
 			took = append(took, o.Confirmed.Sub(o.At))
 		}

@@ -110,7 +110,7 @@ func (s telegramSite) wait(ctx context.Context, text string) error {
 }
 
 func (s telegramSite) changes(ctx context.Context, cond func() bool) error {
-	return s.w.tg.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool { return cond() })
+	return s.w.tg.Recorder().WaitFor(ctx, func(*telegram.Recorder) bool { return cond() })
 }
 
 func (s telegramSite) visible() []string { return s.w.visibleTexts(s.w.chat) }
@@ -183,7 +183,7 @@ func (s *discordSite) in(c *discord.Channel) []string {
 }
 
 func (s *discordSite) changes(ctx context.Context, cond func() bool) error {
-	return s.srv.Ledger().WaitFor(ctx, func(*discord.Ledger) bool { return cond() })
+	return s.srv.Recorder().WaitFor(ctx, func(*discord.Recorder) bool { return cond() })
 }
 
 func (s *discordSite) visible() []string { return s.dm.Visible(s.bot.User()) }
@@ -197,7 +197,7 @@ func (s *discordSite) dump() string {
 			fmt.Fprintf(&b, "  %s %s: %s: %q\n", c.Name(), c.ID(), m.From.Name, m.Text)
 		}
 	}
-	for _, c := range s.srv.Ledger().Calls() {
+	for _, c := range s.srv.Recorder().Calls() {
 		fmt.Fprintf(&b, "    %d %s %d %s %s\n", c.N, c.Path, c.Status, c.Error, c.Body)
 	}
 	return b.String()
@@ -251,7 +251,7 @@ func (s *slackSite) waitIn(ctx context.Context, c *slack.Channel, text string) e
 }
 
 func (s *slackSite) changes(ctx context.Context, cond func() bool) error {
-	return s.srv.Ledger().WaitFor(ctx, func(*slack.Ledger) bool { return cond() })
+	return s.srv.Recorder().WaitFor(ctx, func(*slack.Recorder) bool { return cond() })
 }
 
 func (s *slackSite) visible() []string { return shown(s.dm) }
@@ -273,7 +273,7 @@ func (s *slackSite) dump() string {
 			fmt.Fprintf(&b, "  %s %s/%s: %s: %q\n", c.ID(), m.Thread, m.TS, m.User, m.Shown())
 		}
 	}
-	for _, c := range s.srv.Ledger().Calls() {
+	for _, c := range s.srv.Recorder().Calls() {
 		fmt.Fprintf(&b, "    %d %s %d %s %v\n", c.N, c.Method, c.Status, c.Error, c.Params)
 	}
 	return b.String()

@@ -78,7 +78,7 @@ func (t *demoRun) script(ctx context.Context) error {
 	t.print(bold.Render("hermesd, a tour"))
 	t.paragraph("The daemon is the real one, in a process of its own. Telegram, Discord and Slack are simulated on this machine, " +
 		"and the model is the built-in demo model, which follows simple rules and is not intelligent. " +
-		"Each message carries a number, by which the simulators' ledgers are judged at the end.")
+		"Each message carries a number, by which the records of the simulators are checked at the end.")
 	t.print("")
 	begin := time.Now()
 	if err := t.startDaemon(ctx); err != nil {

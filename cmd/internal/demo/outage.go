@@ -86,10 +86,10 @@ func (t *demoRun) showCrash(ctx context.Context) error {
 
 // typing waits until the daemon shows on Telegram that it is working.
 func (t *demoRun) typing(ctx context.Context) error {
-	seen := t.Telegram.Ledger().Counts().ByMethod["sendchataction"]
+	seen := t.Telegram.Recorder().Counts().ByMethod["sendchataction"]
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return t.Telegram.Ledger().WaitFor(ctx, func(l *telegram.Ledger) bool { return l.Counts().ByMethod["sendchataction"] > seen })
+	return t.Telegram.Recorder().WaitFor(ctx, func(l *telegram.Recorder) bool { return l.Counts().ByMethod["sendchataction"] > seen })
 }
 
 // showOutages shows outages of Discord and Slack at the same time.
@@ -111,7 +111,7 @@ func (t *demoRun) showOutages(ctx context.Context) error {
 // showLostSession shows a lost session of Discord: no event reports the messages sent
 // meanwhile, and the session cannot be resumed.
 func (t *demoRun) showLostSession(ctx context.Context, r conversation) error {
-	before := t.discord.Ledger().Counts()
+	before := t.discord.Recorder().Counts()
 	t.discord.ForgetSessions()
 	t.printPlatformEvent(chat.Discord, "%s what Ann says now reaches nobody, and no session can be resumed", bad.Render("✗ session forgotten:"))
 	var said []message
@@ -125,9 +125,9 @@ func (t *demoRun) showLostSession(ctx context.Context, r conversation) error {
 			return err
 		}
 	}
-	after := t.discord.Ledger().Counts()
+	after := t.discord.Recorder().Counts()
 	missed := 0
-	for _, o := range t.discord.Ledger().Offers("MESSAGE_CREATE") {
+	for _, o := range t.discord.Recorder().Offers("MESSAGE_CREATE") {
 		if o.Sessions == 0 && slices.ContainsFunc(said, func(m message) bool { return m.id == o.Message }) {
 			missed++
 		}
@@ -156,7 +156,7 @@ func (t *demoRun) showLostAck(ctx context.Context, r conversation) error {
 	var offer slack.Offer
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	err := t.slack.Ledger().WaitFor(ctx, func(l *slack.Ledger) bool {
+	err := t.slack.Recorder().WaitFor(ctx, func(l *slack.Recorder) bool {
 		i := slices.IndexFunc(l.Offers("message"), mine)
 		if i < 0 {
 			return false

@@ -43,7 +43,7 @@ func (t *demoRun) results() map[chat.Platform]result {
 
 // showResults prints the results of the simulators and the figures of the daemon.
 func (t *demoRun) showResults(ctx context.Context) error {
-	t.heading("The verdict of the simulators' ledgers")
+	t.heading("Result, by the records of the simulators")
 	vs := t.results()
 	row := func(name string, cell func(result) string) []string {
 		cells := []string{name}

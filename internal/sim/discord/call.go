@@ -64,7 +64,7 @@ func (c *call) serve(w http.ResponseWriter, rt route) {
 	}
 	fault := c.s.faultFor(c.rec)
 	c.rec.Fault = fault.Kind
-	c.s.ledger.arrived(c.rec)
+	c.s.recorder.arrived(c.rec)
 	if !rt.open && c.banned(w) {
 		return
 	}
@@ -88,7 +88,7 @@ func (c *call) serve(w http.ResponseWriter, rt route) {
 	if refused == nil {
 		result, refused = rt.run(c)
 	}
-	c.s.ledger.note(func(*Counts) { c.rec.Handled = refused == nil })
+	c.s.recorder.note(func(*Counts) { c.rec.Handled = refused == nil })
 	if !pause(c.ctx, half+fault.Late) {
 		c.cut()
 	}
@@ -219,7 +219,7 @@ func (c *call) refuse(w http.ResponseWriter, e *apiError, page bool) {
 		tellLimit(w.Header(), e)
 	}
 	c.s.countInvalid(e)
-	c.s.ledger.note(func(n *Counts) {
+	c.s.recorder.note(func(n *Counts) {
 		n.Refused++
 		c.rec.Error, c.rec.Code = e.message, e.code
 	})
@@ -254,7 +254,7 @@ func (c *call) write(w http.ResponseWriter, status int, body []byte, over time.D
 }
 
 func (c *call) finish(status int, err error, whole bool) {
-	c.s.ledger.note(func(*Counts) {
+	c.s.recorder.note(func(*Counts) {
 		c.rec.Done, c.rec.Status = time.Now(), status
 		c.rec.Answered = whole && err == nil && c.ctx.Err() == nil
 	})

@@ -1,7 +1,7 @@
 // Package discord implements a simulator of Discord for tests, demonstrations
 // and benchmarks: REST API, gateway and file store in one server. Unmodified
 // bot libraries connect to it over a loopback address or in memory. The methods
-// of User, Guild and Channel act for people. A Ledger records everything that
+// of User, Guild and Channel act for people. A Recorder records everything that
 // happens on the server side, so that tests do not have to trust the bot.
 //
 // # Connecting

@@ -48,8 +48,8 @@ func TestFaultsHitTheNextMatchingCall(t *testing.T) {
 				want(t, "status", r.Status, c.status)
 				want(t, "made", len(w.ch.Messages())-1, c.made)
 				want(t, "hits", f.Hits(), 1)
-				call := w.Ledger().Calls(discord.RouteCreateMessage)[1]
-				want(t, "fault and effect in the ledger", fmt.Sprint(call.Fault, call.Handled), fmt.Sprint(c.fault.Kind, c.made == 1))
+				call := w.Recorder().Calls(discord.RouteCreateMessage)[1]
+				want(t, "fault and effect in the record", fmt.Sprint(call.Fault, call.Handled), fmt.Sprint(c.fault.Kind, c.made == 1))
 				want(t, "afterwards", w.say(t, `{"content":"hit"}`).Status, 200)
 			})
 		})
@@ -100,6 +100,6 @@ func TestRatesAreToldAndKept(t *testing.T) {
 		w.SetLimits(discord.Limits{})
 		w.Ban(time.Minute)
 		want(t, "banned", w.do(t, "GET", "/users/@me", "").Status, 429)
-		want(t, "last call", w.Ledger().Calls()[w.Ledger().Counts().Calls-1].Error, "banned")
+		want(t, "last call", w.Recorder().Calls()[w.Recorder().Counts().Calls-1].Error, "banned")
 	})
 }

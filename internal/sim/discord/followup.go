@@ -20,7 +20,7 @@ func (c *call) usableLocked() (*Interaction, *apiError) {
 		return nil, unknown(10003, "Channel")
 	}
 	c.bot = i.bot
-	c.s.ledger.note(func(*Counts) { c.rec.Bot, c.rec.Channel = i.bot.user.ID, i.ch.id })
+	c.s.recorder.note(func(*Counts) { c.rec.Bot, c.rec.Channel = i.bot.user.ID, i.ch.id })
 	return i, nil
 }
 
@@ -57,7 +57,7 @@ func (c *call) completeLocked(m *message, d *draft) *apiError {
 		return err
 	}
 	m.Pending, m.Versions, m.Edited = false, nil, time.Time{}
-	c.s.ledger.note(func(n *Counts) {
+	c.s.recorder.note(func(n *Counts) {
 		n.Sent++
 		n.Edited--
 	})
@@ -73,7 +73,7 @@ func (c *call) followUpLocked() (*message, *apiError) {
 	id := c.path("message")
 	for _, m := range append([]*message{i.answer}, i.more...) {
 		if m != nil && m.Deleted.IsZero() && (m.ID == id || id == "@original" && m == i.answer) {
-			c.s.ledger.note(func(*Counts) { c.rec.Message = m.ID })
+			c.s.recorder.note(func(*Counts) { c.rec.Message = m.ID })
 			return m, nil
 		}
 	}
@@ -122,6 +122,6 @@ func deleteFollowUp(c *call) (any, *apiError) {
 		return nil, err
 	}
 	m.deleteLocked()
-	c.s.ledger.note(func(n *Counts) { n.Deleted++ })
+	c.s.recorder.note(func(n *Counts) { n.Deleted++ })
 	return nil, nil
 }

@@ -83,7 +83,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 		_ = ws.Close() // no writer or reader uses it
 		return
 	}
-	s.ledger.note(func(n *Counts) { n.Connects++ })
+	s.recorder.note(func(n *Counts) { n.Connects++ })
 	written := make(chan struct{})
 	go func() { // this function waits for it below
 		defer close(written)
@@ -137,19 +137,19 @@ func (c *conn) write() {
 func (c *conn) writeOne(f frame) bool {
 	_ = c.ws.SetWriteDeadline(time.Now().Add(30 * time.Second)) // an error shows at the next write
 	if f.code != 0 {
-		c.s.ledger.note(func(n *Counts) { n.Closes[f.code]++ })
+		c.s.recorder.note(func(n *Counts) { n.Closes[f.code]++ })
 		_ = c.ws.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(f.code, f.text))
 		_ = c.ws.Close() // ends the reader
 		return false
 	}
 	if f.offer != nil {
-		c.s.ledger.delivered(f.offer, 1) // recorded before the client can acknowledge the event
+		c.s.recorder.delivered(f.offer, 1) // recorded before the client can acknowledge the event
 	}
 	if c.ws.WriteMessage(websocket.TextMessage, f.data) == nil {
 		return true
 	}
 	if f.offer != nil {
-		c.s.ledger.delivered(f.offer, -1)
+		c.s.recorder.delivered(f.offer, -1)
 	}
 	_ = c.ws.Close() // ends the reader
 	return false
@@ -258,7 +258,7 @@ func (c *conn) readEnded(err error) {
 	if errors.As(err, &late) && late.Timeout() && !c.ended {
 		c.closeLocked(CloseSessionTimedOut, "Session timed out.")
 		c.queue = nil // the writer may not get to it
-		c.s.ledger.note(func(n *Counts) { n.Closes[CloseSessionTimedOut]++ })
+		c.s.recorder.note(func(n *Counts) { n.Closes[CloseSessionTimedOut]++ })
 		end := websocket.FormatCloseMessage(CloseSessionTimedOut, "Session timed out.")
 		_ = c.ws.WriteControl(websocket.CloseMessage, end, time.Now().Add(time.Second)) // the connection may be broken
 	}
@@ -293,7 +293,7 @@ func (c *conn) handle(p payload) {
 }
 
 func (c *conn) heartbeatLocked(data json.RawMessage) {
-	c.s.ledger.note(func(n *Counts) { n.Heartbeats++ })
+	c.s.recorder.note(func(n *Counts) { n.Heartbeats++ })
 	c.beatLocked()
 	var seq int
 	if json.Unmarshal(data, &seq) == nil && c.session != nil {
@@ -338,7 +338,7 @@ func (c *conn) identifyLocked(data json.RawMessage) {
 		c.sendLocked(9, false)
 	default:
 		bot.identified = time.Now()
-		c.s.ledger.note(func(n *Counts) { n.Identifies++ })
+		c.s.recorder.note(func(n *Counts) { n.Identifies++ })
 		c.beginLocked(bot, Intent(*id.Intents))
 	}
 }

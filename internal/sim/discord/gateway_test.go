@@ -166,7 +166,7 @@ func TestWhatTheGatewayClosesWith(t *testing.T) {
 				c.send(s)
 				want(t, "close code", s.end(), c.want)
 				if c.want > 0 {
-					want(t, "in the ledger", p.Ledger().Counts().Closes[c.want], 1)
+					want(t, "in the record", p.Recorder().Counts().Closes[c.want], 1)
 				}
 			})
 		})
@@ -196,18 +196,18 @@ func TestAResumeGivesWhatWasMissed(t *testing.T) {
 		for _, expect := range []string{"3 MESSAGE_CREATE one", "4 MESSAGE_CREATE two", "5 MESSAGE_CREATE three", "6 RESUMED "} {
 			want(t, "again", s.next().text(), expect)
 		}
-		offers := p.Ledger().Offers("MESSAGE_CREATE")
+		offers := p.Recorder().Offers("MESSAGE_CREATE")
 		want(t, "deliveries of the first", offers[0].Times, 2)
-		want(t, "not acknowledged", len(p.Ledger().Unacked("MESSAGE_CREATE")), 3)
+		want(t, "not acknowledged", len(p.Recorder().Unacked("MESSAGE_CREATE")), 3)
 		s.send(1, "4")
 		want(t, "ack", s.next().Op, 11)
-		want(t, "not acknowledged after the heartbeat", len(p.Ledger().Unacked("MESSAGE_CREATE")), 1)
+		want(t, "not acknowledged after the heartbeat", len(p.Recorder().Unacked("MESSAGE_CREATE")), 1)
 		// The newer connection takes over the session; the older one is closed.
 		other := p.socket(t)
 		other.resume(id, 6)
 		want(t, "taken over", other.next().text(), "7 RESUMED ")
 		want(t, "older connection", s.end(), discord.CloseUnknownError)
-		want(t, "not acknowledged after the resume", len(p.Ledger().Unacked("MESSAGE_CREATE")), 0)
+		want(t, "not acknowledged after the resume", len(p.Recorder().Unacked("MESSAGE_CREATE")), 0)
 	})
 }
 
@@ -283,8 +283,8 @@ func TestABlackHoleCarriesNothingAndLosesNothing(t *testing.T) {
 		p.ch.Say(p.ann, "lost on the way")
 		s.send(1, "2")
 		want(t, "no answer to a heartbeat", s.end(), -1)
-		n := p.Ledger().Counts()
-		want(t, "nothing arrived", fmt.Sprint(n.Heartbeats, len(p.Ledger().Unacked("MESSAGE_CREATE"))), "0 1")
+		n := p.Recorder().Counts()
+		want(t, "nothing arrived", fmt.Sprint(n.Heartbeats, len(p.Recorder().Unacked("MESSAGE_CREATE"))), "0 1")
 		want(t, "too late for a resume", p.bot.Sessions(), 0)
 		_ = id
 	})

@@ -102,7 +102,7 @@ func (c *call) messageLocked() (*message, Permission, *apiError) {
 	if m == nil || m.Ephemeral {
 		return nil, 0, unknown(10008, "Message")
 	}
-	c.s.ledger.note(func(*Counts) { c.rec.Message = m.ID })
+	c.s.recorder.note(func(*Counts) { c.rec.Message = m.ID })
 	return m, p, nil
 }
 
@@ -168,7 +168,7 @@ func (c *call) changeLocked(m *message, d *draft, p Permission) *apiError {
 	}
 	m.mentionLocked(d.Allowed, p)
 	c.storeLocked(m)
-	c.s.ledger.note(func(n *Counts) {
+	c.s.recorder.note(func(n *Counts) {
 		n.Edited++
 		c.rec.Message = m.ID
 	})
@@ -195,7 +195,7 @@ func deleteMessage(c *call) (any, *apiError) {
 		return nil, missingPermissions()
 	}
 	m.deleteLocked()
-	c.s.ledger.note(func(n *Counts) { n.Deleted++ })
+	c.s.recorder.note(func(n *Counts) { n.Deleted++ })
 	return nil, nil
 }
 

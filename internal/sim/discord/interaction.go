@@ -210,7 +210,7 @@ func callback(c *call) (any, *apiError) {
 		return nil, refuse(http.StatusBadRequest, 40060, "Interaction has already been acknowledged.")
 	}
 	c.bot = i.bot
-	c.s.ledger.note(func(*Counts) { c.rec.Bot, c.rec.Channel, c.rec.Text = i.bot.user.ID, i.ch.id, a.Data.text() })
+	c.s.recorder.note(func(*Counts) { c.rec.Bot, c.rec.Channel, c.rec.Text = i.bot.user.ID, i.ch.id, a.Data.text() })
 	if err := c.answerLocked(i, a); err != nil {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ func TestAnAnswerMayBeDeferredAndEphemeral(t *testing.T) {
 		a = i.State().Answers[0]
 		want(t, "answer", fmt.Sprint(a.Text, a.Pending, a.Ephemeral, a.Edited.IsZero()), "donefalse true true")
 		want(t, "not in the history", w.do(t, "GET", "/channels/"+w.ch.ID()+"/messages", "").Raw, "[]")
-		n := w.Ledger().Counts()
+		n := w.Recorder().Counts()
 		want(t, "counted once", fmt.Sprint(n.Sent, n.Edited), "1 0")
 		_, other := w.use(t)
 		st := other.State()

@@ -57,7 +57,7 @@ func TestALibraryConnectsHearsAndSpeaks(t *testing.T) {
 		if err != nil || len(got) != 2 || got[0].Content != "hi there" || got[1].Author.ID != p.ann.ID {
 			t.Errorf("history: %+v, %v", got, err)
 		}
-		n := p.Ledger().Counts()
+		n := p.Recorder().Counts()
 		want(t, "sent", fmt.Sprint(n.Sent, n.Edited, n.Refused), "1 1 0")
 	})
 }
@@ -77,13 +77,13 @@ func TestALibraryResumesAfterACut(t *testing.T) {
 			p.CutAll()
 			p.ch.Say(p.ann, fmt.Sprint("while away ", i))
 			want(t, "heard", next(t, heard), fmt.Sprint("while away ", i))
-			if err := p.Ledger().WaitCount(within(t, time.Minute), i+1, func(c discord.Counts) int { return c.Resumes }); err != nil {
+			if err := p.Recorder().WaitCount(within(t, time.Minute), i+1, func(c discord.Counts) int { return c.Resumes }); err != nil {
 				t.Fatal(err)
 			}
 		}
-		n := p.Ledger().Counts()
+		n := p.Recorder().Counts()
 		want(t, "sessions begun and resumed", fmt.Sprint(n.Identifies, n.Resumes), fmt.Sprint(1, cuts))
-		for _, o := range p.Ledger().Offers("MESSAGE_CREATE") {
+		for _, o := range p.Recorder().Offers("MESSAGE_CREATE") {
 			if o.Sessions != 1 || o.Times == 0 {
 				t.Errorf("missed: %+v", o)
 			}
@@ -118,7 +118,7 @@ func TestALibraryUsesCommandsAndFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = p.Ledger().WaitFor(within(t, time.Minute), func(*discord.Ledger) bool {
+		err = p.Recorder().WaitFor(within(t, time.Minute), func(*discord.Recorder) bool {
 			st := i.State()
 			return len(st.Answers) == 1 && st.Answers[0].Text == "done it" && !st.Answers[0].Pending
 		})
@@ -156,7 +156,7 @@ func TestALibraryFollowsTheServersWishes(t *testing.T) {
 				heard := p.open(t, d)
 				p.settled(t)
 				c.do(p)
-				err := p.Ledger().WaitFor(within(t, time.Hour), func(l *discord.Ledger) bool {
+				err := p.Recorder().WaitFor(within(t, time.Hour), func(l *discord.Recorder) bool {
 					n := l.Counts()
 					return fmt.Sprint(n.Identifies, n.Resumes) == c.want
 				})

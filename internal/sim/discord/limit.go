@@ -132,7 +132,7 @@ func (s *Server) countInvalid(e *apiError) {
 	if e.scope == "shared" {
 		return
 	}
-	s.ledger.note(func(n *Counts) { n.Invalid++ })
+	s.recorder.note(func(n *Counts) { n.Invalid++ })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m, now := &s.meter, time.Now()
@@ -160,7 +160,7 @@ func (c *call) banned(w http.ResponseWriter) bool {
 	if wait <= 0 {
 		return false
 	}
-	c.s.ledger.note(func(n *Counts) {
+	c.s.recorder.note(func(n *Counts) {
 		n.Refused++
 		c.rec.Error = "banned"
 	})

@@ -75,7 +75,7 @@ func (p *place) open(t *testing.T, d *discordgo.Session) <-chan string {
 // for a lock that it holds while it sleeps.
 func (p *place) settled(t *testing.T) {
 	t.Helper()
-	err := p.Ledger().WaitFor(context.Background(), func(l *discord.Ledger) bool {
+	err := p.Recorder().WaitFor(context.Background(), func(l *discord.Recorder) bool {
 		n := l.Counts()
 		return n.Heartbeats >= n.Connects
 	})

@@ -70,7 +70,7 @@ func (c *Channel) touch(id string, do func(*message)) error {
 		return ErrNoMessage
 	}
 	do(m)
-	c.s.ledger.note(func(*Counts) {})
+	c.s.recorder.note(func(*Counts) {})
 	return nil
 }
 

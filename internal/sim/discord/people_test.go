@@ -144,21 +144,21 @@ func TestTheJudgeSeesWhatWentWrong(t *testing.T) {
 	}
 }
 
-func TestTheLedgerWaitsAndForgets(t *testing.T) {
+func TestTheRecorderWaitsAndForgets(t *testing.T) {
 	in(t, discord.Options{CountersOnly: true}, func(t *testing.T, w *web) {
 		time.AfterFunc(time.Minute, func() { w.ch.Say(w.ann, "x") })
 		began := time.Now()
-		offered := w.Ledger().Counts().Offered
-		err := w.Ledger().WaitCount(within(t, time.Hour), offered+1, func(c discord.Counts) int { return c.Offered })
+		offered := w.Recorder().Counts().Offered
+		err := w.Recorder().WaitCount(within(t, time.Hour), offered+1, func(c discord.Counts) int { return c.Offered })
 		want(t, "waited", fmt.Sprint(err, time.Since(began)), "<nil> 1m0s")
-		err = w.Ledger().WaitCount(within(t, time.Second), 1, func(c discord.Counts) int { return c.Sent })
+		err = w.Recorder().WaitCount(within(t, time.Second), 1, func(c discord.Counts) int { return c.Sent })
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("nothing was sent: %v", err)
 		}
 		for range 1100 {
 			w.ch.Say(w.ann, "x")
 		}
-		want(t, "kept", fmt.Sprint(len(w.ch.Messages()), len(w.Ledger().Offers()), len(w.Ledger().Calls())), "1000 0 0")
+		want(t, "kept", fmt.Sprint(len(w.ch.Messages()), len(w.Recorder().Offers()), len(w.Recorder().Calls())), "1000 0 0")
 	})
 }
 

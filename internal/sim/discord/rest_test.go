@@ -152,7 +152,7 @@ func TestSendsAreRefusedAsDiscordDoes(t *testing.T) {
 	in(t, discord.Options{}, func(t *testing.T, w *web) {
 		want(t, "body", w.say(t, `{"content":"`+long+`"}`).Raw, `{"code":50035,"errors":{"content":{"_errors":[{"code":"BASE_TYPE_MAX_LENGTH",`+
 			`"message":"Must be 2000 or fewer in length."}]}},"message":"Invalid Form Body"}`)
-		want(t, "sent", w.Ledger().Counts().Sent, 0)
+		want(t, "sent", w.Recorder().Counts().Sent, 0)
 	})
 }
 
@@ -205,7 +205,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		}
 		w.ch.Remove()
 		check("removed channel", "POST", ch+"/messages", `{"content":"x"}`, "404 10003 Unknown Channel")
-		want(t, "refusals that count for a ban", w.Ledger().Counts().Invalid, 8)
+		want(t, "refusals that count for a ban", w.Recorder().Counts().Invalid, 8)
 	})
 }
 
@@ -255,7 +255,7 @@ func TestANonceIsRememberedForMinutes(t *testing.T) {
 		}
 		want(t, "delete", w.do(t, "DELETE", "/channels/"+w.ch.ID()+"/messages/"+third.ID, "").Status, 204)
 		want(t, "deleted, not made again", w.say(t, body).short(), "404 10008 Unknown Message")
-		n := w.Ledger().Counts()
+		n := w.Recorder().Counts()
 		want(t, "made and repeated", fmt.Sprint(n.Sent, n.Repeated), "3 2")
 	})
 }

@@ -105,7 +105,7 @@ func createMessage(c *call) (any, *apiError) {
 	case !known.Deleted.IsZero():
 		return nil, unknown(10008, "Message") // not created again, although it was deleted
 	default:
-		c.s.ledger.note(func(n *Counts) {
+		c.s.recorder.note(func(n *Counts) {
 			n.Repeated++
 			c.rec.Repeat, c.rec.Message = true, known.ID
 		})
@@ -216,7 +216,7 @@ func (c *call) makeLocked(ch *Channel, d *draft, p Permission, to *message) (*me
 
 // sentByBotLocked records a message that the call created.
 func (c *call) sentByBotLocked(m *message) {
-	c.s.ledger.note(func(n *Counts) {
+	c.s.recorder.note(func(n *Counts) {
 		n.Sent++
 		c.rec.Message = m.ID
 	})

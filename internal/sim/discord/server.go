@@ -71,13 +71,13 @@ func (o *Options) defaults() {
 // A Server simulates Discord with REST API, gateway and file store. New creates
 // it and Close releases it.
 type Server struct {
-	opts   Options
-	ledger *Ledger
-	mux    *http.ServeMux
-	ctx    context.Context // ends when the server closes
-	stop   context.CancelFunc
-	active sync.WaitGroup // requests and gateway connections
-	net    network
+	opts     Options
+	recorder *Recorder
+	mux      *http.ServeMux
+	ctx      context.Context // ends when the server closes
+	stop     context.CancelFunc
+	active   sync.WaitGroup // requests and gateway connections
+	net      network
 
 	faultMu sync.Mutex // guards faults
 	faults  []*Injected
@@ -104,7 +104,7 @@ func New(o Options) *Server {
 	o.defaults()
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{
-		opts: o, ledger: newLedger(!o.CountersOnly), ctx: ctx, stop: stop, lastID: 1 << 50,
+		opts: o, recorder: newRecorder(!o.CountersOnly), ctx: ctx, stop: stop, lastID: 1 << 50,
 		bots: map[string]*Bot{}, users: map[string]*User{}, channels: map[string]*Channel{},
 		sessions: map[string]*session{}, conns: map[*conn]struct{}{}, files: map[string]*File{},
 		inters: map[string]*Interaction{},
@@ -115,11 +115,11 @@ func New(o Options) *Server {
 	return s
 }
 
-// Ledger returns the record of the server. It stays readable after Close.
-func (s *Server) Ledger() *Ledger { return s.ledger }
+// Recorder returns the record of the server. It stays readable after Close.
+func (s *Server) Recorder() *Recorder { return s.recorder }
 
 // Close closes listeners, connections and requests and waits until all have
-// ended. The Ledger stays readable.
+// ended. The Recorder stays readable.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true

@@ -114,7 +114,7 @@ func (ss *session) ackLocked(seq int) {
 		done = append(done, ss.unacked[0].offer)
 		ss.unacked = ss.unacked[1:]
 	}
-	ss.s.ledger.acked(done)
+	ss.s.recorder.acked(done)
 }
 
 func (ss *session) aliveLocked() bool {
@@ -139,7 +139,7 @@ func (ss *session) attachLocked(c *conn, seq int) {
 			c.queueLocked(frame{data: e.data, offer: e.offer})
 		}
 	}
-	ss.s.ledger.note(func(n *Counts) { n.Resumes++ })
+	ss.s.recorder.note(func(n *Counts) { n.Resumes++ })
 	ss.pushLocked("RESUMED", obj{"_trace": []string{}}, nil)
 }
 
@@ -163,7 +163,7 @@ func (b *Bot) dispatchLocked(kind string, intent Intent, o Offer, render func(vi
 		return
 	}
 	o.Bot, o.Kind, o.At, o.Sessions = b.user.ID, kind, time.Now(), len(wanting)
-	b.s.ledger.offered(&o)
+	b.s.recorder.offered(&o)
 	for _, ss := range wanting {
 		v := view{bot: b, host: ss.host, content: ss.intents&IntentMessageContent != 0}
 		ss.pushLocked(kind, render(v), &o)
@@ -191,7 +191,7 @@ func (s *Server) each(bots []*Bot, do func(*conn)) {
 // resumed.
 func (s *Server) CutAll(bots ...*Bot) {
 	s.each(bots, func(c *conn) {
-		s.ledger.note(func(n *Counts) { n.Closes[0]++ })
+		s.recorder.note(func(n *Counts) { n.Closes[0]++ })
 		_ = c.ws.NetConn().Close() // the reader notices it
 		c.leaveLocked()
 	})

@@ -72,10 +72,10 @@ func (s *Server) serveAudio(w http.ResponseWriter, r *http.Request, a audioAPI) 
 		req.Audio = &Audio{}
 	}
 	fault := s.fault(req)
-	e := s.ledger.add(req, fault)
+	e := s.recorder.add(req, fault)
 	o := &out{w: w, ctx: r.Context(), closed: s.closed, api: a, fault: fault}
 	o.flusher, _ = w.(http.Flusher)
-	defer func() { s.ledger.finish(e, o.status, o.written) }()
+	defer func() { s.recorder.finish(e, o.status, o.written) }()
 	switch {
 	case fault != nil && fault.instead(o):
 	case no != nil:

@@ -71,7 +71,7 @@ func TestWhatIsSpokenIsHeard(t *testing.T) {
 	}
 	all := s.Requests()
 	if n := len(all); n != 8 {
-		t.Fatalf("the ledger has %d entries", n)
+		t.Fatalf("the recorder has %d entries", n)
 	}
 	for i, e := range all {
 		want := []string{"speech", "transcription"}[i%2]

@@ -272,7 +272,7 @@ func TestTheAutomaticCache(t *testing.T) {
 	})
 }
 
-func TestTheBillIsTheSumOfTheLedger(t *testing.T) {
+func TestTheBillIsTheSumOfTheRecords(t *testing.T) {
 	s := sim.New(sim.Options{})
 	defer s.Close()
 	for _, ttl := range []string{"5m", "5m", "1h", ""} {

@@ -59,14 +59,14 @@ type Server struct {
 	// New it is a name that only its Transport can reach.
 	URL string
 
-	o      Options
-	ledger ledger
-	cache  cache
-	http   *http.Server
-	served sync.WaitGroup // the listener and the requests through Transport
-	closed chan struct{}
-	salt   string // makes the call IDs differ from those of other servers
-	once   sync.Once
+	o        Options
+	recorder recorder
+	cache    cache
+	http     *http.Server
+	served   sync.WaitGroup // the listener and the requests through Transport
+	closed   chan struct{}
+	salt     string // makes the call IDs differ from those of other servers
+	once     sync.Once
 
 	mu     sync.Mutex // guards the fields below
 	faults []*Fault
@@ -79,8 +79,8 @@ func New(o Options) *Server {
 		o.Reply = Echo
 	}
 	s := &Server{URL: "http://model.test", o: o, closed: make(chan struct{}), salt: strings.ToLower(rand.Text()[:6])}
-	s.ledger.arrived = make(chan struct{})
-	s.ledger.noBodies = o.NoBodies
+	s.recorder.arrived = make(chan struct{})
+	s.recorder.noBodies = o.NoBodies
 	s.cache.entries = make(map[uint64]*entry)
 	s.cache.minimum = o.MinCache
 	return s
@@ -183,11 +183,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, a api) {
 		no = &refusal{http.StatusBadRequest, tooLong(a.name(), tokens(body), s.o.ContextTokens)}
 	}
 	fault := s.fault(req)
-	e := s.ledger.add(req, fault)
+	e := s.recorder.add(req, fault)
 	req.N = e
 	o := &out{w: w, ctx: r.Context(), closed: s.closed, api: a, fault: fault}
 	o.flusher, _ = w.(http.Flusher)
-	defer func() { s.ledger.finish(e, o.status, o.written) }()
+	defer func() { s.recorder.finish(e, o.status, o.written) }()
 	if fault != nil && fault.instead(o) {
 		return
 	}
@@ -215,7 +215,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, a api) {
 	}
 	o.perDelta = max(rep.PerDelta, s.o.PerDelta)
 	s.cache.count(&rep, req)
-	s.ledger.used(e, rep.counted)
+	s.recorder.used(e, rep.counted)
 	a.answer(o, req, rep)
 }
 
@@ -231,11 +231,11 @@ func (s *Server) modelOK(name string) bool {
 }
 
 // Requests returns the recorded requests, oldest first.
-func (s *Server) Requests() []Entry { return s.ledger.all() }
+func (s *Server) Requests() []Entry { return s.recorder.all() }
 
 // Count returns the number of requests received.
-func (s *Server) Count() int { return s.ledger.count() }
+func (s *Server) Count() int { return s.recorder.count() }
 
 // Await waits until at least n requests have been received. It fails with the
 // cause when ctx ends first.
-func (s *Server) Await(ctx context.Context, n int) error { return s.ledger.await(ctx, n) }
+func (s *Server) Await(ctx context.Context, n int) error { return s.recorder.await(ctx, n) }

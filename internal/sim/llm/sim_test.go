@@ -195,7 +195,7 @@ func TestKeysAndPaths(t *testing.T) {
 	}
 	for _, e := range s.Requests() {
 		if strings.Contains(fmt.Sprint(e.Header), "good") {
-			t.Errorf("the ledger holds a key: %v", e.Header)
+			t.Errorf("the recorder holds a key: %v", e.Header)
 		}
 	}
 }
@@ -269,7 +269,7 @@ func TestFaults(t *testing.T) {
 				}
 			}
 			if hits != 2 {
-				t.Errorf("the ledger has %d faults, want 2", hits)
+				t.Errorf("the recorder has %d faults, want 2", hits)
 			}
 		})
 	}
@@ -356,7 +356,7 @@ func TestRequestsThatAreTooLongAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheLedgerCanBeWaitedFor(t *testing.T) {
+func TestTheRecorderCanBeWaitedFor(t *testing.T) {
 	s, err := sim.Start(sim.Options{NoBodies: true})
 	if err != nil {
 		t.Fatal(err)

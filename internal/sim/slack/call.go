@@ -52,7 +52,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	c.record()
 	fault := c.s.faultFor(c.rec)
 	c.rec.Fault = fault.Kind
-	c.s.ledger.arrived(c.rec)
+	c.s.recorder.arrived(c.rec)
 	c.s.mu.Lock()
 	half := c.s.latency / 2
 	c.s.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *call) handle() (obj, *apiError) {
 	c.s.mu.Lock()
 	result, refused := c.dispatchLocked()
 	c.s.mu.Unlock()
-	c.s.ledger.note(func(*Counts) {
+	c.s.recorder.note(func(*Counts) {
 		c.rec.Handled, c.rec.TS = refused == nil, c.made
 	})
 	return result, refused
@@ -200,7 +200,7 @@ func (c *call) envelope(result obj) []byte {
 
 // refuse writes an error answer.
 func (c *call) refuse(w http.ResponseWriter, e *apiError) {
-	c.s.ledger.note(func(n *Counts) {
+	c.s.recorder.note(func(n *Counts) {
 		n.Refused++
 		if e.retryAfter > 0 {
 			n.Limited++
@@ -251,7 +251,7 @@ func (c *call) scopes() []string {
 }
 
 func (c *call) finish(status int, err error, whole bool) {
-	c.s.ledger.note(func(*Counts) {
+	c.s.recorder.note(func(*Counts) {
 		c.rec.Done, c.rec.Status = time.Now(), status
 		c.rec.Answered = whole && err == nil && c.ctx.Err() == nil
 	})

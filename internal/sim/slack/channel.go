@@ -264,7 +264,7 @@ func (m *message) snapshot() Message {
 // returns the message.
 func (c *Channel) WaitText(ctx context.Context, part string) (Message, error) {
 	var found Message
-	err := c.s.ledger.WaitFor(ctx, func(*Ledger) bool {
+	err := c.s.recorder.WaitFor(ctx, func(*Recorder) bool {
 		for _, m := range c.FromBots() {
 			if strings.Contains(m.Shown(), part) {
 				found = m

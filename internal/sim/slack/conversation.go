@@ -202,7 +202,7 @@ func reactionAdd(c *call) (obj, *apiError) {
 		return nil, refuse("already_reacted")
 	}
 	c.made = m.TS
-	c.s.ledger.note(func(*Counts) {})
+	c.s.recorder.note(func(*Counts) {})
 	return nil, nil
 }
 
@@ -240,6 +240,6 @@ func setStatus(c *call) (obj, *apiError) {
 	if c.str("status") == "" {
 		delete(ch.status, thread)
 	}
-	c.s.ledger.note(func(*Counts) {})
+	c.s.recorder.note(func(*Counts) {})
 	return nil, nil
 }

@@ -1,7 +1,7 @@
 // Package slack implements a simulator of Slack for tests, demonstrations and
 // benchmarks: workspaces, Socket Mode and the Web API. Unmodified client
 // libraries connect to it over a loopback address or in memory. The methods of
-// Channel and User act for people. A Ledger records everything that happens on
+// Channel and User act for people. A Recorder records everything that happens on
 // the server side, so that tests do not have to trust the app.
 //
 // # Guarantees
@@ -45,7 +45,7 @@
 //	room := team.AddChannel(…)                  members: ann, bot.User()
 //	room.Say(ann, …), Reply, Post, Edit, Delete, Upload, React, Slash, Press, Forge, Join
 //	room.WaitText(ctx, …), FromBots, Thread, Ephemeral, Status
-//	s.Ledger().Offers(), Calls(), Links(), Counts(), WaitFor; slack.Judge{}.Judge(s)
+//	s.Recorder().Offers(), Calls(), Links(), Counts(), WaitFor; slack.Judge{}.Judge(s)
 //
 // # Limitations
 //

@@ -119,7 +119,7 @@ func (b *Bot) offerEventLocked(subscription, scope string, event obj, o Offer) {
 func (a *App) offerLocked(p *outstanding, payload obj, t *Team, o Offer) {
 	o.App, o.Team, o.At, o.Payload = a.id, t.id, time.Now(), encode(payload)
 	p.app, p.offer = a, &o
-	a.s.ledger.offered(&o)
+	a.s.recorder.offered(&o)
 	a.sendLocked(p, 0, "")
 }
 
@@ -133,7 +133,7 @@ func (a *App) sendLocked(p *outstanding, attempt int, reason string) {
 	if p.socket != nil {
 		d.Socket, d.Spoil = p.socket.n, a.spoilLocked(p.offer)
 	}
-	s.ledger.note(func(c *Counts) {
+	s.recorder.note(func(c *Counts) {
 		p.delivery = len(p.offer.Deliveries)
 		p.offer.Deliveries = append(p.offer.Deliveries, d)
 		if d.Socket == 0 {
@@ -208,7 +208,7 @@ func (a *App) failLocked(p *outstanding, attempt int, reason string) {
 		a.s.afterLocked(retryAfter(attempt+1), func() { a.sendLocked(p, attempt+1, reason) })
 		return
 	}
-	a.s.ledger.note(func(c *Counts) {
+	a.s.recorder.note(func(c *Counts) {
 		p.offer.Lost = true
 		c.Lost++
 	})
@@ -229,7 +229,7 @@ func (a *App) heardLocked(k *socket, frame []byte) {
 	}
 	switch {
 	case p == nil || p.socket != k && !a.s.opts.AckAnySocket:
-		a.s.ledger.note(func(c *Counts) { c.Strange++ })
+		a.s.recorder.note(func(c *Counts) { c.Strange++ })
 		return
 	case p.deaf:
 		return
@@ -237,7 +237,7 @@ func (a *App) heardLocked(k *socket, frame []byte) {
 	delete(a.waiting, p.id)
 	p.timer.stopLocked()
 	now, late := time.Now(), p.kind == lateKind
-	a.s.ledger.note(func(c *Counts) {
+	a.s.recorder.note(func(c *Counts) {
 		d := &p.offer.Deliveries[p.delivery]
 		d.Acked, d.Late = now, late
 		if late {
@@ -262,7 +262,7 @@ func (a *App) heardLocked(k *socket, frame []byte) {
 func (s *Server) Redeliver(event string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.ledger.find(event)
+	o := s.recorder.find(event)
 	if o == nil {
 		return false
 	}

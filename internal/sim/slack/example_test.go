@@ -43,7 +43,7 @@ func Example() {
 			break
 		}
 	}
-	_ = s.Ledger().WaitFor(ctx, func(l *slack.Ledger) bool { return !l.Offers("message")[0].Acked.IsZero() })
+	_ = s.Recorder().WaitFor(ctx, func(l *slack.Recorder) bool { return !l.Offers("message")[0].Acked.IsZero() })
 	stop()
 	fmt.Println(errors.Is(<-ended, context.Canceled))
 	for _, m := range dm.Messages() {

@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 				if exists := len(p.room.FromBots()) == 1; exists != tc.exists {
 					t.Errorf("message exists: %v, want %v", exists, tc.exists)
 				}
-				c := p.Ledger().Calls("chat.postMessage")[0]
+				c := p.Recorder().Calls("chat.postMessage")[0]
 				if c.Handled != tc.exists || c.Fault != tc.fault.Kind || in.Hits() != 1 || c.Done.IsZero() || (c.TS != "") != tc.exists {
 					t.Errorf("call: %+v", c)
 				}
@@ -138,7 +138,7 @@ func TestClientDies(t *testing.T) {
 			t.Error("answered")
 		}
 		<-time.After(time.Second)
-		c := p.Ledger().Calls()[0]
+		c := p.Recorder().Calls()[0]
 		if len(p.room.FromBots()) != 1 || !c.Handled || c.Answered {
 			t.Errorf("call: %+v", c)
 		}

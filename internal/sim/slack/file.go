@@ -171,7 +171,7 @@ func (c *call) shareLocked(ch *Channel, thread string, files []*File) {
 	m.joinLocked(thread)
 	delete(ch.status, thread)
 	c.made = m.TS
-	c.s.ledger.note(func(n *Counts) { n.Sent++ })
+	c.s.recorder.note(func(n *Counts) { n.Sent++ })
 	ch.announceLocked(m)
 }
 

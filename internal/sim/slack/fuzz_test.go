@@ -65,10 +65,10 @@ func FuzzFrame(f *testing.F) {
 			t.Fatal(err)
 		}
 		k.ack(frame)
-		if err := p.Ledger().WaitCount(t.Context(), 1, func(c slack.Counts) int { return c.Acked }); err != nil {
+		if err := p.Recorder().WaitCount(t.Context(), 1, func(c slack.Counts) int { return c.Acked }); err != nil {
 			t.Fatal(err)
 		}
-		if c := p.Ledger().Counts(); c.Strange != 1 || c.Acked != 1 {
+		if c := p.Recorder().Counts(); c.Strange != 1 || c.Acked != 1 {
 			t.Errorf("counts: %+v", c)
 		}
 	})

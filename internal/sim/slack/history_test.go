@@ -136,7 +136,7 @@ func TestRestrictedApps(t *testing.T) {
 		}
 		mustOK(t, p.call(t, "conversations.replies", "channel", p.room.ID(), "ts", p.room.Messages()[0].TS))
 		mustOK(t, p.call(t, "chat.postMessage", "channel", p.room.ID(), "text", "x"))
-		if c := p.Ledger().Counts(); c.Limited != 1 {
+		if c := p.Recorder().Counts(); c.Limited != 1 {
 			t.Errorf("counts: %+v", c)
 		}
 	})

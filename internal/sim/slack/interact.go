@@ -243,7 +243,7 @@ func (r *replyURL) useLocked(raw json.RawMessage) string {
 	case is(said.Replace) && r.message != nil:
 		before := r.message.wire()
 		r.message.editLocked(said.Text, said.Blocks)
-		r.bot.app.s.ledger.note(func(n *Counts) { n.Edited++ })
+		r.bot.app.s.recorder.note(func(n *Counts) { n.Edited++ })
 		r.channel.changedLocked(r.message, before)
 		return r.message.TS
 	case said.Type == "in_channel":

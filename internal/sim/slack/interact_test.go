@@ -69,7 +69,7 @@ func TestCommandsThatFail(t *testing.T) {
 			t.Errorf("frame: %s", f.Raw)
 		}
 		k.quiet(time.Hour)
-		if c := p.Ledger().Counts(); i.Failed() != "operation_timeout" || c.Lost != 2 || c.Delivered != 1 {
+		if c := p.Recorder().Counts(); i.Failed() != "operation_timeout" || c.Lost != 2 || c.Delivered != 1 {
 			t.Errorf("%q, %+v", i.Failed(), c)
 		}
 	})
@@ -166,7 +166,7 @@ func TestButtons(t *testing.T) {
 			t.Errorf("delete: %s, %s", got, texts(p.room.FromBots()))
 		}
 		p.room.Forge(p.bot, p.ann, "1.000001", "yes", "")
-		if o := p.Ledger().Offers("block_actions"); len(o) != 4 || o[3].TS != "" || o[0].Thread != root || o[0].Text != "yes" {
+		if o := p.Recorder().Offers("block_actions"); len(o) != 4 || o[3].TS != "" || o[0].Thread != root || o[0].Text != "yes" {
 			t.Errorf("offers: %+v", o)
 		}
 	})

@@ -100,7 +100,7 @@ func TestLibraryInMemory(t *testing.T) {
 // meet has a conversation with echo.
 func (p *place) meet(ctx context.Context, t *testing.T) {
 	t.Helper()
-	if err := p.Ledger().WaitCount(ctx, 1, func(c slack.Counts) int { return c.Open }); err != nil {
+	if err := p.Recorder().WaitCount(ctx, 1, func(c slack.Counts) int { return c.Open }); err != nil {
 		t.Fatal(err)
 	}
 	said := p.room.Say(p.ann, p.bot.User().Mention()+" hello")
@@ -120,12 +120,12 @@ func (p *place) meet(ctx context.Context, t *testing.T) {
 	if m, err := p.dm.WaitText(ctx, "pressed 42"); err != nil || m.Thread != ts {
 		t.Errorf("button: %+v, %v", m, err)
 	}
-	err = p.Ledger().WaitFor(ctx, func(*slack.Ledger) bool { return len(p.room.Ephemeral()) == 1 })
+	err = p.Recorder().WaitFor(ctx, func(*slack.Recorder) bool { return len(p.room.Ephemeral()) == 1 })
 	if _, acked := i.Acked(); err != nil || !acked || p.room.Ephemeral()[0].Text != "you said status" {
 		t.Errorf("command: %v, %+v", err, p.room.Ephemeral())
 	}
-	err = p.Ledger().WaitFor(ctx, func(l *slack.Ledger) bool { c := l.Counts(); return c.Acked == c.Offered })
-	if c := p.Ledger().Counts(); err != nil || c.Delivered != c.Offered || c.Lost+c.Late+c.Strange != 0 {
+	err = p.Recorder().WaitFor(ctx, func(l *slack.Recorder) bool { c := l.Counts(); return c.Acked == c.Offered })
+	if c := p.Recorder().Counts(); err != nil || c.Delivered != c.Offered || c.Lost+c.Late+c.Strange != 0 {
 		t.Errorf("counts: %+v, %v", c, err)
 	}
 }

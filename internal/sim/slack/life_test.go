@@ -86,7 +86,7 @@ func TestLibrarySurvives(t *testing.T) {
 			}
 		}
 		<-time.After(10 * time.Minute)
-		v, c := slack.Judge{Unordered: true}.Judge(p.Server), p.Ledger().Counts()
+		v, c := slack.Judge{Unordered: true}.Judge(p.Server), p.Recorder().Counts()
 		if len(v.Lost)+len(v.Stray) > 0 || c.Lost > 0 || c.MostOpen > 2 {
 			t.Errorf("%v; %+v", v, c)
 		}

@@ -92,7 +92,7 @@ func (m *message) offer(kind string) Offer {
 // announceLocked offers a new message as a message event and, to bots that it
 // mentions, as an app_mention event.
 func (c *Channel) announceLocked(m *message) {
-	c.s.ledger.note(func(*Counts) {})
+	c.s.recorder.note(func(*Counts) {})
 	event := m.withMetadata(m.wire())
 	event["channel"], event["channel_type"], event["event_ts"] = c.id, c.kind, m.TS
 	for _, b := range c.botsLocked() {
@@ -117,7 +117,7 @@ func (c *Channel) mentionLocked(b *Bot, m *message, before string) {
 // changedLocked offers a message_changed event; before is the earlier state of
 // the message.
 func (c *Channel) changedLocked(m *message, before obj) {
-	c.s.ledger.note(func(*Counts) {})
+	c.s.recorder.note(func(*Counts) {})
 	ts := c.nextLocked()
 	o := m.offer("message")
 	o.Subtype = "message_changed"
@@ -183,7 +183,7 @@ func (c *Channel) Delete(ts string) error {
 // deleteLocked deletes a message. The root of a thread is replaced by a
 // tombstone.
 func (c *Channel) deleteLocked(m *message) {
-	c.s.ledger.note(func(*Counts) {})
+	c.s.recorder.note(func(*Counts) {})
 	before := m.wire()
 	if len(m.repliesLocked()) > 0 {
 		m.editLocked("This message was deleted.", nil)

@@ -37,7 +37,7 @@ type event struct {
 func (p *place) events(t *testing.T, from int) []event {
 	t.Helper()
 	var out []event
-	for _, o := range p.Ledger().Offers()[from:] {
+	for _, o := range p.Recorder().Offers()[from:] {
 		var payload struct {
 			Event event
 			Type  string
@@ -108,7 +108,7 @@ func TestWhatPeopleDoIsOffered(t *testing.T) {
 		{"the bot leaves", func() { p.room.Leave(p.bot.User()) }, ""},
 		{"says without the bot", func() { p.room.Say(p.ann, mention) }, ""},
 	} {
-		before := len(p.Ledger().Offers())
+		before := len(p.Recorder().Offers())
 		tc.do()
 		if got := names(p.events(t, before)); got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
@@ -143,7 +143,7 @@ func TestOtherBots(t *testing.T) {
 func TestTheTwoFacesOfAMention(t *testing.T) {
 	p := newPlace(t, slack.Options{}, slack.AppOptions{})
 	m := p.room.Say(p.ann, p.bot.User().Mention()+" hi")
-	e, offers := p.events(t, 0), p.Ledger().Offers()
+	e, offers := p.events(t, 0), p.Recorder().Offers()
 	if len(e) != 2 || offers[0].Event == offers[1].Event {
 		t.Fatalf("events: %+v", e)
 	}
@@ -269,7 +269,7 @@ func TestAnyEvent(t *testing.T) {
 	p.room.Say(p.ann, "unheard")
 	p.bot.Send(map[string]any{"type": "channel_rename", "channel": map[string]any{"id": p.room.ID(), "name": "x"}})
 	f := k.next()
-	if !strings.Contains(f.Raw, "channel_rename") || len(p.Ledger().Offers()) != 1 || p.Ledger().Offers("channel_rename")[0].Event != f.Payload.EventID {
+	if !strings.Contains(f.Raw, "channel_rename") || len(p.Recorder().Offers()) != 1 || p.Recorder().Offers("channel_rename")[0].Event != f.Payload.EventID {
 		t.Errorf("frame: %s", f.Raw)
 	}
 }
@@ -286,7 +286,7 @@ func TestCountersOnly(t *testing.T) {
 	if len(list) > 2000 || list[len(list)-1].Text != "2500" || p.dm.Edit(first.TS, "x") == nil {
 		t.Errorf("%d messages", len(list))
 	}
-	if c := p.Ledger().Counts(); c.Offered != 2501 || len(p.Ledger().Offers()) != 0 || len(p.Ledger().Calls()) != 0 || p.Redeliver("Ev0SIM00010") {
+	if c := p.Recorder().Counts(); c.Offered != 2501 || len(p.Recorder().Offers()) != 0 || len(p.Recorder().Calls()) != 0 || p.Redeliver("Ev0SIM00010") {
 		t.Errorf("counts: %+v", c)
 	}
 }

@@ -239,7 +239,7 @@ func (c *Channel) sayLocked(b *Bot, said content, thread string, broadcast bool)
 		m.Subtype = "thread_broadcast"
 	}
 	delete(c.status, thread)
-	c.s.ledger.note(func(n *Counts) { n.Sent++ })
+	c.s.recorder.note(func(n *Counts) { n.Sent++ })
 	c.announceLocked(m)
 	return m
 }
@@ -272,7 +272,7 @@ func (c *Channel) whisperLocked(b *Bot, to *User, said content) string {
 		Text: said.text, Blocks: said.blocks, Attachments: said.attachments, Sent: time.Now(),
 	}
 	c.hidden = append(c.hidden, m)
-	c.s.ledger.note(func(*Counts) {})
+	c.s.recorder.note(func(*Counts) {})
 	return m.TS
 }
 
@@ -315,7 +315,7 @@ func updateMessage(c *call) (obj, *apiError) {
 	if said.metadata != nil {
 		m.Metadata = said.metadata
 	}
-	c.s.ledger.note(func(n *Counts) { n.Edited++ })
+	c.s.recorder.note(func(n *Counts) { n.Edited++ })
 	m.channel.changedLocked(m, before)
 	c.made = m.TS
 	return obj{"channel": m.Channel, "ts": m.TS, "text": m.Text, "message": m.withMetadata(m.wire())}, nil
@@ -327,7 +327,7 @@ func deleteMessage(c *call) (obj, *apiError) {
 		return nil, refused
 	}
 	m.channel.deleteLocked(m)
-	c.s.ledger.note(func(n *Counts) { n.Deleted++ })
+	c.s.recorder.note(func(n *Counts) { n.Deleted++ })
 	c.made = m.TS
 	return obj{"channel": m.Channel, "ts": m.TS}, nil
 }

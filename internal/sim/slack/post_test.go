@@ -75,8 +75,8 @@ func TestRefusalsOfMessages(t *testing.T) {
 			t.Errorf("%s: HTTP %d", tc.want, a.Status)
 		}
 		mustRefuse(t, a, tc.want)
-		if calls := p.Ledger().Calls(); calls[len(calls)-1].Error != tc.want || calls[len(calls)-1].Handled {
-			t.Errorf("%s: ledger %+v", tc.want, calls[len(calls)-1])
+		if calls := p.Recorder().Calls(); calls[len(calls)-1].Error != tc.want || calls[len(calls)-1].Handled {
+			t.Errorf("%s: record %+v", tc.want, calls[len(calls)-1])
 		}
 	}
 	if n := len(p.room.FromBots()); n != 1 {
@@ -171,9 +171,9 @@ func TestWaysToSayIt(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tc.name, a, err)
 		}
 	}
-	for _, c := range p.Ledger().Calls() {
+	for _, c := range p.Recorder().Calls() {
 		if c.Params["token"] != "" {
-			t.Errorf("the ledger holds a token: %v", c.Params)
+			t.Errorf("the recorder holds a token: %v", c.Params)
 		}
 	}
 }

@@ -48,13 +48,13 @@ type Options struct {
 // A Server simulates Slack with workspaces, apps and people. New creates it and
 // Close releases it.
 type Server struct {
-	opts    Options
-	ledger  *Ledger
-	methods map[string]method
-	ctx     context.Context // ends when the server closes
-	stop    context.CancelFunc
-	active  sync.WaitGroup // requests, sockets and running timers
-	net     network
+	opts     Options
+	recorder *Recorder
+	methods  map[string]method
+	ctx      context.Context // ends when the server closes
+	stop     context.CancelFunc
+	active   sync.WaitGroup // requests, sockets and running timers
+	net      network
 
 	faultMu sync.Mutex // guards faults
 	faults  []*Injected
@@ -93,7 +93,7 @@ func New(o Options) *Server {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{
-		opts: o, ledger: newLedger(!o.CountersOnly), methods: methodTable(), ctx: ctx, stop: stop,
+		opts: o, recorder: newRecorder(!o.CountersOnly), methods: methodTable(), ctx: ctx, stop: stop,
 		latency: o.Latency, limits: o.Limits, rand: rand.New(rand.NewPCG(o.Seed, 1)),
 		meters: map[meterKey]*meter{}, tokens: map[string]*Bot{}, channels: map[string]*Channel{},
 		users: map[string]*User{}, files: map[string]*File{}, uploads: map[string]*File{},
@@ -103,8 +103,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Ledger returns the record of the server. It stays readable after Close.
-func (s *Server) Ledger() *Ledger { return s.ledger }
+// Recorder returns the record of the server. It stays readable after Close.
+func (s *Server) Recorder() *Recorder { return s.recorder }
 
 // SetLatency changes the round-trip time of later calls.
 func (s *Server) SetLatency(d time.Duration) {
@@ -114,7 +114,7 @@ func (s *Server) SetLatency(d time.Duration) {
 }
 
 // Close closes listeners, sockets, calls and redeliveries and waits until all
-// have ended. The Ledger stays readable.
+// have ended. The Recorder stays readable.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true

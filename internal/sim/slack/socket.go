@@ -32,7 +32,7 @@ type socket struct {
 	conn *websocket.Conn
 	life time.Duration
 	wake chan struct{} // signals a change of out, leaving or cut
-	rec  *Link         // the lock of the ledger guards its fields
+	rec  *Link         // the lock of the recorder guards its fields
 
 	// s.mu guards the fields below.
 	out     [][]byte
@@ -107,7 +107,7 @@ func (s *Server) openSocket(k *socket) bool {
 		k.silent = true
 	}
 	k.rec = &Link{N: k.n, App: a.id, Opened: time.Now()}
-	s.ledger.opened(k.rec, len(a.sockets))
+	s.recorder.opened(k.rec, len(a.sockets))
 	k.queueLocked(encode(obj{
 		"type": "hello", "num_connections": len(a.sockets),
 		"debug_info": obj{
@@ -132,7 +132,7 @@ func (s *Server) closeSocket(k *socket) {
 		k.ended = "closed by the app"
 	}
 	why := k.ended
-	s.ledger.note(func(c *Counts) {
+	s.recorder.note(func(c *Counts) {
 		c.Open--
 		k.rec.Closed, k.rec.Why = time.Now(), why
 	})

@@ -64,8 +64,8 @@ func TestTheEleventhSocketIsTold(t *testing.T) {
 	if f, ok := <-k.in; ok {
 		t.Errorf("after it: %s", f.Raw)
 	}
-	if p.app.Open() != 10 || p.Ledger().Counts().MostOpen != 10 {
-		t.Errorf("open: %d, %+v", p.app.Open(), p.Ledger().Counts())
+	if p.app.Open() != 10 || p.Recorder().Counts().MostOpen != 10 {
+		t.Errorf("open: %d, %+v", p.app.Open(), p.Recorder().Counts())
 	}
 }
 
@@ -103,8 +103,8 @@ func TestRedelivery(t *testing.T) {
 			seen[f.Envelope] = true
 		}
 		k.quiet(time.Hour)
-		o := p.Ledger().Offers()[0]
-		if c := p.Ledger().Counts(); c.Lost != 1 || c.Delivered != 4 || c.Repeated != 3 || !o.Lost || o.Latency() >= 0 {
+		o := p.Recorder().Offers()[0]
+		if c := p.Recorder().Counts(); c.Lost != 1 || c.Delivered != 4 || c.Repeated != 3 || !o.Lost || o.Latency() >= 0 {
 			t.Errorf("counts: %+v, offer %+v", c, o)
 		}
 	})
@@ -119,8 +119,8 @@ func TestAnAcknowledgementEndsIt(t *testing.T) {
 		<-time.After(2 * time.Second)
 		k.ack(f)
 		k.quiet(time.Hour)
-		o := p.Ledger().Offers()[0]
-		if o.Lost || o.Latency() != 2*time.Second || len(o.Deliveries) != 2 || p.Ledger().Links()[0].Acked != 1 {
+		o := p.Recorder().Offers()[0]
+		if o.Lost || o.Latency() != 2*time.Second || len(o.Deliveries) != 2 || p.Recorder().Links()[0].Acked != 1 {
 			t.Errorf("offer: %+v", o)
 		}
 	})
@@ -142,7 +142,7 @@ func TestEventsWithoutASocket(t *testing.T) {
 		synctest.Wait()
 		p.dm.Say(p.ann, "nobody for long")
 		<-time.After(7 * time.Minute)
-		if o := p.Ledger().Offers()[1]; !o.Lost || len(o.Deliveries) != 4 || o.Deliveries[3].At.Sub(o.At) != 361*time.Second {
+		if o := p.Recorder().Offers()[1]; !o.Lost || len(o.Deliveries) != 4 || o.Deliveries[3].At.Sub(o.At) != 361*time.Second {
 			t.Errorf("offer: %+v", o)
 		}
 	})
@@ -165,12 +165,12 @@ func TestAcknowledgementsThatDoNotCount(t *testing.T) {
 		other := p.open(t)
 		other.ack(again) // not its socket
 		<-time.After(2 * time.Second)
-		if c := p.Ledger().Counts(); c.Acked != 0 || c.Late != 1 || c.Strange != 4 {
+		if c := p.Recorder().Counts(); c.Acked != 0 || c.Late != 1 || c.Strange != 4 {
 			t.Errorf("counts: %+v", c)
 		}
 		k.ack(again)
 		synctest.Wait()
-		if c := p.Ledger().Counts(); c.Acked != 1 {
+		if c := p.Recorder().Counts(); c.Acked != 1 {
 			t.Errorf("counts: %+v", c)
 		}
 	})
@@ -188,7 +188,7 @@ func TestAnotherSocketMayAcknowledgeIfTheServerIsSoMade(t *testing.T) {
 			k.ack(f)
 		}
 		synctest.Wait()
-		if c := p.Ledger().Counts(); c.Acked != 1 || c.Strange != 0 {
+		if c := p.Recorder().Counts(); c.Acked != 1 || c.Strange != 0 {
 			t.Errorf("counts: %+v", c)
 		}
 	})
@@ -208,7 +208,7 @@ func TestEachEventGoesToOneSocket(t *testing.T) {
 					t.Errorf("random %v: socket %d got %d", random, i, n)
 				}
 			}
-			if c := p.Ledger().Counts(); c.Delivered != 30 {
+			if c := p.Recorder().Counts(); c.Delivered != 30 {
 				t.Errorf("delivered: %d", c.Delivered)
 			}
 		})
@@ -233,8 +233,8 @@ func TestDisconnect(t *testing.T) {
 		if _, open := <-old.in; open {
 			t.Error("the old socket goes on")
 		}
-		l := p.Ledger().Links()
-		if c := p.Ledger().Counts(); c.Acked != 2 || c.Open != 1 || l[0].Why != "disconnected by the server" || !l[1].Closed.IsZero() {
+		l := p.Recorder().Links()
+		if c := p.Recorder().Counts(); c.Acked != 2 || c.Open != 1 || l[0].Why != "disconnected by the server" || !l[1].Closed.IsZero() {
 			t.Errorf("counts %+v, links %+v", c, l)
 		}
 	})
@@ -305,11 +305,11 @@ func TestSwallow(t *testing.T) {
 		p.dm.Say(p.ann, "into the hole too")
 		next := p.open(t)
 		for {
-			if f := next.next(); f.Payload.EventID == p.Ledger().Offers()[1].Event {
+			if f := next.next(); f.Payload.EventID == p.Recorder().Offers()[1].Event {
 				break
 			}
 		}
-		if d := p.Ledger().Offers()[1].Deliveries; k.pings.Load() > 0 || d[0].Socket != 1 || d[len(d)-1].Socket != 2 {
+		if d := p.Recorder().Offers()[1].Deliveries; k.pings.Load() > 0 || d[0].Socket != 1 || d[len(d)-1].Socket != 2 {
 			t.Errorf("pinged %d times, deliveries %+v", k.pings.Load(), d)
 		}
 	})
@@ -351,7 +351,7 @@ func TestSpoils(t *testing.T) {
 				}
 				break
 			}
-			if c := p.Ledger().Counts(); strings.Join(got, " ") != tc.want || c.Acked != 1 {
+			if c := p.Recorder().Counts(); strings.Join(got, " ") != tc.want || c.Acked != 1 {
 				t.Errorf("spoil %d: got %v, want %s; %+v", tc.spoil, got, tc.want, c)
 			}
 		})

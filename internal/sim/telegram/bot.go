@@ -184,7 +184,7 @@ func (b *Bot) Shuffle() {
 		x.lane, y.lane = y.lane, x.lane
 		x.offer, y.offer = y.offer, x.offer
 	})
-	l := b.s.ledger
+	l := b.s.recorder
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range waiting {
@@ -221,7 +221,7 @@ func (b *Bot) addLocked(it *item) int {
 	b.queue.push(it, now)
 	it.offer.Bot, it.offer.Update, it.offer.At = b.ID(), it.id, now
 	b.s.rememberLocked(b.ID(), it)
-	b.s.ledger.offered(it.offer)
+	b.s.recorder.offered(it.offer)
 	switch {
 	case b.hook != nil:
 		b.hook.addLocked(it)
@@ -232,7 +232,7 @@ func (b *Bot) addLocked(it *item) int {
 }
 
 func (b *Bot) expireLocked(now time.Time) {
-	b.s.ledger.settled(now, false, offersOf(b.queue.expire(now))...)
+	b.s.recorder.settled(now, false, offersOf(b.queue.expire(now))...)
 }
 
 func offersOf(items []*item) []*Offer {

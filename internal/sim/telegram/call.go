@@ -66,7 +66,7 @@ func (c *call) serve(w http.ResponseWriter, r *http.Request) {
 	c.record()
 	fault := c.s.faultFor(c.rec)
 	c.rec.Fault = fault.Kind
-	c.s.ledger.arrived(c.rec)
+	c.s.recorder.arrived(c.rec)
 	c.s.mu.Lock()
 	half := c.s.latency / 2
 	c.s.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *call) handle() (any, *apiError) {
 		return nil, c.refused
 	}
 	result, refused := c.dispatch()
-	c.s.ledger.update(func(*Counts) {
+	c.s.recorder.update(func(*Counts) {
 		c.rec.Handled = refused == nil
 		c.rec.Message = c.made
 		if refused != nil {
@@ -183,7 +183,7 @@ func (c *call) after(w http.ResponseWriter, f Fault, result any, refused *apiErr
 	}
 	status, body := encodeAnswer(result, refused)
 	if refused != nil {
-		c.s.ledger.update(func(n *Counts) {
+		c.s.recorder.update(func(n *Counts) {
 			n.Refused++
 			c.rec.Error = refused.description
 		})
@@ -216,7 +216,7 @@ func (c *call) refuse(w http.ResponseWriter, f Fault) {
 	if e.retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(e.retryAfter))
 	}
-	c.s.ledger.update(func(n *Counts) {
+	c.s.recorder.update(func(n *Counts) {
 		n.Refused++
 		c.rec.Error = e.description
 	})
@@ -268,7 +268,7 @@ func (zeros) Read(p []byte) (int, error) {
 }
 
 func (c *call) finish(status int, err error, whole bool) {
-	c.s.ledger.update(func(*Counts) {
+	c.s.recorder.update(func(*Counts) {
 		c.rec.Done, c.rec.Status = time.Now(), status
 		c.rec.Answered = whole && err == nil && c.ctx.Err() == nil
 	})

@@ -183,11 +183,11 @@ func (c *Chat) Draft() string {
 }
 
 // WaitFor waits until ok returns true for the visible messages of bots and
-// returns these messages. Like Ledger.WaitFor it calls ok after changes, never
+// returns these messages. Like Recorder.WaitFor it calls ok after changes, never
 // on a timer.
 func (c *Chat) WaitFor(ctx context.Context, ok func([]Message) bool) ([]Message, error) {
 	var seen []Message
-	err := c.s.ledger.WaitFor(ctx, func(*Ledger) bool {
+	err := c.s.recorder.WaitFor(ctx, func(*Recorder) bool {
 		seen = c.FromBots()
 		return ok(seen)
 	})

@@ -1,7 +1,7 @@
 // Package telegram implements a Telegram Bot API server for tests,
 // demonstrations and benchmarks. Unmodified bot libraries connect to it over a
 // loopback address or in memory. The methods of User and Chat act for people. A
-// Ledger records everything that happens on the server side, so that tests do
+// Recorder records everything that happens on the server side, so that tests do
 // not have to trust the bot.
 //
 // # Guarantees

@@ -42,7 +42,7 @@ func (c *call) change(ch *Chat, m *message, content rich) (any, *apiError) {
 	m.editLocked(content, buttons)
 	m.markup = markup
 	c.made = m.ID
-	c.s.ledger.note(func(n *Counts) { n.Edited++ })
+	c.s.recorder.note(func(n *Counts) { n.Edited++ })
 	return ch.wireLocked(m, c.bot), nil
 }
 
@@ -112,7 +112,7 @@ func (c *call) mayDelete(ch *Chat, m *message) *apiError {
 func (c *call) remove(m *message) {
 	m.Deleted = time.Now()
 	c.made = m.ID
-	c.s.ledger.note(func(n *Counts) { n.Deleted++ })
+	c.s.recorder.note(func(n *Counts) { n.Deleted++ })
 }
 
 func (c *call) deleteMessage() (any, *apiError) {

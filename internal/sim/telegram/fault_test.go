@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 				if exists := len(p.dm.FromBots()) == 1; exists != tc.exists {
 					t.Errorf("message exists: %v, want %v", exists, tc.exists)
 				}
-				c := p.Ledger().Calls("sendMessage")[0]
+				c := p.Recorder().Calls("sendMessage")[0]
 				if c.Handled != tc.exists || c.Fault != tc.fault.Kind || in.Hits() != 1 || c.Done.IsZero() {
 					t.Errorf("call: %+v", c)
 				}
@@ -149,7 +149,7 @@ func TestDownAndUp(t *testing.T) {
 		_, err := p.try(t.Context(), p.bot.Token(), "getUpdates", "offset", "1001", "timeout", "40")
 		waiting <- err
 	}()
-	if err := p.Ledger().WaitCount(within(t, 5*time.Second), 1, func(c telegram.Counts) int { return c.ByMethod["getupdates"] }); err != nil {
+	if err := p.Recorder().WaitCount(within(t, 5*time.Second), 1, func(c telegram.Counts) int { return c.ByMethod["getupdates"] }); err != nil {
 		t.Fatal(err)
 	}
 	p.Down()
@@ -208,7 +208,7 @@ func TestClientDies(t *testing.T) {
 			t.Error("answered")
 		}
 		<-time.After(time.Second)
-		c := p.Ledger().Calls()[0]
+		c := p.Recorder().Calls()[0]
 		if len(p.dm.FromBots()) != 1 || !c.Handled || c.Answered {
 			t.Errorf("call: %+v", c)
 		}

@@ -37,7 +37,7 @@ func TestLibraryEcho(t *testing.T) {
 	if _, err := p.dm.WaitText(ctx, telegram.Token(49)); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Ledger().WaitCount(ctx, 50, func(c telegram.Counts) int { return c.Confirmed }); err != nil {
+	if err := p.Recorder().WaitCount(ctx, 50, func(c telegram.Counts) int { return c.Confirmed }); err != nil {
 		t.Fatal(err)
 	}
 	stop()
@@ -46,7 +46,7 @@ func TestLibraryEcho(t *testing.T) {
 	if !v.OK() || v.Offered != 50 || v.Answered != 50 {
 		t.Errorf("verdict: %v", v)
 	}
-	for _, o := range p.Ledger().Offers() {
+	for _, o := range p.Recorder().Offers() {
 		if o.Times != 1 || o.Confirmed.Before(o.Delivered) || o.Kind != "message" || o.Chat != p.dm.ID() {
 			t.Errorf("offer: %+v", o)
 		}

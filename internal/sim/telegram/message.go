@@ -73,7 +73,7 @@ func (c *Chat) newMessageLocked(from Person) *message {
 	*next++
 	c.msgs[m.ID] = m
 	c.order = append(c.order, m.ID)
-	if !c.s.ledger.full && len(c.order) > keepMessages {
+	if !c.s.recorder.full && len(c.order) > keepMessages {
 		delete(c.msgs, c.order[0])
 		c.order = c.order[1:]
 	}

@@ -227,7 +227,7 @@ func (c *Chat) Delete(id int) error {
 		return ErrNoMessage
 	}
 	m.Deleted = time.Now()
-	c.s.ledger.note(func(*Counts) {})
+	c.s.recorder.note(func(*Counts) {})
 	return nil
 }
 

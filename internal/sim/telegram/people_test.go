@@ -114,8 +114,8 @@ func TestTopics(t *testing.T) {
 	}
 	a := p.call(t, "createForumTopic", "chat_id", fmt.Sprint(g.ID()), "name", "Mine")
 	mustOK(t, a)
-	if p.Ledger().Offers()[1].Thread != id {
-		t.Errorf("offers: %+v", p.Ledger().Offers())
+	if p.Recorder().Offers()[1].Thread != id {
+		t.Errorf("offers: %+v", p.Recorder().Offers())
 	}
 }
 
@@ -187,7 +187,7 @@ func TestMembership(t *testing.T) {
 	g.SetStatus(p.ann, bob, telegram.Left)
 	next := g.Upgrade(p.ann)
 	var kinds []string
-	for _, o := range p.Ledger().Offers() {
+	for _, o := range p.Recorder().Offers() {
 		kinds = append(kinds, o.Kind)
 	}
 	if s := strings.Join(kinds, " "); s != "message my_chat_member message message message message" {
@@ -247,7 +247,7 @@ func TestOddUpdates(t *testing.T) {
 	if inOrder {
 		t.Error("the contents are still in order")
 	}
-	for _, o := range p.Ledger().Offers() {
+	for _, o := range p.Recorder().Offers() {
 		if o.Update >= 1004 && (o.Times != 1 || o.Message != got[o.Update-1004].Message.ID) {
 			t.Errorf("offer does not follow its content: %+v", o)
 		}

@@ -53,7 +53,7 @@ func (c *call) deliver(o outgoing) *message {
 	o.answer(m)
 	o.room.talker, o.room.draft = c.bot.ID(), ""
 	c.made = m.ID
-	c.s.ledger.note(func(n *Counts) { n.Sent++ })
+	c.s.recorder.note(func(n *Counts) { n.Sent++ })
 	return m
 }
 

@@ -35,13 +35,13 @@ type Options struct {
 
 // A Server is a simulated Bot API server. New creates it and Close releases it.
 type Server struct {
-	opts    Options
-	ledger  *Ledger
-	methods map[string]method
-	ctx     context.Context // ends when the server closes
-	stop    context.CancelFunc
-	active  sync.WaitGroup // requests and listeners
-	net     network
+	opts     Options
+	recorder *Recorder
+	methods  map[string]method
+	ctx      context.Context // ends when the server closes
+	stop     context.CancelFunc
+	active   sync.WaitGroup // requests and listeners
+	net      network
 
 	faultMu sync.Mutex // guards faults
 	faults  []*Injected
@@ -74,7 +74,7 @@ func New(o Options) *Server {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Server{
-		opts: o, ledger: newLedger(!o.CountersOnly), methods: methodTable(), ctx: ctx, stop: stop,
+		opts: o, recorder: newRecorder(!o.CountersOnly), methods: methodTable(), ctx: ctx, stop: stop,
 		latency: o.Latency, limits: o.Limits,
 		floods: map[int64]time.Time{}, meters: map[meterKey]*meter{},
 		bots: map[string]*Bot{}, people: map[int64]*User{}, chats: map[int64]*Chat{},
@@ -85,8 +85,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Ledger returns the record of the server. It stays readable after Close.
-func (s *Server) Ledger() *Ledger { return s.ledger }
+// Recorder returns the record of the server. It stays readable after Close.
+func (s *Server) Recorder() *Recorder { return s.recorder }
 
 // SetLatency changes the round-trip time of later calls.
 func (s *Server) SetLatency(d time.Duration) {
@@ -96,7 +96,7 @@ func (s *Server) SetLatency(d time.Duration) {
 }
 
 // Close closes listeners, connections, calls and webhook deliveries and waits
-// until all have ended. The Ledger stays readable.
+// until all have ended. The Recorder stays readable.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true

@@ -132,10 +132,10 @@ func (b *Bot) readLocked(offset, limit int) []*item {
 	now := time.Now()
 	b.expireLocked(now)
 	if offset < 0 {
-		b.s.ledger.settled(now, true, offersOf(b.queue.keepLast(-offset))...)
+		b.s.recorder.settled(now, true, offersOf(b.queue.keepLast(-offset))...)
 	}
 	got, confirmed := b.queue.read(offset, limit)
-	b.s.ledger.settled(now, true, offersOf(confirmed)...)
+	b.s.recorder.settled(now, true, offersOf(confirmed)...)
 	size := 0
 	for i, it := range got {
 		if size += 50 + len(it.body); size > maxAnswer && i > 0 {
@@ -143,7 +143,7 @@ func (b *Bot) readLocked(offset, limit int) []*item {
 			break
 		}
 	}
-	b.s.ledger.delivered(now, offersOf(got)...)
+	b.s.recorder.delivered(now, offersOf(got)...)
 	return got
 }
 

@@ -53,7 +53,7 @@ func TestOffsets(t *testing.T) {
 			if left := p.bot.Pending(); left != tc.left {
 				t.Errorf("%d pending, want %d", left, tc.left)
 			}
-			if c := p.Ledger().Counts(); c.Confirmed != 5-tc.left || c.Offered != 5 {
+			if c := p.Recorder().Counts(); c.Confirmed != 5-tc.left || c.Offered != 5 {
 				t.Errorf("counts: %+v", c)
 			}
 		})
@@ -69,7 +69,7 @@ func TestUnconfirmedIsDeliveredAgain(t *testing.T) {
 		}
 	}
 	p.updates(t, "offset", "1001")
-	o := p.Ledger().Offers()[0]
+	o := p.Recorder().Offers()[0]
 	if o.Times != 3 || o.Delivered.IsZero() || o.Confirmed.IsZero() || o.Text != "a" || o.Message != 1 {
 		t.Errorf("offer: %+v", o)
 	}
@@ -130,7 +130,7 @@ func TestUpdatesExpireAfterADay(t *testing.T) {
 		if got := ids(p.updates(t)); got != "1001" {
 			t.Errorf("got %q", got)
 		}
-		if o := p.Ledger().Offers(); !o[0].Forgotten || !o[0].Confirmed.IsZero() || o[1].Forgotten {
+		if o := p.Recorder().Offers(); !o[0].Forgotten || !o[0].Confirmed.IsZero() || o[1].Forgotten {
 			t.Errorf("offers: %+v", o)
 		}
 	})
@@ -251,7 +251,7 @@ func TestPollerGone(t *testing.T) {
 		synctest.Wait()
 		p.dm.Say(p.ann, "x")
 		synctest.Wait()
-		if o := p.Ledger().Offers()[0]; o.Times != 0 {
+		if o := p.Recorder().Offers()[0]; o.Times != 0 {
 			t.Errorf("delivered to nobody: %+v", o)
 		}
 		if got := ids(p.updates(t, "timeout", "20")); got != "1000" {
@@ -308,7 +308,7 @@ func TestLibraryInABubble(t *testing.T) {
 		}
 		stop()
 		done.Wait()
-		if n := p.Ledger().Counts().ByMethod["getupdates"]; n != 4 {
+		if n := p.Recorder().Counts().ByMethod["getupdates"]; n != 4 {
 			t.Errorf("%d polls in a minute, want 4: at 0, 29 and 58 s and after the message", n)
 		}
 	})

@@ -148,7 +148,7 @@ func TestWaitForEnds(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		asked := 0
-		err := p.Ledger().WaitFor(ctx, func(*telegram.Ledger) bool { asked++; return false })
+		err := p.Recorder().WaitFor(ctx, func(*telegram.Recorder) bool { asked++; return false })
 		if !errors.Is(err, context.DeadlineExceeded) || asked != 1 {
 			t.Errorf("asked %d times, %v", asked, err)
 		}
@@ -165,7 +165,7 @@ func TestCountersOnly(t *testing.T) {
 		next += len(p.updates(t, "offset", fmt.Sprint(next)))
 	}
 	p.updates(t, "offset", fmt.Sprint(next))
-	l := p.Ledger()
+	l := p.Recorder()
 	if c := l.Counts(); c.Offered != 1000 || c.Confirmed != 1000 || c.Delivered != 1000 || c.ByMethod["getupdates"] != 11 {
 		t.Errorf("counts: %+v", c)
 	}

@@ -72,7 +72,7 @@ func (c *call) setWebhook() (any, *apiError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c.bool("drop_pending_updates") {
-		s.ledger.settled(time.Now(), false, offersOf(b.queue.keepLast(0))...)
+		s.recorder.settled(time.Now(), false, offersOf(b.queue.keepLast(0))...)
 	}
 	b.allowLocked(c.str("allowed_updates"))
 	if next == nil {
@@ -190,7 +190,7 @@ func (h *webhook) deliver(it *item) {
 		if err == nil {
 			s.mu.Lock()
 			if h.b.queue.drop(it) {
-				s.ledger.settled(time.Now(), true, it.offer)
+				s.recorder.settled(time.Now(), true, it.offer)
 			}
 			s.mu.Unlock()
 			h.obey(answer)
@@ -209,7 +209,7 @@ func (h *webhook) deliver(it *item) {
 		expired := time.Now().Add(wait).After(it.expires) && h.b.queue.drop(it)
 		s.mu.Unlock()
 		if expired {
-			s.ledger.settled(time.Now(), false, it.offer)
+			s.recorder.settled(time.Now(), false, it.offer)
 			return
 		}
 		t := time.NewTimer(wait)
@@ -238,7 +238,7 @@ func (h *webhook) post(it *item) (time.Duration, []byte, error) {
 	if h.secret != "" {
 		req.Header.Set("X-Telegram-Bot-Api-Secret-Token", h.secret)
 	}
-	h.b.s.ledger.delivered(time.Now(), it.offer)
+	h.b.s.recorder.delivered(time.Now(), it.offer)
 	resp, err := h.client.Do(req)
 	if err != nil {
 		return 0, nil, fmt.Errorf("connection failed: %w", err)
@@ -268,7 +268,7 @@ func (h *webhook) obey(answer []byte) {
 	}
 	c := &call{s: h.b.s, bot: h.b, ctx: h.ctx, life: h.ctx, method: name, req: q}
 	c.record()
-	c.s.ledger.arrived(c.rec)
+	c.s.recorder.arrived(c.rec)
 	_, _ = c.handle() // nobody receives the result
 	c.finish(0, nil, false)
 }

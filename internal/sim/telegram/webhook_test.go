@@ -64,7 +64,7 @@ func TestWebhookRetries(t *testing.T) {
 		if info.Pending != 2 || !strings.Contains(info.Error, "Connection failed: ") || info.Max != 40 || info.Date == 0 {
 			t.Errorf("info: %+v", info)
 		}
-		if err := p.Ledger().WaitCount(t.Context(), 2, func(c telegram.Counts) int { return c.Confirmed }); err != nil {
+		if err := p.Recorder().WaitCount(t.Context(), 2, func(c telegram.Counts) int { return c.Confirmed }); err != nil {
 			t.Fatal(err)
 		}
 		var at []time.Duration
@@ -103,7 +103,7 @@ func TestWebhookSlowChat(t *testing.T) {
 		bob := p.AddUser(telegram.Person{})
 		bob.Chat(p.bot).Say(bob, "quick")
 		synctest.Wait()
-		o := p.Ledger().Offers()
+		o := p.Recorder().Offers()
 		if !o[0].Confirmed.IsZero() || o[1].Confirmed.IsZero() {
 			t.Errorf("offers: %+v", o)
 		}
@@ -138,10 +138,10 @@ func TestWebhookGivesUpAfterADay(t *testing.T) {
 		p := newPlace(t, telegram.Options{Webhooks: r})
 		mustOK(t, p.call(t, "setWebhook", "url", "http://hook.invalid/x"))
 		p.dm.Say(p.ann, "hi")
-		if err := p.Ledger().WaitCount(t.Context(), 1, func(c telegram.Counts) int { return c.Forgotten }); err != nil {
+		if err := p.Recorder().WaitCount(t.Context(), 1, func(c telegram.Counts) int { return c.Forgotten }); err != nil {
 			t.Fatal(err)
 		}
-		if o := p.Ledger().Offers()[0]; time.Since(o.At) < 23*time.Hour || !o.Confirmed.IsZero() {
+		if o := p.Recorder().Offers()[0]; time.Since(o.At) < 23*time.Hour || !o.Confirmed.IsZero() {
 			t.Errorf("given up after %v: %+v", time.Since(o.At), o)
 		}
 	})
@@ -162,7 +162,7 @@ func TestSetWebhookRefuses(t *testing.T) {
 	if n := p.bot.Pending(); n != 0 {
 		t.Errorf("%d pending after drop_pending_updates", n)
 	}
-	if o := p.Ledger().Offers()[0]; !o.Forgotten {
+	if o := p.Recorder().Offers()[0]; !o.Forgotten {
 		t.Errorf("offer: %+v", o)
 	}
 }

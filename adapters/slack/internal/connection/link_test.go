@@ -91,7 +91,7 @@ func TestTheOwnerIsToldInOrder(t *testing.T) {
 		if got := d.read(); !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
-		if n := srv.Ledger().Counts().Acked; n != 1 {
+		if n := srv.Recorder().Counts().Acked; n != 1 {
 			t.Errorf("%d events are acknowledged", n)
 		}
 		stop()

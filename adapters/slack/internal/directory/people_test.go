@@ -27,7 +27,7 @@ func TestNamesAreAskedOnceAndOutlastTrouble(t *testing.T) {
 		client := srv.Client()
 		defer client.CloseIdleConnections()
 		b := directory.New(slackgo.New(bot.Token(), slackgo.OptionAPIURL(srv.APIURL()), slackgo.OptionHTTPClient(client)), zap.NewNop())
-		calls := func() int { return len(srv.Ledger().Calls("users.info", "conversations.info")) }
+		calls := func() int { return len(srv.Recorder().Calls("users.info", "conversations.info")) }
 
 		for range 3 {
 			b.Load(t.Context(), inbound.Subject{User: ann.ID(), Channel: room.ID(), Kind: "channel"})

@@ -43,7 +43,7 @@ type Call struct {
 	Answered bool      // the whole answer was written
 }
 
-// Counts are the counters of a Ledger. They are maintained with every option.
+// Counts are the counters of a Recorder. They are maintained with every option.
 type Counts struct {
 	Offered   int // updates
 	Confirmed int
@@ -58,9 +58,9 @@ type Counts struct {
 	ByMethod  map[string]int // calls by method
 }
 
-// A Ledger records what the server received and sent. Its methods may be called
+// A Recorder records what the server received and sent. Its methods may be called
 // from any goroutine and return copies.
-type Ledger struct {
+type Recorder struct {
 	full bool
 
 	mu      sync.Mutex // guards the fields below
@@ -71,12 +71,12 @@ type Ledger struct {
 	waiters map[chan struct{}]struct{}
 }
 
-func newLedger(full bool) *Ledger {
-	return &Ledger{full: full, counts: Counts{ByMethod: map[string]int{}}, waiters: map[chan struct{}]struct{}{}}
+func newRecorder(full bool) *Recorder {
+	return &Recorder{full: full, counts: Counts{ByMethod: map[string]int{}}, waiters: map[chan struct{}]struct{}{}}
 }
 
 // Counts returns a copy of the counters.
-func (l *Ledger) Counts() Counts {
+func (l *Recorder) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.counts
@@ -86,7 +86,7 @@ func (l *Ledger) Counts() Counts {
 
 // Offers returns all updates in the order in which they were offered; nil with
 // Options.CountersOnly.
-func (l *Ledger) Offers() []Offer {
+func (l *Recorder) Offers() []Offer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]Offer, len(l.offers))
@@ -99,7 +99,7 @@ func (l *Ledger) Offers() []Offer {
 // Calls returns the calls of the given methods, or all calls if no method is
 // given, in the order of arrival; nil with Options.CountersOnly. Method names
 // are compared without regard to case.
-func (l *Ledger) Calls(methods ...string) []Call {
+func (l *Recorder) Calls(methods ...string) []Call {
 	want := map[string]bool{}
 	for _, m := range methods {
 		want[methodKey(m)] = true
@@ -118,7 +118,7 @@ func (l *Ledger) Calls(methods ...string) []Call {
 // WaitFor waits until ok returns true. It calls ok immediately and again after
 // changes, never on a timer; one call may follow several changes. If ctx ends
 // first, the error wraps the cause.
-func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
+func (l *Recorder) WaitFor(ctx context.Context, ok func(*Recorder) bool) error {
 	wake := make(chan struct{}, 1)
 	l.mu.Lock()
 	l.waiters[wake] = struct{}{}
@@ -132,18 +132,18 @@ func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
 		select {
 		case <-wake:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the ledger: %w", context.Cause(ctx))
+			return fmt.Errorf("wait for the recorder: %w", context.Cause(ctx))
 		}
 	}
 	return nil
 }
 
 // WaitCount waits until count, applied to the counters, returns at least n.
-func (l *Ledger) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
-	return l.WaitFor(ctx, func(l *Ledger) bool { return count(l.Counts()) >= n })
+func (l *Recorder) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
+	return l.WaitFor(ctx, func(l *Recorder) bool { return count(l.Counts()) >= n })
 }
 
-func (l *Ledger) changedLocked() {
+func (l *Recorder) changedLocked() {
 	for w := range l.waiters {
 		select {
 		case w <- struct{}{}:
@@ -153,7 +153,7 @@ func (l *Ledger) changedLocked() {
 }
 
 // note changes the counters and wakes the waiting goroutines.
-func (l *Ledger) note(change func(*Counts)) {
+func (l *Recorder) note(change func(*Counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(&l.counts)
@@ -161,7 +161,7 @@ func (l *Ledger) note(change func(*Counts)) {
 }
 
 // offered records an offer.
-func (l *Ledger) offered(o *Offer) {
+func (l *Recorder) offered(o *Offer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counts.Offered++
@@ -171,7 +171,7 @@ func (l *Ledger) offered(o *Offer) {
 	l.changedLocked()
 }
 
-func (l *Ledger) delivered(at time.Time, offers ...*Offer) {
+func (l *Recorder) delivered(at time.Time, offers ...*Offer) {
 	if len(offers) == 0 {
 		return
 	}
@@ -187,7 +187,7 @@ func (l *Ledger) delivered(at time.Time, offers ...*Offer) {
 }
 
 // settled marks offers as no longer pending.
-func (l *Ledger) settled(at time.Time, confirmed bool, offers ...*Offer) {
+func (l *Recorder) settled(at time.Time, confirmed bool, offers ...*Offer) {
 	if len(offers) == 0 {
 		return
 	}
@@ -206,7 +206,7 @@ func (l *Ledger) settled(at time.Time, confirmed bool, offers ...*Offer) {
 }
 
 // arrived records a call. Later changes of the call go through update.
-func (l *Ledger) arrived(c *Call) {
+func (l *Recorder) arrived(c *Call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.calls++
@@ -223,4 +223,4 @@ func (l *Ledger) arrived(c *Call) {
 }
 
 // update changes a recorded call.
-func (l *Ledger) update(change func(*Counts)) { l.note(change) }
+func (l *Recorder) update(change func(*Counts)) { l.note(change) }

@@ -20,7 +20,7 @@ type Entry struct {
 	Usage   Usage
 }
 
-type ledger struct {
+type recorder struct {
 	noBodies bool
 
 	mu      sync.Mutex // guards the fields below
@@ -28,7 +28,7 @@ type ledger struct {
 	arrived chan struct{} // closed and replaced at each change
 }
 
-func (l *ledger) add(r Request, f *Fault) int {
+func (l *recorder) add(r Request, f *Fault) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := Entry{Request: r, At: time.Now()}
@@ -45,7 +45,7 @@ func (l *ledger) add(r Request, f *Fault) int {
 	return e.N
 }
 
-func (l *ledger) finish(n, status, written int) {
+func (l *recorder) finish(n, status, written int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := &l.entries[n-1]
@@ -53,30 +53,30 @@ func (l *ledger) finish(n, status, written int) {
 	l.changed()
 }
 
-func (l *ledger) used(n int, u Usage) {
+func (l *recorder) used(n int, u Usage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.entries[n-1].Usage = u
 }
 
-func (l *ledger) changed() {
+func (l *recorder) changed() {
 	close(l.arrived)
 	l.arrived = make(chan struct{})
 }
 
-func (l *ledger) all() []Entry {
+func (l *recorder) all() []Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.entries)
 }
 
-func (l *ledger) count() int {
+func (l *recorder) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.entries)
 }
 
-func (l *ledger) await(ctx context.Context, n int) error {
+func (l *recorder) await(ctx context.Context, n int) error {
 	for {
 		l.mu.Lock()
 		have, next := len(l.entries), l.arrived

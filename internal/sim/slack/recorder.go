@@ -83,7 +83,7 @@ type Link struct {
 	Acked  int       // number of valid acknowledgements
 }
 
-// Counts are the counters of a Ledger. They are maintained with every option.
+// Counts are the counters of a Recorder. They are maintained with every option.
 type Counts struct {
 	Offered     int // events
 	Acked       int
@@ -107,9 +107,9 @@ type Counts struct {
 	AckDuration time.Duration // sum over all acknowledgements
 }
 
-// A Ledger records what the server received and sent. Its methods may be called
+// A Recorder records what the server received and sent. Its methods may be called
 // from any goroutine and return copies.
-type Ledger struct {
+type Recorder struct {
 	full bool
 
 	mu      sync.Mutex // guards the fields below
@@ -121,12 +121,12 @@ type Ledger struct {
 	waiters map[chan struct{}]struct{}
 }
 
-func newLedger(full bool) *Ledger {
-	return &Ledger{full: full, counts: Counts{ByMethod: map[string]int{}}, waiters: map[chan struct{}]struct{}{}}
+func newRecorder(full bool) *Recorder {
+	return &Recorder{full: full, counts: Counts{ByMethod: map[string]int{}}, waiters: map[chan struct{}]struct{}{}}
 }
 
 // Counts returns a copy of the counters.
-func (l *Ledger) Counts() Counts {
+func (l *Recorder) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.counts
@@ -137,7 +137,7 @@ func (l *Ledger) Counts() Counts {
 // Offers returns the events of the given kinds, or all events if no kind is
 // given, in the order in which they were offered; nil with
 // Options.CountersOnly.
-func (l *Ledger) Offers(kinds ...string) []Offer {
+func (l *Recorder) Offers(kinds ...string) []Offer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []Offer
@@ -153,7 +153,7 @@ func (l *Ledger) Offers(kinds ...string) []Offer {
 
 // Calls returns the calls of the given methods, or all calls if no method is
 // given, in the order of arrival; nil with Options.CountersOnly.
-func (l *Ledger) Calls(methods ...string) []Call {
+func (l *Recorder) Calls(methods ...string) []Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []Call
@@ -166,7 +166,7 @@ func (l *Ledger) Calls(methods ...string) []Call {
 }
 
 // Links returns all sockets in the order in which they were opened.
-func (l *Ledger) Links() []Link {
+func (l *Recorder) Links() []Link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make([]Link, len(l.links))
@@ -179,7 +179,7 @@ func (l *Ledger) Links() []Link {
 // WaitFor waits until ok returns true. It calls ok immediately and again after
 // changes, never on a timer; one call may follow several changes. If ctx ends
 // first, the error wraps the cause.
-func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
+func (l *Recorder) WaitFor(ctx context.Context, ok func(*Recorder) bool) error {
 	wake := make(chan struct{}, 1)
 	l.mu.Lock()
 	l.waiters[wake] = struct{}{}
@@ -193,19 +193,19 @@ func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
 		select {
 		case <-wake:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the ledger: %w", context.Cause(ctx))
+			return fmt.Errorf("wait for the recorder: %w", context.Cause(ctx))
 		}
 	}
 	return nil
 }
 
 // WaitCount waits until count, applied to the counters, returns at least n.
-func (l *Ledger) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
-	return l.WaitFor(ctx, func(l *Ledger) bool { return count(l.Counts()) >= n })
+func (l *Recorder) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
+	return l.WaitFor(ctx, func(l *Recorder) bool { return count(l.Counts()) >= n })
 }
 
 // note changes the record under its lock and wakes the waiting goroutines.
-func (l *Ledger) note(change func(*Counts)) {
+func (l *Recorder) note(change func(*Counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(&l.counts)
@@ -218,7 +218,7 @@ func (l *Ledger) note(change func(*Counts)) {
 }
 
 // offered records an event.
-func (l *Ledger) offered(o *Offer) {
+func (l *Recorder) offered(o *Offer) {
 	l.note(func(c *Counts) {
 		c.Offered++
 		if l.full {
@@ -228,7 +228,7 @@ func (l *Ledger) offered(o *Offer) {
 }
 
 // opened records a socket; open is the number of open sockets of the app.
-func (l *Ledger) opened(k *Link, open int) {
+func (l *Recorder) opened(k *Link, open int) {
 	l.note(func(c *Counts) {
 		c.Links++
 		c.Open++
@@ -240,7 +240,7 @@ func (l *Ledger) opened(k *Link, open int) {
 }
 
 // arrived records a call. Later changes of the call go through note.
-func (l *Ledger) arrived(c *Call) {
+func (l *Recorder) arrived(c *Call) {
 	l.note(func(n *Counts) {
 		l.calls++
 		c.N = l.calls
@@ -256,7 +256,7 @@ func (l *Ledger) arrived(c *Call) {
 }
 
 // find returns the offer of an event, or nil.
-func (l *Ledger) find(event string) *Offer {
+func (l *Recorder) find(event string) *Offer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.offers {

@@ -48,7 +48,7 @@ type Call struct {
 	Answered bool      // the whole answer was written
 }
 
-// Counts are the counters of a Ledger. They are maintained with every option.
+// Counts are the counters of a Recorder. They are maintained with every option.
 type Counts struct {
 	Offered    int // events
 	Missed     int // events that were offered to a bot without a session
@@ -70,9 +70,9 @@ type Counts struct {
 	Closes     map[int]int    // gateway connections closed by the server, by code; 0: cut
 }
 
-// A Ledger records what the server received and sent. Its methods may be called
+// A Recorder records what the server received and sent. Its methods may be called
 // from any goroutine and return copies.
-type Ledger struct {
+type Recorder struct {
 	full bool
 
 	mu      sync.Mutex // guards the fields below
@@ -82,15 +82,15 @@ type Ledger struct {
 	waiters map[chan struct{}]struct{}
 }
 
-func newLedger(full bool) *Ledger {
-	return &Ledger{
+func newRecorder(full bool) *Recorder {
+	return &Recorder{
 		full: full, counts: Counts{ByRoute: map[string]int{}, Closes: map[int]int{}},
 		waiters: map[chan struct{}]struct{}{},
 	}
 }
 
 // Counts returns a copy of the counters.
-func (l *Ledger) Counts() Counts {
+func (l *Recorder) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.counts
@@ -101,7 +101,7 @@ func (l *Ledger) Counts() Counts {
 // Offers returns the events of the given kinds, or all events if no kind is
 // given, in the order in which they were offered; nil with
 // Options.CountersOnly.
-func (l *Ledger) Offers(kinds ...string) []Offer {
+func (l *Recorder) Offers(kinds ...string) []Offer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []Offer
@@ -115,14 +115,14 @@ func (l *Ledger) Offers(kinds ...string) []Offer {
 
 // Unacked returns the offers of the given kinds that no heartbeat and no resume
 // has acknowledged.
-func (l *Ledger) Unacked(kinds ...string) []Offer {
+func (l *Recorder) Unacked(kinds ...string) []Offer {
 	return slices.DeleteFunc(l.Offers(kinds...), func(o Offer) bool { return !o.Acked.IsZero() })
 }
 
 // Calls returns the calls of the given routes, or all calls if no route is
 // given, in the order of arrival; nil with Options.CountersOnly. A route that
 // ends in "*" matches a prefix.
-func (l *Ledger) Calls(routes ...string) []Call {
+func (l *Recorder) Calls(routes ...string) []Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []Call
@@ -144,7 +144,7 @@ func matchRoute(pattern, route string) bool {
 // WaitFor waits until ok returns true. It calls ok immediately and again after
 // changes, never on a timer; one call may follow several changes. If ctx ends
 // first, the error wraps the cause.
-func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
+func (l *Recorder) WaitFor(ctx context.Context, ok func(*Recorder) bool) error {
 	wake := make(chan struct{}, 1)
 	l.mu.Lock()
 	l.waiters[wake] = struct{}{}
@@ -158,19 +158,19 @@ func (l *Ledger) WaitFor(ctx context.Context, ok func(*Ledger) bool) error {
 		select {
 		case <-wake:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the ledger: %w", context.Cause(ctx))
+			return fmt.Errorf("wait for the recorder: %w", context.Cause(ctx))
 		}
 	}
 	return nil
 }
 
 // WaitCount waits until count, applied to the counters, returns at least n.
-func (l *Ledger) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
-	return l.WaitFor(ctx, func(l *Ledger) bool { return count(l.Counts()) >= n })
+func (l *Recorder) WaitCount(ctx context.Context, n int, count func(Counts) int) error {
+	return l.WaitFor(ctx, func(l *Recorder) bool { return count(l.Counts()) >= n })
 }
 
 // note changes the record under its lock and wakes the waiting goroutines.
-func (l *Ledger) note(change func(*Counts)) {
+func (l *Recorder) note(change func(*Counts)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change(&l.counts)
@@ -183,7 +183,7 @@ func (l *Ledger) note(change func(*Counts)) {
 }
 
 // offered records an offer.
-func (l *Ledger) offered(o *Offer) {
+func (l *Recorder) offered(o *Offer) {
 	l.note(func(n *Counts) {
 		n.Offered++
 		o.N = n.Offered
@@ -197,7 +197,7 @@ func (l *Ledger) offered(o *Offer) {
 }
 
 // delivered adds n writes of an event; a negative n undoes a write.
-func (l *Ledger) delivered(o *Offer, n int) {
+func (l *Recorder) delivered(o *Offer, n int) {
 	l.note(func(c *Counts) {
 		c.Delivered += n
 		o.Times += n
@@ -210,7 +210,7 @@ func (l *Ledger) delivered(o *Offer, n int) {
 	})
 }
 
-func (l *Ledger) acked(offers []*Offer) {
+func (l *Recorder) acked(offers []*Offer) {
 	if len(offers) == 0 {
 		return
 	}
@@ -225,7 +225,7 @@ func (l *Ledger) acked(offers []*Offer) {
 }
 
 // arrived records a call. Later changes of the call go through note.
-func (l *Ledger) arrived(c *Call) {
+func (l *Recorder) arrived(c *Call) {
 	l.note(func(n *Counts) {
 		n.Calls++
 		c.N = n.Calls
