@@ -14,8 +14,8 @@ import (
 // A Mode determines whether processes run in a sandbox.
 type Mode string
 
-// The modes: the best sandbox that works on the machine, if any; no sandbox; or an error
-// if no sandbox works.
+// The modes: the best sandbox that works on the machine, or no sandbox. Require is a former
+// name of Auto.
 const (
 	Auto    Mode = "auto"
 	Off     Mode = "off"
@@ -28,8 +28,9 @@ type Mechanism string
 // The mechanisms.
 const (
 	None       Mechanism = "none"
-	Landlock   Mechanism = "landlock"
 	Bubblewrap Mechanism = "bubblewrap"
+	Namespaces Mechanism = "namespaces" // mount, PID and IPC namespaces that this program sets up itself
+	Landlock   Mechanism = "landlock"   // with seccomp, and without namespaces
 )
 
 // A Policy defines what a process in a sandbox may do. Paths are absolute. The process
@@ -124,12 +125,12 @@ func (s Status) String() string {
 	return b.String()
 }
 
-// ErrNoSandbox is wrapped by the error of Open if a sandbox is required and none works.
+// ErrNoSandbox is wrapped by the error of Open if no sandbox works.
 var ErrNoSandbox = errors.New("no sandbox works on this machine: install bubblewrap (the package is called bubblewrap nearly everywhere), " +
 	"or run a Linux kernel of 5.13 or newer with Landlock switched on; or set the sandbox to off if commands may do all that this account may do")
 
 // Open determines by test runs which mechanism works on this machine and enforces p. With
-// Off, or with Auto if none works, it returns a Sandbox that restricts nothing.
+// Off it returns a Sandbox that restricts nothing.
 func Open(ctx context.Context, mode Mode, p Policy) (*Sandbox, error) {
 	s := &Sandbox{status: Status{Mechanism: None}}
 	switch mode {
@@ -149,7 +150,7 @@ func Open(ctx context.Context, mode Mode, p Policy) (*Sandbox, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if s.status.Mechanism == None && mode == Require {
+	if s.status.Mechanism == None {
 		return nil, fmt.Errorf("%w (%s)", ErrNoSandbox, strings.Join(s.status.Reason, "; "))
 	}
 	return s, nil

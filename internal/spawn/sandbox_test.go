@@ -300,20 +300,15 @@ func TestTheEnvironmentIsTrueInside(t *testing.T) {
 	}
 }
 
-// If nothing can be probed no mechanism works, and mode require fails.
+// If nothing can be probed no mechanism works.
 func TestWithoutASandboxItIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", filepath.Join(dir, "none"))
 	p := spawn.Policy{Write: []string{dir}}
-	if _, err := spawn.Open(t.Context(), spawn.Require, p); !errors.Is(err, spawn.ErrNoSandbox) || !strings.Contains(err.Error(), "install bubblewrap") {
-		t.Errorf("got %v", err)
-	}
-	box, err := spawn.Open(t.Context(), spawn.Auto, p)
-	if err != nil || box.Status().Mechanism != spawn.None || !strings.Contains(box.Status().String(), "does not work") {
-		t.Errorf("got %v, %v", box.Status(), err)
-	}
-	if r := run(t, spawn.Command{Shell: "echo free", Sandbox: box}); text(t, r) != "free\n" {
-		t.Errorf("got %+v", r)
+	for _, mode := range []spawn.Mode{spawn.Auto, spawn.Require} {
+		if _, err := spawn.Open(t.Context(), mode, p); !errors.Is(err, spawn.ErrNoSandbox) || !strings.Contains(err.Error(), "install bubblewrap") {
+			t.Errorf("%s: got %v", mode, err)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type job struct {
 	id, session string
 	command     string
+	dir         string // in which it was started
 	limit       time.Duration
 	startedAt   time.Time
 	typing      chan struct{}  // held while typing into it
@@ -103,7 +104,7 @@ func (t *Terminal) reserve(session string, cmd spawn.Command) (*job, error) {
 		t.jobs = slices.Delete(t.jobs, t.oldestEnded(), t.oldestEnded()+1)
 	}
 	t.next++
-	j := &job{id: "p" + strconv.Itoa(t.next), session: session, command: cmd.Shell, limit: cmd.Timeout, startedAt: time.Now(), typing: make(chan struct{}, 1)}
+	j := &job{id: "p" + strconv.Itoa(t.next), session: session, command: cmd.Shell, dir: cmd.Dir, limit: cmd.Timeout, startedAt: time.Now(), typing: make(chan struct{}, 1)}
 	t.jobs = append(t.jobs, j)
 	t.work.Add(1)
 	return j, nil

@@ -93,7 +93,7 @@ func (t *Terminal) write(ctx context.Context, c tool.Call, j *job, in processInp
 		return "", fmt.Errorf("a line has more than %d KiB", maxCommand>>10)
 	}
 	if strings.TrimSpace(line) != "" {
-		if err := t.authorize(ctx, c, line, []string{fmt.Sprintf("typed into %s: %s", j.id, oneLine(j.command))}); err != nil {
+		if err := t.authorize(ctx, c, PolicyRequest{Command: line, Dir: j.dir, Session: c.Session}, []string{fmt.Sprintf("typed into %s: %s", j.id, oneLine(j.command))}); err != nil {
 			return "", err
 		}
 	}

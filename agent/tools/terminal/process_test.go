@@ -178,8 +178,8 @@ func TestTypedLineContinuations(t *testing.T) {
 	t.Parallel()
 	var judged []string
 	b := open(t, func(o *terminal.Options) {
-		o.Policy = func(_ context.Context, command string) terminal.PolicyResult {
-			judged = append(judged, command)
+		o.Policy = func(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
+			judged = append(judged, r.Command)
 			return terminal.PolicyResult{}
 		}
 	})

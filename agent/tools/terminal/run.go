@@ -43,7 +43,7 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	if err != nil {
 		return "", err
 	}
-	if err := t.authorize(ctx, c, in.Command, nil); err != nil {
+	if err := t.authorize(ctx, c, PolicyRequest{Command: in.Command, Dir: dir, Session: c.Session}, nil); err != nil {
 		return "", err
 	}
 	if again, err := t.resolveDir(in.Workdir); err != nil || again != dir {
@@ -117,10 +117,10 @@ func (t *Terminal) resolveDir(dir string) (string, error) {
 	return path, nil
 }
 
-// authorize returns nil if command may run: the policy allows it, or a user has approved
+// authorize returns nil if the command may run: the policy allows it, or a user has approved
 // exactly this command.
-func (t *Terminal) authorize(ctx context.Context, c tool.Call, command string, about []string) error {
-	v := t.o.Policy(ctx, command)
+func (t *Terminal) authorize(ctx context.Context, c tool.Call, r PolicyRequest, about []string) error {
+	v := t.o.Policy(ctx, r)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -129,7 +129,7 @@ func (t *Terminal) authorize(ctx context.Context, c tool.Call, command string, a
 	case len(v.Reasons) == 0:
 		return nil
 	}
-	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: Name, Command: command, Reasons: append(about, v.Reasons...), Key: v.Key})
+	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: Name, Command: r.Command, Reasons: append(about, v.Reasons...), Key: v.Key})
 	if err != nil {
 		return fmt.Errorf("it was not run, because it is dangerous (%s) and nobody has agreed: %w", strings.Join(v.Reasons, "; "), err)
 	}

@@ -41,8 +41,15 @@ type PolicyResult struct {
 	Key     string   // see tool.ApprovalRequest.Key
 }
 
+// A PolicyRequest is a command line to be classified.
+type PolicyRequest struct {
+	Command string
+	Dir     string // absolute path of the directory in which it runs
+	Session string // the session whose turn runs it
+}
+
 // A CommandPolicy classifies a command line before it runs.
-type CommandPolicy func(ctx context.Context, command string) PolicyResult
+type CommandPolicy func(ctx context.Context, r PolicyRequest) PolicyResult
 
 // Options configure how commands run. Zero values select the defaults.
 type Options struct {

@@ -36,8 +36,8 @@ type bench struct {
 }
 
 // guard is a simple command policy based on words.
-func guard(_ context.Context, command string) terminal.PolicyResult {
-	switch {
+func guard(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
+	switch command := r.Command; {
 	case strings.Contains(command, "mkfs"):
 		return terminal.PolicyResult{Blocked: "it formats a disk"}
 	case strings.Contains(command, "rm -r"):

@@ -168,8 +168,8 @@ func (a *App) openSandbox(spill string) (*spawn.Sandbox, error) {
 }
 
 // checkCommand evaluates the command policy for a command before it runs.
-func checkCommand(_ context.Context, command string) terminal.PolicyResult {
-	switch v := cmdpolicy.Evaluate(command); v.Class {
+func checkCommand(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
+	switch v := cmdpolicy.Evaluate(r.Command); v.Class {
 	case cmdpolicy.Allowed:
 		return terminal.PolicyResult{}
 	case cmdpolicy.Dangerous:
