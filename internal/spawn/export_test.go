@@ -1,9 +1,8 @@
 package spawn
 
-// Unfenced returns the sandbox without its own namespaces, as on a machine that does not
-// support them.
-func (s *Sandbox) Unfenced() *Sandbox {
-	u := *s
-	u.status.Isolated = false
-	return &u
+import "context"
+
+// OpenBackend is like Open but uses only one mechanism.
+func OpenBackend(ctx context.Context, m Mechanism, p Policy) (*Sandbox, error) {
+	return open(ctx, p, m)
 }

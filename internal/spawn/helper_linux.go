@@ -21,13 +21,9 @@ import (
 // supported reports whether sandboxes exist for this operating system.
 const supported = true
 
-// lifeFD is the read end of a pipe in the supervisor. The command may run while the
-// write end is open.
-const lifeFD = 3
-
 // wrap changes cmd so that it runs in the sandbox, under this program as supervisor. The
 // path /proc/self/exe stays valid if the program file is replaced.
-func (s *Sandbox) wrap(cmd *exec.Cmd) error {
+func (s *Sandbox) wrap(cmd *exec.Cmd, fileSize int64) error {
 	p := s.policy
 	dir := cmd.Dir
 	if dir == "" {
@@ -37,34 +33,39 @@ func (s *Sandbox) wrap(cmd *exec.Cmd) error {
 		}
 		dir = wd
 	}
-	e := helperRequest{
-		Path: cmd.Path, Argv: cmd.Args, Dir: dir, Wall: s.status.Mechanism, Bwrap: s.bwrap, Fenced: s.status.Isolated,
-		Network: p.Network, Places: p.pathRules(), Temp: p.Temp, Processes: p.Processes, Memory: p.Memory,
-	}
-	cmd.Env = p.adjustEnv(cmd.Env)
-	var err error
-	if cmd.Args, err = e.args(roleSupervise); err != nil {
+	places := p.places()
+	request, err := json.Marshal(helperRequest{
+		Path: cmd.Path, Argv: cmd.Args, Env: p.adjustEnv(cmd.Env, places), Dir: dir, Wall: s.status.Mechanism, ABI: s.status.ABI, Bwrap: s.bwrap, OwnPIDs: s.ownPIDs,
+		Network: p.Network, Places: places, Processes: p.Processes, Memory: p.Memory, FileSize: fileSize,
+	})
+	if err != nil {
 		return err
 	}
-	cmd.Path = "/proc/self/exe"
+	fd, err := memoryFile("request", request)
+	if err != nil {
+		return err
+	}
+	cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(fd), "request")}
+	cmd.Path, cmd.Args, cmd.Env, cmd.Dir = "/proc/self/exe", helperArgs(roleSupervise), []string{}, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
-	if s.status.Isolated {
-		enterNamespaces(cmd.SysProcAttr, !p.Network && s.status.Mechanism == Landlock)
+	if s.ownPIDs {
+		enterNamespaces(cmd.SysProcAttr, s.status.Mechanism == Namespaces, !p.Network)
 	}
 	return nil
 }
 
-func (e helperRequest) args(role string) ([]string, error) {
-	raw, err := json.Marshal(e)
-	return []string{"hermesd", helperArg, role, string(raw)}, err
-}
+func helperArgs(role string) []string { return []string{"hermesd", helperArg, role} }
 
-// enterNamespaces starts the child in its own namespaces. An unprivileged user also needs
-// a user namespace.
-func enterNamespaces(attr *syscall.SysProcAttr, net bool) {
+// enterNamespaces starts the child in its own PID and mount namespaces, in an IPC namespace
+// if it builds a root directory, and then in a network namespace if it has no network. An
+// unprivileged user also needs a user namespace.
+func enterNamespaces(attr *syscall.SysProcAttr, root, noNetwork bool) {
 	attr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS
-	if net {
-		attr.Cloneflags |= syscall.CLONE_NEWNET
+	if root {
+		attr.Cloneflags |= syscall.CLONE_NEWIPC
+		if noNetwork {
+			attr.Cloneflags |= syscall.CLONE_NEWNET
+		}
 	}
 	if uid := os.Getuid(); uid != 0 {
 		attr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -79,25 +80,21 @@ func enterNamespaces(attr *syscall.SysProcAttr, net bool) {
 func supervise(e helperRequest) int {
 	debug.SetGCPercent(-1)
 	unix.CloseOnExec(lifeFD)
-	if e.Fenced {
-		if err := setUpNamespaces(e); err != nil {
-			return reportFailure(err)
-		}
-	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return reportFailure(err)
-	}
-	args, err := e.args(roleEnter)
-	if err != nil {
-		return reportFailure(err)
+	unix.CloseOnExec(requestFD)
+	if err := prepareNamespaces(e); err != nil {
+		return reportFailure(explainRefusal(err))
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
 	startThreads()
-	child, err := syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
-	})
-	if err != nil {
+	// The command cannot trace this process, nor open its program or its files.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return reportFailure(err)
+	}
+	child, err := e.start()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "hermesd: %s cannot be run in the sandbox: %v\n", e.Path, err)
+		return exitDenied
 	}
 	// Both goroutines run until this process exits.
 	go func() {
@@ -113,6 +110,23 @@ func supervise(e helperRequest) int {
 	code := reap(child)
 	endDescendants(child)
 	return code
+}
+
+// prepareNamespaces builds what the command will see. Without namespaces orphans become
+// children of this process, which can then end them.
+func prepareNamespaces(e helperRequest) error {
+	switch {
+	case !e.OwnPIDs:
+		return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	case e.Wall == Bubblewrap:
+		return enterPIDNamespace(e)
+	}
+	if !e.Network {
+		if err := enableLoopback(); err != nil {
+			return fmt.Errorf("bring up the loopback: %w", err)
+		}
+	}
+	return enterRoot(e)
 }
 
 // startThreads creates threads in advance, because none can be created when the process
@@ -206,33 +220,53 @@ func forEachProcess(visit func(id int, stat []byte)) {
 	}
 }
 
-// enter restricts this process to the rights of the command and executes the command.
-func enter(e helperRequest) int {
-	runtime.LockOSThread() // the restrictions apply to a thread
+// filter returns what system calls the command may not make.
+func (e helperRequest) filter() filterConfig {
+	alone := e.Wall == Landlock // without a mount namespace
+	return filterConfig{noUnix: alone || e.Network && e.ABI < minABI, noInet: alone && !e.Network, noForeign: alone}
+}
+
+// start starts the command with its restrictions. They apply to this thread, which the
+// goroutine keeps, and are inherited by the command.
+func (e helperRequest) start() (pid int, err error) {
+	runtime.LockOSThread()
+	if e.Wall == Landlock { // its restrictions apply to all threads, and would allow the command to signal this process
+		return syscall.ForkExec("/proc/self/exe", helperArgs(roleEnter), &syscall.ProcAttr{
+			Files: []uintptr{0, 1, 2, lifeFD, requestFD}, Env: []string{}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		})
+	}
 	// These were needed by an unprivileged user to set up the namespaces.
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+		return 0, err
+	}
+	if err := errors.Join(restrictScope(e.ABI), setLimits(e)); err != nil {
+		return 0, err
+	}
+	if e.Wall == Bubblewrap {
+		return e.startBwrap()
+	}
+	if err := e.dropCapabilities(); err != nil {
+		return 0, err
+	}
+	if err := installFilter(e.filter()); err != nil {
+		return 0, err
+	}
+	return syscall.ForkExec(e.Path, e.Argv, &syscall.ProcAttr{
+		Dir: e.Dir, Files: []uintptr{0, 1, 2}, Env: e.Env, Sys: &syscall.SysProcAttr{Setpgid: true},
+	})
+}
+
+// enter restricts this process with Landlock and executes the command.
+func enter(e helperRequest) int {
+	runtime.LockOSThread() // the filter applies to a thread
+	unix.CloseOnExec(lifeFD)
+	unix.CloseOnExec(requestFD)
+	err := errors.Join(setLimits(e), os.Chdir(e.Dir), restrictFiles(e), e.dropCapabilities(), installFilter(e.filter()))
+	if err != nil {
 		return reportFailure(err)
 	}
-	if err := os.Chdir(e.Dir); err != nil {
-		return reportFailure(err)
-	}
-	path, argv := e.Path, e.Argv
-	switch e.Wall {
-	case Landlock:
-		if err := restrict(e); err != nil {
-			return reportFailure(err)
-		}
-		if err := dropCapabilities(); err != nil {
-			return reportFailure(err)
-		}
-	case Bubblewrap:
-		path, argv = e.Bwrap, e.bwrapArgs()
-	}
-	if err := setLimits(e); err != nil {
-		return reportFailure(err)
-	}
-	err := syscall.Exec(path, argv, os.Environ())
-	fmt.Fprintf(os.Stderr, "hermesd: %s cannot be run in the sandbox: %v\n", path, err)
+	err = unix.Exec(e.Path, e.Argv, e.Env)
+	fmt.Fprintf(os.Stderr, "hermesd: %s cannot be run in the sandbox: %v\n", e.Path, err)
 	return exitDenied
 }
 
@@ -244,6 +278,11 @@ func setLimits(e helperRequest) error {
 	if err := set(unix.RLIMIT_CORE, 0); err != nil {
 		return err
 	}
+	if e.FileSize > 0 {
+		if err := set(unix.RLIMIT_FSIZE, uint64(e.FileSize)); err != nil {
+			return err
+		}
+	}
 	if e.Memory > 0 {
 		if err := set(unix.RLIMIT_DATA, uint64(e.Memory)); err != nil {
 			return err
@@ -254,7 +293,7 @@ func setLimits(e helperRequest) error {
 		return nil // RLIMIT_NPROC does not apply to root
 	}
 	n := uint64(e.Processes)
-	if !e.Fenced {
+	if !e.OwnPIDs {
 		n += countThreads(uid) // the limit counts all threads of the account
 	}
 	return set(unix.RLIMIT_NPROC, n)

@@ -13,12 +13,16 @@ const supported = false
 
 var errUnsupported = errors.New("there is no sandbox for this system")
 
-func (s *Sandbox) wrap(*exec.Cmd) error { return errUnsupported }
+func (s *Sandbox) wrap(*exec.Cmd, int64) error { return errUnsupported }
 
-func (s *Sandbox) processBound(context.Context, string) string { return "" }
+func findBwrap() (string, error) { return "", errUnsupported }
+
+func (s *Sandbox) probe(context.Context) error { return errUnsupported }
 
 func landlockABI() (int, string) { return 0, errUnsupported.Error() }
 
 func supervise(helperRequest) int { return reportFailure(errUnsupported) }
 
 func enter(helperRequest) int { return reportFailure(errUnsupported) }
+
+func selfTest(string) int { return reportFailure(errUnsupported) }

@@ -83,8 +83,8 @@ func (p *Process) start() (err error) {
 		if err != nil {
 			return err
 		}
-		theirs = append(theirs, their)
-		p.cmd.ExtraFiles, p.life = []*os.File{their}, w
+		theirs = append(append(theirs, their), p.cmd.ExtraFiles...)
+		p.cmd.ExtraFiles, p.life = append([]*os.File{their}, p.cmd.ExtraFiles...), w // lifeFD, requestFD
 	}
 	setProcessGroup(p.cmd)
 	p.began = time.Now()

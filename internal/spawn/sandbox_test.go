@@ -45,11 +45,11 @@ func enclose(t *testing.T, change func(*spawn.Policy, *ground)) ground {
 		change(&p, &g)
 	}
 	box, err := spawn.Open(t.Context(), spawn.Auto, p)
+	if errors.Is(err, spawn.ErrNoSandbox) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
-	}
-	if box.Status().Mechanism == spawn.None {
-		t.Skip(box.Status())
 	}
 	g.box = box
 	return g
@@ -118,9 +118,6 @@ func TestWhatIsHiddenInsideWhatIsSeenIsHidden(t *testing.T) {
 	g := enclose(t, func(p *spawn.Policy, g *ground) {
 		p.Read = []string{filepath.Dir(g.home)} // contains the home, which contains the workspace
 	})
-	if !g.box.Status().Isolated && g.box.Status().Mechanism != spawn.Bubblewrap {
-		t.Skip(g.box.Status())
-	}
 	r := g.run(t, "exec 2>/dev/null; cat "+g.outside+"/file; echo; cat "+g.secret+"; rm -rf "+g.secret+"; echo x > w && cat "+g.workspace+"/w; "+
 		"(echo x > "+g.home+"/new) || echo no; (echo x > "+g.outside+"/new) || echo no; ls "+g.home)
 	if got, want := string(r.Head), "canary\nx\nno\nno\nworkspace\n"; got != want {
@@ -155,9 +152,15 @@ func TestWithoutNetworkNobodyIsReached(t *testing.T) {
 func TestNothingEscapesASandbox(t *testing.T) {
 	t.Parallel()
 	fenced := enclose(t, nil)
-	unfenced := fenced
-	unfenced.box = fenced.box.Unfenced()
-	for name, g := range map[string]ground{"with": fenced, "without": unfenced} {
+	grounds := map[string]ground{"with": fenced}
+	if box, err := spawn.OpenBackend(t.Context(), spawn.Landlock, spawn.Policy{Write: []string{fenced.workspace}, Hide: []string{fenced.home}}); err == nil {
+		unfenced := fenced
+		unfenced.box = box
+		grounds["without"] = unfenced
+	} else {
+		t.Log("not tried here:", err)
+	}
+	for name, g := range grounds {
 		mark := fmt.Sprint("7", os.Getpid(), time.Now().UnixNano()%1000)
 		if r := g.run(t, "setsid sleep "+mark+" & (setsid sleep "+mark+" &) ; echo done"); r.OutputHeldOpen || r.Code != 0 {
 			t.Errorf("%s a name space: got %+v", name, r)
@@ -175,7 +178,7 @@ func TestNothingEscapesASandbox(t *testing.T) {
 		}
 		none(t, mark)
 	}
-	if fenced.box.Status().Isolated { // without isolation the command below would hit other processes
+	if fenced.box.Status().Mechanism != spawn.Landlock { // without isolation the command below would hit other processes
 		mark := fmt.Sprint("9", os.Getpid(), time.Now().UnixNano()%1000)
 		fenced.run(t, "setsid sleep "+mark+" & kill -9 $PPID; kill -9 -1")
 		none(t, mark)

@@ -146,7 +146,7 @@ func (c *Command) prepare() (*exec.Cmd, error) {
 	}
 	cmd := &exec.Cmd{Path: program, Args: argv, Dir: c.Dir, Env: environment(c.PassEnv, c.Env)}
 	if c.Sandbox.isActive() {
-		if err := c.Sandbox.wrap(cmd); err != nil {
+		if err := c.Sandbox.wrap(cmd, 0); err != nil {
 			return nil, err
 		}
 	}
