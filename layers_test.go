@@ -17,6 +17,7 @@ var allowedImports = map[string]string{
 	"systemd":                      "",
 	"internal/secret":              "",
 	"internal/safehttp":            "",
+	"internal/diskspace":           "",
 	"internal/spawn":               "",
 	"agent/cmdpolicy":              "",
 	"agent/speech":                 "",
@@ -77,7 +78,7 @@ var allowedImports = map[string]string{
 }
 
 // baseLayer lists the packages that any package may import.
-const baseLayer = "internal/secret internal/safehttp internal/spawn"
+const baseLayer = "internal/diskspace internal/secret internal/safehttp internal/spawn"
 
 func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
 

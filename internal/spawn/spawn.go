@@ -37,6 +37,7 @@ var (
 	ErrTimeout = errors.New("it took longer than its timeout")
 	ErrFlood   = errors.New("it wrote more than it may")
 	ErrKilled  = errors.New("it was ended on request")
+	ErrDisk    = errors.New("it left too little free space on the disk")
 )
 
 // drainTime is how long output is still read after the end of a process if a process
@@ -63,15 +64,19 @@ type Command struct {
 	MaxKept        int           // bytes of output in memory; 0: DefaultKeep
 	MaxOutput      int64         // maximum bytes of output, above which it is ended; 0: DefaultMost; not for Stdout and Stderr
 	Spill          string        // directory for output above MaxKept; "": it is dropped
-	Sandbox        *Sandbox      // nil: none
+	// KeepFree is the number of bytes, on the file system of Dir, that the command must
+	// leave free, or half of what is free when it starts if that is less; 0: none. In a
+	// sandbox a single file cannot exceed it; several files are noticed within diskInterval.
+	KeepFree int64
+	Sandbox  *Sandbox // nil: none
 }
 
 // A Result is the exit status and the output of a process.
 type Result struct {
 	Code   int    // exit code; 128 or more if a signal ended it; -1 if unknown
 	Signal string // name of the signal that ended it
-	// Cause is why it was ended: ErrTimeout, ErrFlood, ErrKilled or the cause of its
-	// context; nil if it ended by itself.
+	// Cause is why it was ended: ErrTimeout, ErrFlood, ErrKilled, ErrDisk or the cause of
+	// its context; nil if it ended by itself.
 	Cause          error
 	Took           time.Duration
 	OutputHeldOpen bool // a process outside its group still holds its output open
@@ -146,7 +151,7 @@ func (c *Command) prepare() (*exec.Cmd, error) {
 	}
 	cmd := &exec.Cmd{Path: program, Args: argv, Dir: c.Dir, Env: environment(c.PassEnv, c.Env)}
 	if c.Sandbox.isActive() {
-		if err := c.Sandbox.wrap(cmd, 0); err != nil {
+		if err := c.Sandbox.wrap(cmd, c.fileSize()); err != nil {
 			return nil, err
 		}
 	}

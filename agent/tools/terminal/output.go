@@ -36,6 +36,8 @@ func describeEnd(r spawn.Result, limit time.Duration) string {
 		return fmt.Sprintf("ended: it took longer than its timeout of %v%s; give it more time, or run it in the background", limit, all)
 	case errors.Is(r.Cause, spawn.ErrFlood):
 		return fmt.Sprintf("ended: it wrote more than %d MiB%s; let it write less, or into a file", spawn.DefaultMost>>20, all)
+	case errors.Is(r.Cause, spawn.ErrDisk):
+		return fmt.Sprintf("ended after %v: %v%s; delete files that are not needed, or write less", took, r.Cause, all)
 	case r.Cause != nil:
 		return fmt.Sprintf("ended after %v: %v%s", took, r.Cause, all)
 	case r.Signal != "":

@@ -90,8 +90,9 @@ const (
 	maxCommand   = 64 << 10 // bytes
 	spillAge     = 24 * time.Hour
 	spillTotal   = 512 << 20
-	maxNotes     = 4000 // characters of a result in addition to the output
-	maxFinished  = 32   // ended jobs that are kept
+	keepFree     = 1 << 30 // bytes that commands leave free for the store
+	maxNotes     = 4000    // characters of a result in addition to the output
+	maxFinished  = 32      // ended jobs that are kept
 	maxJobTime   = 7 * 24 * time.Hour
 	writeTimeout = 10 * time.Second
 	defaultWait  = time.Minute

@@ -17,6 +17,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/schedule"
+	"hermesd/internal/diskspace"
 	"hermesd/storage"
 )
 
@@ -79,7 +80,7 @@ type checker struct {
 // should be repaired. It stops after the first check if there is no home directory.
 func Run(ctx context.Context, o Options) []Finding {
 	if o.Space == nil {
-		o.Space = diskSpace
+		o.Space = diskspace.Of
 	}
 	if o.Ping == nil {
 		o.Ping = ping

@@ -1,0 +1,2 @@
+// Package diskspace tells how much space a file system has.
+package diskspace
