@@ -92,6 +92,11 @@ func memoryFile(name string, data []byte) (int, error) {
 	return fd, nil
 }
 
+func fileExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
 // bwrapOptions returns the options of bubblewrap. pass makes a descriptor available to it,
 // and returns its number there.
 func (e helperRequest) bwrapOptions(pass func(fd int) string) []string {
@@ -136,6 +141,11 @@ func (e helperRequest) bwrapOptions(pass func(fd int) string) []string {
 		}
 	}
 	a = append(a, "--dev", "/dev", "--perms", "1777", "--size", strconv.Itoa(scratchSize), "--tmpfs", "/dev/shm", "--proc", "/proc")
+	for _, name := range kernelSettings { // bubblewrap leaves most of them writable for root
+		if path := "/proc/" + name; fileExists(path) {
+			a = append(a, "--ro-bind", path, path)
+		}
+	}
 	a = append(a, covers...)
 	return append(a, "--remount-ro", "/dev", "--remount-ro", "/")
 }

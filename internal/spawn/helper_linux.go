@@ -79,8 +79,9 @@ func enterNamespaces(attr *syscall.SysProcAttr, root, noNetwork bool) {
 // ended, or when the parent has died or closed the pipe.
 func supervise(e helperRequest) int {
 	debug.SetGCPercent(-1)
-	unix.CloseOnExec(lifeFD)
-	unix.CloseOnExec(requestFD)
+	if err := closeOnExec(); err != nil {
+		return reportFailure(err)
+	}
 	if err := prepareNamespaces(e); err != nil {
 		return reportFailure(explainRefusal(err))
 	}
@@ -259,9 +260,7 @@ func (e helperRequest) start() (pid int, err error) {
 // enter restricts this process with Landlock and executes the command.
 func enter(e helperRequest) int {
 	runtime.LockOSThread() // the filter applies to a thread
-	unix.CloseOnExec(lifeFD)
-	unix.CloseOnExec(requestFD)
-	err := errors.Join(setLimits(e), os.Chdir(e.Dir), restrictFiles(e), e.dropCapabilities(), installFilter(e.filter()))
+	err := errors.Join(closeOnExec(), setLimits(e), os.Chdir(e.Dir), restrictFiles(e), e.dropCapabilities(), installFilter(e.filter()))
 	if err != nil {
 		return reportFailure(err)
 	}

@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -8,7 +9,13 @@ import (
 	"hermesd/internal/spawn"
 )
 
+// attackVariable is set for this program when it runs in a sandbox as an attacker.
+const attackVariable = "SPAWN_TEST_ATTACK"
+
 func TestMain(m *testing.M) {
 	spawn.Main()
+	if targets := os.Getenv(attackVariable); targets != "" {
+		os.Exit(runAttacks(targets))
+	}
 	goleak.VerifyTestMain(m)
 }

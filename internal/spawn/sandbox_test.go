@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -353,24 +352,7 @@ func TestAsAnOrdinaryUser(t *testing.T) {
 	if os.Getuid() != 0 || testing.Short() {
 		t.Skip("only root can become somebody else")
 	}
-	const nobody = 65534
-	dir, err := os.MkdirTemp("/tmp", "spawn-user-") // every directory of the path is accessible to all
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	raw, err := os.ReadFile(os.Args[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary := filepath.Join(dir, "spawn.test")
-	if err := errors.Join(os.WriteFile(binary, raw, 0o755), os.Chown(dir, nobody, nobody)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), binary, "-test.v", "-test.run=^Test(TheSandboxKeeps|AForkBomb)")
-	cmd.Dir, cmd.Env = dir, []string{"PATH=/usr/local/bin:/usr/bin:/bin", "TMPDIR=" + dir, "HOME=" + dir}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	out, err := cmd.CombinedOutput()
+	out, err := runAsNobody(t, "^Test(TheSandboxKeeps|AForkBomb)")
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

@@ -22,6 +22,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -110,6 +111,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	inherited()
 	p := newProcess(ctx, c, cmd)
 	if err := p.start(); err != nil {
 		p.stop(err)
@@ -117,6 +119,11 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	}
 	return p, nil
 }
+
+// inherited keeps descriptors that this process has from the one that started it out of
+// the processes that it starts. It cannot fail where it is needed: the sandbox helper does
+// the same and reports errors.
+var inherited = sync.OnceFunc(func() { _ = closeOnExec() })
 
 // prepare returns the exec.Cmd for c and sets defaults in c.
 func (c *Command) prepare() (*exec.Cmd, error) {
