@@ -118,6 +118,8 @@ func (s *Sandbox) processBound(pids string) string {
 		return fmt.Sprintf("at most %d processes at once beside those this account runs already", n)
 	case !s.ownPIDs:
 		return ""
+	case s.status.Mechanism == Bubblewrap && hasOwnPIDMax(): // its own namespace inside of ours has another value
+		return fmt.Sprintf("at most %d processes at once", max(n, minPIDs))
 	}
 	if most, err := strconv.Atoi(pids); err == nil && most <= max(n, minPIDs) {
 		return fmt.Sprintf("at most %d processes at once", most)
