@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -44,6 +45,7 @@ func (l *loader) check(c *Config) {
 	if c.Web.Search.Provider == "searxng" && c.Web.Search.BaseURL == "" {
 		l.ProblemAt("web.search.provider", "searxng needs web.search.base_url: where the instance is, such as http://127.0.0.1:8888")
 	}
+	l.readPaths(c)
 	l.toolsets("toolsets", c.Toolsets)
 	l.owners("access.owners", "", c.Access.Owners)
 	l.ids("access.allow_from", "", c.Access.AllowFrom)
@@ -227,4 +229,41 @@ func (l *loader) toolsets(path string, names []string) {
 			l.WarnAt(l.Element(path, i), "there is no tool or toolset called %q", n)
 		}
 	}
+}
+
+// readPaths checks the paths that commands may read in addition. None may make a file
+// of the home directory visible.
+func (l *loader) readPaths(c *Config) {
+	home, work := resolve(l.home), resolve(c.Workspace(l.home))
+	for i, path := range c.Terminal.ReadPaths {
+		at := l.Element("terminal.read_paths", i)
+		if !filepath.IsAbs(path) && !strings.HasPrefix(path, "~/") {
+			l.ProblemAt(at, "want an absolute path, or one that begins with ~/, not %q", path)
+			continue
+		}
+		switch dir := resolve(InHome(l.home, path)); {
+		case isBelow(dir, home):
+			l.ProblemAt(at, "%s contains the home of the daemon, %s, whose files commands must not read; name the directories in it that they need", path, l.home)
+		case isBelow(home, dir) && (work == home || !isBelow(work, dir)):
+			l.ProblemAt(at, "%s is in the home of the daemon, whose files commands must not read; move what they need to another place", path)
+		}
+	}
+}
+
+// resolve returns path without symbolic links, as far as it exists.
+func resolve(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	dir, name := filepath.Split(filepath.Clean(path))
+	if name == "" || dir == "" {
+		return path
+	}
+	return filepath.Join(resolve(dir), name)
+}
+
+// isBelow reports whether path is dir or in it.
+func isBelow(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }

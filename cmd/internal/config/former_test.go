@@ -30,6 +30,8 @@ func TestFormerKeys(t *testing.T) {
 			config.RateLimit{PerAccount: "30/1m", PerChat: "1/s"},
 			"config.yaml:1:34: platforms.slack.rate_limit.account: this key is called per_account now; the old name still works\n" +
 				"config.yaml:1:50: platforms.slack.rate_limit.chat: this key is called per_chat now; the old name still works\n"},
+		{"terminal: {sandbox: require}", func(c *config.Config) any { return c.Terminal.Sandbox }, "auto",
+			"config.yaml:1:21: terminal.sandbox: the value require is called auto now; the old one still works\n"},
 	} {
 		cfg, r := setup{yaml: c.yaml}.good(t)
 		if diff := cmp.Diff(c.want, c.get(cfg)); diff != "" {

@@ -65,6 +65,8 @@ type Report struct {
 	Dotenv  string // the .env file; "" if there is none
 	Missing string // expected path of the config file if it does not exist, else ""
 	Blank   bool   // the config file is empty, maybe because it is being written
+	// SecretFiles are the files that keys such as api_key_file name.
+	SecretFiles []string
 
 	Warnings []Problem
 	// Origins has the source of each value by path. Missing keys have their
@@ -122,6 +124,7 @@ func Load(o Options) (*Config, Report, error) {
 	r.Prices = l.prices(c)
 	l.searchKey(c)
 	l.learnSecrets(c)
+	r.SecretFiles = l.SecretFiles
 	r.Warnings = yamlconf.Tidy(l.Warnings, l.secrets)
 	if len(l.Problems) > 0 {
 		return nil, r, &Error{Problems: yamlconf.Tidy(l.Problems, l.secrets)}

@@ -140,6 +140,15 @@ func (c *Config) Workspace(home string) string {
 	return InHome(home, c.Terminal.CWD)
 }
 
+// ReadPaths returns the absolute paths of terminal.read_paths.
+func (c *Config) ReadPaths(home string) []string {
+	var paths []string
+	for _, path := range c.Terminal.ReadPaths {
+		paths = append(paths, InHome(home, path))
+	}
+	return paths
+}
+
 // LogFile returns the file to log to, "" for standard error.
 func (c *Config) LogFile(home string) string {
 	if c.Logging.File == "" {

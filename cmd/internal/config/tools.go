@@ -10,7 +10,8 @@ import (
 type Terminal struct {
 	CWD            string        `yaml:"cwd" doc:"Working directory of tools, relative to the home; empty: workspace. May be written as workspace: DIR."`
 	Enabled        bool          `yaml:"enabled" default:"true" doc:"The agent has a terminal: owners can have it run commands."`
-	Sandbox        string        `yaml:"sandbox" default:"auto" enum:"auto|off|require" doc:"Commands see only the workspace and the system, and change only the workspace (bubblewrap or Landlock): where that is possible, never, or always, else there is no terminal."`
+	Sandbox        string        `yaml:"sandbox" default:"auto" enum:"auto|off" replaced:"require=auto" doc:"auto: commands run in the best sandbox that works on this machine; if none works, the agent has no terminal. off: commands may do what the account of the daemon may do."`
+	ReadPaths      []string      `yaml:"read_paths" doc:"Absolute paths that commands in the sandbox may read and execute but not change, such as toolchains."`
 	Network        bool          `yaml:"network" default:"true" doc:"Commands in the sandbox may speak to other machines."`
 	Timeout        time.Duration `yaml:"timeout" default:"180s" range:"1s..1h" doc:"How long a command may take that the agent waits for. It may ask for up to 10 minutes."`
 	MaxProcesses   int           `yaml:"max_processes" default:"512" range:"16..100000" doc:"Processes that may run at once in the sandbox."`

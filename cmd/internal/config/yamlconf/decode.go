@@ -94,11 +94,18 @@ func (l *Loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
 		if !ok || !l.first(n, path) {
 			return
 		}
+		if now, ok := f.replaced[s]; ok {
+			l.warn(n, path, formerValue, s, now)
+			s = now
+		}
 		if err := setText(f, v, s); err != nil {
 			l.problem(n, path, "%v", err)
 		}
 	}
 }
+
+// formerValue is the warning about a value that was renamed.
+const formerValue = "the value %s is called %s now; the old one still works"
 
 // sectionValue decodes a section, or the plain value that is short for one of its
 // keys.
@@ -242,6 +249,7 @@ func (l *Loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
 		return
 	}
 	name := l.o.Path(s)
+	l.SecretFiles = append(l.SecretFiles, name)
 	data, err := ReadFile(name, maxSecret)
 	switch {
 	case err != nil:

@@ -37,25 +37,27 @@ const (
 //	doc      one line of explanation
 //	alias    other names, separated by |
 //	deprecated  former names, separated by |; they work, with a warning
+//	replaced  former values and what they mean now: a=1;b=2; they work, with a warning
 //	short    of a section: the key that a plain value in place of the section sets
 //	set      of a section: other defaults for its keys: a=1;b=2
 //	own      "true": accounts do not inherit the value from their platform
 //	on       the sections below which the key exists, separated by |; "": all
 type field struct {
-	name    string
-	path    string // with those of its sections; elements of lists and tables have their own
-	index   []int  // in the struct of its section
-	typ     reflect.Type
-	kind    kind
-	def     string
-	rng     string
-	doc     string
-	enum    []string
-	aliases []string
-	former  []string // deprecated names
-	short   string
-	own     bool
-	sub     []*field // of a section, or of one element of a list or table
+	name     string
+	path     string // with those of its sections; elements of lists and tables have their own
+	index    []int  // in the struct of its section
+	typ      reflect.Type
+	kind     kind
+	def      string
+	rng      string
+	doc      string
+	enum     []string
+	aliases  []string
+	former   []string          // deprecated names
+	replaced map[string]string // deprecated values, with those to use instead
+	short    string
+	own      bool
+	sub      []*field // of a section, or of one element of a list or table
 }
 
 // describe returns the keys of a struct in order. It panics on an unsupported type,
@@ -80,7 +82,8 @@ func describe(t reflect.Type, path string, set map[string]string) (fs []*field) 
 		f := &field{
 			name: name, path: join(path, name), index: []int{i}, typ: sf.Type, kind: kindOf(sf.Type),
 			def: sf.Tag.Get("default"), rng: sf.Tag.Get("range"), doc: sf.Tag.Get("doc"),
-			aliases: split(sf.Tag.Get("alias"), "|"), former: split(sf.Tag.Get("deprecated"), "|"), short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true",
+			aliases: split(sf.Tag.Get("alias"), "|"), former: split(sf.Tag.Get("deprecated"), "|"), replaced: settings(sf.Tag.Get("replaced")),
+			short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true",
 		}
 		if e, ok := sf.Tag.Lookup("enum"); ok {
 			f.enum = strings.Split(e, "|")

@@ -62,6 +62,8 @@ type Loader struct {
 	Origins  map[string]Origin
 	Problems []Problem
 	Warnings []Problem
+	// SecretFiles are the files from which secrets were read.
+	SecretFiles []string
 
 	o      Options
 	fields []*field
@@ -105,6 +107,12 @@ func (l *Loader) Set(path, s string, from Origin, where Problem) {
 		return
 	}
 	delete(l.bad, f.path)
+	if now, ok := f.replaced[s]; ok {
+		warning := where
+		warning.Text = fmt.Sprintf(formerValue, s, now)
+		l.Warnings = append(l.Warnings, warning)
+		s = now
+	}
 	if err := setText(f, v, s); err != nil {
 		where.Text = err.Error()
 		l.Problems = append(l.Problems, where)
