@@ -140,6 +140,12 @@ func installedText(r service.Report) string {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "Note: %s.\n", text.Line(n))
 	}
+	if r.Profile != "" {
+		fmt.Fprintf(&b, "The AppArmor profile %s lets hermesd create user namespaces for the sandbox of commands.\n", r.Profile)
+	}
+	if r.AsRoot != "" {
+		fmt.Fprintf(&b, "Run this as well:\n\n%s\n", r.AsRoot)
+	}
 	if r.Started {
 		b.WriteString("The service is running; `hermesd service status` shows it.\n")
 	}

@@ -30,8 +30,10 @@ type Report struct {
 	Unit    string   `json:"unit"`
 	Changed bool     `json:"changed"` // the unit file was written
 	Started bool     `json:"started"`
-	LeftOut []string `json:"omitted,omitempty"` // directives that the manager cannot apply
-	Notes   []string `json:"notes,omitempty"`   // information and advice for the operator
+	LeftOut []string `json:"omitted,omitempty"`          // directives that the manager cannot apply
+	Profile string   `json:"apparmor_profile,omitempty"` // path of the AppArmor profile, if the machine needs it
+	AsRoot  string   `json:"as_root,omitempty"`          // commands that the operator should run, and that only root may
+	Notes   []string `json:"notes,omitempty"`            // information and advice for the operator
 }
 
 func (r *Report) note(format string, args ...any) {
@@ -47,6 +49,9 @@ func (s *Service) Install(ctx context.Context, how InstallOptions) (r Report, er
 		return r, err
 	}
 	if err := s.checkInstallable(how.Force); err != nil {
+		return r, err
+	}
+	if err := s.installProfile(ctx, &r, how.Force); err != nil {
 		return r, err
 	}
 	r.LeftOut = s.hidingDirectives(&r)
@@ -261,8 +266,8 @@ func (s *Service) userName() string {
 	return strconv.Itoa(os.Getuid())
 }
 
-// Uninstall stops and disables the service and removes the unit file. The home
-// directory remains. It returns nil if nothing is installed.
+// Uninstall stops and disables the service and removes the unit file, and the AppArmor
+// profile with the last service of the system. The home directory remains. It returns nil if nothing is installed.
 func (s *Service) Uninstall(ctx context.Context, force bool) error {
 	raw, err := os.ReadFile(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -280,6 +285,8 @@ func (s *Service) Uninstall(ctx context.Context, force bool) error {
 	if err := os.Remove(s.path); err != nil {
 		return fmt.Errorf("remove unit file: %w", err)
 	}
-	_, err = s.systemctl(ctx, "daemon-reload")
-	return err
+	if _, err = s.systemctl(ctx, "daemon-reload"); err != nil {
+		return err
+	}
+	return s.removeProfile(ctx)
 }

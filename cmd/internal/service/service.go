@@ -7,6 +7,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"hermesd/cmd/internal/userns"
 	"hermesd/systemd"
 )
 
@@ -41,6 +43,9 @@ type Options struct {
 	Stop time.Duration
 	// Dir is the directory of the unit file; "" for the manager's default.
 	Dir string
+	// AppArmorDir is the directory of AppArmor profiles; "": /etc/apparmor.d. Proc is the
+	// directory with the settings of the kernel; "": userns.Proc.
+	AppArmorDir, Proc string
 	// Env looks up environment variables; nil: os.LookupEnv.
 	Env func(string) (string, bool)
 	// Run runs a program; nil: Exec.
@@ -64,6 +69,7 @@ func New(o Options) (*Service, error) {
 	if o.Verify == nil {
 		o.Verify = systemd.Verify
 	}
+	o.AppArmorDir, o.Proc = cmp.Or(o.AppArmorDir, "/etc/apparmor.d"), cmp.Or(o.Proc, userns.Proc)
 	if o.Env == nil {
 		o.Env = os.LookupEnv
 	}
@@ -100,6 +106,9 @@ func (s *Service) Path() string { return s.path }
 // error.
 func Exec(ctx context.Context, out io.Writer, name string, args ...string) error {
 	path, err := exec.LookPath(name)
+	if err != nil && name == parser {
+		return fmt.Errorf("%s is not on PATH; install the package apparmor", name)
+	}
 	if err != nil {
 		return fmt.Errorf("%w (%s is not on PATH)", ErrNoManager, name)
 	}

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a program that replaces systemctl, loginctl and journalctl: it records its
+// fake is a program that replaces systemctl, loginctl, journalctl and apparmor_parser: it records its
 // calls and behaves as the files of its directory say.
 //
 //	calls      recorded calls, one per line
@@ -61,7 +61,7 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	w := &harness{T: t, dir: t.TempDir(), home: t.TempDir()}
-	for _, name := range []string{"systemctl", "loginctl", "journalctl"} {
+	for _, name := range []string{"systemctl", "loginctl", "journalctl", "apparmor_parser"} {
 		w.put(name, fake)
 	}
 	for _, name := range []string{"deny", "refuses", "calls"} {
@@ -72,6 +72,7 @@ func newHarness(t *testing.T) *harness {
 	t.Setenv("PATH", w.dir+":"+os.Getenv("PATH"))
 	w.o = service.Options{
 		User: true, Binary: "/opt/hermesd/hermesd", Home: w.home, Stop: 90 * time.Second, Dir: filepath.Join(w.dir, "unit"),
+		AppArmorDir: filepath.Join(w.dir, "apparmor.d"), Proc: filepath.Join(w.dir, "proc"),
 		Verify: func(context.Context, string, bool) (systemd.VerifyReport, error) { return systemd.VerifyReport{}, nil },
 	}
 	return w
