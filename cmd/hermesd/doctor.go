@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/doctor"
 	"hermesd/cmd/internal/tui/text"
-	"hermesd/internal/spawn"
 )
 
 func (c *cli) doctorCmd() *cobra.Command {
@@ -44,7 +44,7 @@ func (c *cli) doctor(ctx context.Context, o doctor.Options) error {
 		o.Ask = func(ctx context.Context, f func(*admin.Client) error) error { return c.withClient(ctx, f) }
 	}
 	if o.Config != nil {
-		o.Sandbox = sandboxOf(o.Config.Workspace(home))
+		o.Sandbox = func(ctx context.Context) admin.Sandbox { return app.CheckSandbox(ctx, o.Config, o.Report, home) }
 	}
 	o.Service = c.installed()
 	found := doctor.Run(ctx, o)
@@ -58,21 +58,6 @@ func (c *cli) doctor(ctx context.Context, o doctor.Options) error {
 		return &exitError{exitFailed}
 	}
 	return nil
-}
-
-// sandboxOf returns a function that describes the sandbox for commands in a
-// workspace.
-func sandboxOf(workspace string) func(context.Context) (string, bool) {
-	if _, err := os.Stat(workspace); err != nil {
-		workspace = os.TempDir() // it is created at the first start
-	}
-	return func(ctx context.Context) (string, bool) {
-		s, err := spawn.Open(ctx, spawn.Auto, spawn.Policy{Write: []string{workspace}})
-		if err != nil {
-			return err.Error(), false
-		}
-		return s.Status().String(), s.Status().Mechanism != spawn.None
-	}
 }
 
 // installed returns a function that describes the state of the service, if it is

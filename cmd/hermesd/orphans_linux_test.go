@@ -52,7 +52,7 @@ func TestTheDeathOfTheDaemonWhileACommandRuns(t *testing.T) {
 	for i, tt := range []struct {
 		sandbox string
 		stays   bool
-	}{{"require", false}, {"off", true}} {
+	}{{"auto", false}, {"off", true}} {
 		t.Run(tt.sandbox, func(t *testing.T) {
 			t.Parallel()
 			bin, err := exec.LookPath("hermesd")
@@ -71,7 +71,7 @@ func TestTheDeathOfTheDaemonWhileACommandRuns(t *testing.T) {
 			if err := r.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if tt.sandbox == "require" && strings.Contains(out.String(), "the terminal runs nothing") {
+			if tt.sandbox == "auto" && strings.Contains(out.String(), "The agent has no terminal") {
 				t.Skip(out.String())
 			}
 			mark := fmt.Sprintf("7%d.%d", os.Getpid(), i)

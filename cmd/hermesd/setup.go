@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup"
 	"hermesd/cmd/internal/setup/termform"
@@ -144,10 +145,24 @@ func (c *cli) setUp(p *setup.Plan, w setupFlags, runs bool) string {
 	if w.alone {
 		head = text.Clean(p.Text()) + head
 	}
+	head += c.noTerminal()
 	if runs {
 		return head + "A daemon runs: " + c.next("status") + " says what it has taken up, and what waits for its restart.\n"
 	}
 	return head + "Next: " + c.next("run") + " starts the daemon, " + c.next("service install") + " keeps it running, " + c.next("doctor --online") + " looks whether all is well.\n"
+}
+
+// noTerminal says that the agent has no terminal, if no sandbox works; else it returns
+// "".
+func (c *cli) noTerminal() string {
+	cfg, report, err := c.reload()
+	if err != nil {
+		return "" // what was written is valid; something else has changed it since
+	}
+	if s := app.CheckSandbox(context.Background(), cfg, report, report.Home); s.Error == "" {
+		return ""
+	}
+	return "No sandbox for commands works here: the agent has no terminal until one does, or until you write `terminal: {sandbox: off}`. " + c.next("sandbox") + " tells why.\n"
 }
 
 // next returns a command line for this home directory.

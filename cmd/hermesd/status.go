@@ -41,6 +41,9 @@ func statusText(s admin.Status, now time.Time) string {
 		line("workspace", "%s", s.Workspace)
 	}
 	line("model", "%s", s.Model)
+	if s.Sandbox.Mode != "" {
+		line("sandbox", "%s", s.Sandbox.Describe())
+	}
 	line("turns", "%d running, %d waiting for their turn", s.TurnsRunning, s.TurnsQueued)
 	line("inbox", "%d accepted since the start, %d wait, %d are worked on", s.Store.Accepted, s.Store.Waiting, s.Store.Claimed)
 	line("outbox", "%d to be delivered, %d given up", s.Store.Outbox, s.Store.Dead)

@@ -43,17 +43,17 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	if err != nil {
 		return "", err
 	}
+	var box *spawn.Sandbox
+	if t.o.Sandbox != nil { // before anybody is asked for approval
+		if box, err = t.o.Sandbox(); err != nil {
+			return "", fmt.Errorf("the command was not run: %w", err)
+		}
+	}
 	if err := t.authorize(ctx, c, PolicyRequest{Command: in.Command, Dir: dir, Session: c.Session}, nil); err != nil {
 		return "", err
 	}
 	if again, err := t.resolveDir(in.Workdir); err != nil || again != dir {
 		return "", fmt.Errorf("the folder %s is not what it was when the command was judged; it was not run", in.Workdir)
-	}
-	var box *spawn.Sandbox
-	if t.o.Sandbox != nil {
-		if box, err = t.o.Sandbox(); err != nil {
-			return "", fmt.Errorf("the command was not run: %w", err)
-		}
 	}
 	cmd := spawn.Command{
 		Shell: in.Command, Interpreter: t.o.Shell, Dir: dir, PassEnv: t.o.EnvPassthrough, Env: []string{"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"},

@@ -118,7 +118,9 @@ type Options struct {
 	Home    string
 	// Workspace is the working directory of tools.
 	Workspace string
-	Version   string
+	// Sandbox describes how commands are confined; nil if no daemon is running.
+	Sandbox func() Sandbox
+	Version string
 	// Masker masks secrets in all responses.
 	Masker *secret.Masker
 	Log    *zap.Logger
@@ -243,7 +245,44 @@ type Status struct {
 	PID       int    `json:"pid"`
 	Terminals int    `json:"terminals"` // attached
 	Config    Config `json:"config,omitzero"`
+	// Sandbox describes how commands are confined.
+	Sandbox Sandbox `json:"sandbox,omitzero"`
 }
+
+// A Sandbox describes how the commands of the agent are confined.
+type Sandbox struct {
+	Enabled   bool     `json:"terminal_enabled"` // terminal.enabled
+	Mode      string   `json:"mode"`             // terminal.sandbox
+	Mechanism string   `json:"mechanism"`        // what confines commands: none, bubblewrap, namespaces or landlock
+	ABI       int      `json:"landlock_abi,omitempty"`
+	Text      string   `json:"text"`                // what is enforced, in words
+	Error     string   `json:"error,omitempty"`     // why commands cannot run
+	Network   string   `json:"network,omitempty"`   // how the network is restricted; "": not restricted
+	Processes string   `json:"processes,omitempty"` // what limits the number of processes; "": nothing
+	Tested    []string `json:"tested,omitempty"`    // what was tried in the sandbox
+	Reasons   []string `json:"reasons,omitempty"`   // why better mechanisms are not used
+	Limits    []Limit  `json:"limits,omitempty"`    // settings of the machine that keep better mechanisms from working
+	Write     []string `json:"write,omitempty"`     // paths that commands may read and change
+	Read      []string `json:"read,omitempty"`      // paths that commands may read
+	Hidden    []string `json:"hidden,omitempty"`    // paths that are hidden, although one of the others may contain them
+}
+
+// A Limit is a setting of the machine, and how to change it.
+type Limit struct {
+	Cause string `json:"cause"`
+	Fix   string `json:"fix"`
+}
+
+// Describe returns what is enforced, and why commands cannot run if they cannot.
+func (s Sandbox) Describe() string {
+	if s.Error != "" {
+		return s.Text + ": " + s.Error
+	}
+	return s.Text
+}
+
+// HasTerminal reports whether the agent can run commands.
+func (s Sandbox) HasTerminal() bool { return s.Enabled && s.Error == "" }
 
 func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
 	if h.opts.Status == nil {
@@ -256,6 +295,9 @@ func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
 	}
 	if h.opts.Config != nil {
 		s.Config = h.opts.Config()
+	}
+	if h.opts.Sandbox != nil {
+		s.Sandbox = h.opts.Sandbox()
 	}
 	h.reply(w, http.StatusOK, s)
 }

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -26,7 +24,6 @@ import (
 	"hermesd/gateway/session"
 	"hermesd/internal/safehttp"
 	"hermesd/internal/spawn"
-	"hermesd/storage"
 )
 
 // actionTools returns the tools that change something or that reach users and
@@ -75,20 +72,6 @@ func isBelow(dir, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// hiddenPaths returns the paths that sandboxed commands cannot see: the home
-// directory or, if the workspace contains it, the files in it that commands must not
-// read or change.
-func (a *App) hiddenPaths() []string {
-	if work := filepath.Clean(a.prompts.workspace); !isBelow(work, filepath.Clean(a.opts.Home)) {
-		return []string{a.opts.Home}
-	}
-	var names []string
-	for _, n := range []string{".env", "config.yaml", "hermesd.db", "search.db", "http.key", scrapeKeyFile, "hermesd.sock", storage.LockName, "memories", "backups"} {
-		names = append(names, a.home.Path(n))
-	}
-	return names
-}
-
 // webTools returns the tools that read pages and search the web.
 func (a *App) webTools() ([]tool.Tool, error) {
 	c := a.opts.Config.Web.Search
@@ -112,27 +95,24 @@ func (a *App) webTools() ([]tool.Tool, error) {
 // end.
 const terminalGrace = 5 * time.Second
 
-// terminalTools returns the tools that run commands in the workspace. It returns
-// none if the configuration disables them or requires a sandbox that is not
-// available.
+// terminalTools returns the tools that run commands in the workspace; none if the
+// configuration disables them.
 func (a *App) terminalTools() ([]tool.Tool, error) {
-	c := a.opts.Config.Terminal
-	if !c.Enabled {
+	if a.sandbox == nil {
 		return nil, nil
 	}
-	spill := a.home.Path("cache", "terminal")
-	if err := os.MkdirAll(spill, 0o700); err != nil {
-		return nil, fmt.Errorf("create directory for command output: %w", err)
-	}
-	a.sandbox = sync.OnceValues(func() (*spawn.Sandbox, error) { return a.openSandbox(spill) })
-	if c.Sandbox == string(spawn.Require) { // otherwise start opens it once the daemon is ready
-		if _, err := a.sandbox(); err != nil {
-			return nil, nil
+	a.reportSandbox()
+	c := a.opts.Config.Terminal
+	sandbox := func() (*spawn.Sandbox, error) {
+		box, err := a.sandbox()
+		if err != nil {
+			return nil, errNoTerminal(err)
 		}
+		return box, nil
 	}
 	t, err := terminal.New(terminal.Options{
-		Workspace: a.prompts.workspace, Policy: checkCommand, Mask: a.opts.Report.Secrets.Mask, Sandbox: a.sandbox, EnvPassthrough: c.EnvPassthrough,
-		Spill: spill, Timeout: c.Timeout, Folder: a.commandFolder,
+		Workspace: a.prompts.workspace, Policy: checkCommand, Mask: a.opts.Report.Secrets.Mask, Sandbox: sandbox, EnvPassthrough: c.EnvPassthrough,
+		Spill: a.home.Path("cache", "terminal"), Timeout: c.Timeout, Folder: a.commandFolder,
 	}, a.opts.Log)
 	if err != nil {
 		return nil, err
@@ -144,27 +124,6 @@ func (a *App) terminalTools() ([]tool.Tool, error) {
 		return t.Close(ctx)
 	})
 	return t.Tools(), nil
-}
-
-// openSandbox opens the sandbox that works on this machine, and logs which one that
-// is.
-func (a *App) openSandbox(spill string) (*spawn.Sandbox, error) {
-	c := a.opts.Config.Terminal
-	box, err := spawn.Open(context.Background(), spawn.Mode(c.Sandbox), spawn.Policy{
-		Write: []string{a.prompts.workspace}, Read: []string{spill, MediaDir(a.home), a.home.Path("skills")}, Hide: a.hiddenPaths(),
-		Network: c.Network, Temp: a.home.Path("cache", "tmp"), Processes: c.MaxProcesses,
-	})
-	switch {
-	case err != nil:
-		a.opts.Log.Error("cannot open terminal sandbox", zap.Error(err))
-		a.opts.Say(fmt.Sprintf("⚠️ the terminal runs nothing: %v", err))
-		return nil, fmt.Errorf("there is no sandbox for it: %w", err)
-	case box.Status().Mechanism == spawn.None && c.Sandbox != string(spawn.Off):
-		a.opts.Log.Warn(box.Status().String())
-	default:
-		a.opts.Log.Info(box.Status().String())
-	}
-	return box, nil
 }
 
 // checkCommand evaluates the command policy for a command before it runs.
@@ -200,7 +159,7 @@ func (a *App) subAgentTools(ctx context.Context, id string) ([]tool.Tool, error)
 		rec.Address = actor.Address
 	}
 	var ts []tool.Tool
-	for _, t := range tool.Select(a.toolSet.Tools(), a.toolsets(rec.Address)) {
+	for _, t := range tool.Select(a.withoutTerminal(a.toolSet.Tools()), a.toolsets(rec.Address)) {
 		if found, ok := a.toolSet.Lookup(t.Name); ok {
 			ts = append(ts, found)
 		}

@@ -83,7 +83,7 @@ type App struct {
 	toolSet          tool.Set
 	printer          i18n.Printer                   // translates the texts that users read
 	commands         *terminal.Terminal             // nil if commands are disabled
-	sandbox          func() (*spawn.Sandbox, error) // opens it once; nil if commands are disabled
+	sandbox          func() (*spawn.Sandbox, error) // waits until it is open; nil if commands are disabled
 	telemetry        telemetry
 	makeEngine       engineMaker
 	engineHost       *plugin.Host      // the external context engine; nil if the engine is built in
@@ -167,6 +167,9 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	a.prompts.printer = a.printer
+	if err := a.openSandbox(ctx); err != nil {
+		return err
+	}
 	tools, err := a.buildTools()
 	if err != nil {
 		return err
@@ -310,7 +313,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.gateway.Status, Metrics: a.telemetry.metricsPage, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err
@@ -368,9 +371,6 @@ func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
 	running.Go(func() { a.lengths.fetchReported(ctx) })
 	running.Go(func() { a.watchConfig(ctx) })
 	running.Go(func() { a.runExpiry(ctx) })
-	if a.sandbox != nil {
-		running.Go(func() { _, _ = a.sandbox() }) // openSandbox logs the result
-	}
 }
 
 // publishMenu publishes the command menu of an account. It retries with increasing

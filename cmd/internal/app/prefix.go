@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
@@ -12,7 +14,8 @@ import (
 // about it for the user.
 func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []string) {
 	c := a.opts.Config
-	a.prompts.daemonTools, a.prompts.jobs = tools.Tools(), a.store.Job
+	offered := a.withoutTerminal(tools.Tools())
+	a.prompts.daemonTools, a.prompts.jobs = offered, a.store.Job
 	return func(r session.Record) (prompt.Prefix, []string) {
 		model, err := a.models.endpointFor(r.Settings)
 		if err != nil {
@@ -21,7 +24,7 @@ func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []stri
 		in := prompt.Inputs{
 			Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
 			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.Address.Platform), Shared: r.Shared,
-			Enforce: a.enforcement, Tools: tool.Select(tools.Tools(), a.toolsets(r.Address)),
+			Enforce: a.enforcement, Tools: tool.Select(slices.Clone(offered), a.toolsets(r.Address)),
 		}
 		notes := a.prompts.addInputs(&in, r)
 		return prompt.Build(in), notes

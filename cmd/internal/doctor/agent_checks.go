@@ -158,12 +158,7 @@ func (v *checker) checkSkills() {
 // checkMachine checks the sandbox and the installed service.
 func (v *checker) checkMachine(ctx context.Context) {
 	if v.o.Sandbox != nil {
-		text, holds := v.o.Sandbox(ctx)
-		if holds {
-			v.reportOK("sandbox", "%s", text)
-		} else {
-			v.report("sandbox", Warning, "install bubblewrap, or run Linux 5.13 or newer with Landlock", "%s", text)
-		}
+		v.checkSandbox(v.o.Sandbox(ctx))
 	}
 	if v.o.Service == nil {
 		return

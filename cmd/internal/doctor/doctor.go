@@ -54,9 +54,9 @@ type Options struct {
 	// Ask calls f with a client of the daemon, or of the store if no daemon runs. If it
 	// is nil, there is no store yet.
 	Ask func(ctx context.Context, f func(*admin.Client) error) error
-	// Sandbox describes the sandbox of commands and reports whether it confines them.
-	// If it is nil, the check is skipped.
-	Sandbox func(ctx context.Context) (text string, holds bool)
+	// Sandbox opens the sandbox as the daemon does, and describes it. If it is nil, the
+	// check is skipped.
+	Sandbox func(ctx context.Context) admin.Sandbox
 	// Service returns what to do about the installed service, or "". It is nil if none
 	// is installed.
 	Service func(ctx context.Context) string

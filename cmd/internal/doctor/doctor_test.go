@@ -170,8 +170,6 @@ func TestMachineProblems(t *testing.T) {
 	p.requireFinding(doctor.Error, "disk", "50 MB")
 	free = 500 << 20
 	p.requireFinding(doctor.Warning, "disk", "500 MB")
-	p.o.Sandbox = func(context.Context) (string, bool) { return "without a sandbox", false }
-	p.requireFinding(doctor.Warning, "sandbox", "without")
 	p.o.Service = func(context.Context) string { return "it hangs" }
 	p.requireFinding(doctor.Warning, "service", "it hangs")
 	db := p.put("hermesd.db", "")
