@@ -163,6 +163,11 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 		return err
 	}
 	defer func() { _ = closeLog() }() // every line is written already
+	release, err := c.adoptOrphans()
+	if err != nil {
+		return err
+	}
+	defer release()
 	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, WorkDir: workdir.Current(cfg.Terminal.CWD, report.Home), Version: version, Log: log})
 	if err != nil {
 		return explainUnanswered(err)

@@ -38,7 +38,7 @@ func run() int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	c := &cli{in: os.Stdin, out: os.Stdout, errs: os.Stderr, env: os.LookupEnv, signals: signals, exit: os.Exit}
+	c := &cli{in: os.Stdin, out: os.Stdout, errs: os.Stderr, env: os.LookupEnv, signals: signals, exit: os.Exit, adopt: spawn.AdoptOrphans}
 	return c.execute(context.Background(), os.Args[1:])
 }
 
@@ -49,6 +49,8 @@ type cli struct {
 	env       func(string) (string, bool)
 	signals   <-chan os.Signal
 	exit      func(code int) // ends the process at once, after a second signal
+	// adopt is spawn.AdoptOrphans; nil if this process starts processes in other ways too.
+	adopt func() (stop func(), err error)
 
 	home, profile, file, level string // common flags
 	json                       bool

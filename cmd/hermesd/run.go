@@ -41,6 +41,11 @@ func (c *cli) run(ctx context.Context) (err error) {
 	if err := c.resume(report.Home); err != nil {
 		return err
 	}
+	release, err := c.adoptOrphans()
+	if err != nil {
+		return err
+	}
+	defer release()
 	var live atomic.Pointer[app.App]
 	ctx, stop := c.untilSignal(ctx, stopping(cfg), func() {
 		if a := live.Load(); a != nil {
@@ -67,6 +72,14 @@ func (c *cli) run(ctx context.Context) (err error) {
 		return c.restart()
 	}
 	return err
+}
+
+// adoptOrphans calls c.adopt.
+func (c *cli) adoptOrphans() (stop func(), err error) {
+	if c.adopt == nil {
+		return func() {}, nil
+	}
+	return c.adopt()
 }
 
 // restart restarts the daemon: under a service manager by the exit code, otherwise

@@ -14,7 +14,10 @@ import (
 )
 
 // TestMain allows more parallel tests than processors, since the tests mostly wait.
-func TestMain(m *testing.M) { testscript.Main(beside{m}, map[string]func(){"hermesd": main}) }
+func TestMain(m *testing.M) { testscript.Main(beside{m}, programs) }
+
+// programs are on the PATH of the tests.
+var programs = map[string]func(){"hermesd": main}
 
 // beside sets the flag when testscript has determined that this is not a command.
 type beside struct{ *testing.M }

@@ -15,6 +15,7 @@ import (
 type Process struct {
 	c     Command
 	cmd   *exec.Cmd
+	child *child
 	ctx   context.Context // canceled with the cause for which the process is ended
 	stop  context.CancelCauseFunc
 	began time.Time
@@ -88,7 +89,7 @@ func (p *Process) start() (err error) {
 	}
 	setProcessGroup(p.cmd)
 	p.began = time.Now()
-	if err := p.cmd.Start(); err != nil {
+	if p.child, err = started.start(p.cmd, p.c.Untrusted); err != nil {
 		return fmt.Errorf("it does not start: %w", err)
 	}
 	lowerPriority(p.cmd)
@@ -196,7 +197,9 @@ func (p *Process) finish(exited chan struct{}, copies *sync.WaitGroup) {
 		p.mu.Lock()
 		p.reaped = true
 		p.mu.Unlock()
+		started.end(p.child)
 	})
+	started.remove(p.child)
 	took := time.Since(p.began)
 	if p.stdin != nil {
 		_ = p.stdin.Close()

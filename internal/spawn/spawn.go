@@ -9,6 +9,8 @@
 // A process that leaves its group (setsid) is ended only in a Sandbox. Windows has no
 // process groups: there only the process itself is ended.
 //
+// Descendants of an Untrusted process are found by CheckPeer, on Linux.
+//
 // A program that uses a Sandbox must call Main before anything else, because the sandbox
 // helper is the program itself.
 package spawn
@@ -68,8 +70,9 @@ type Command struct {
 	// KeepFree is the number of bytes, on the file system of Dir, that the command must
 	// leave free, or half of what is free when it starts if that is less; 0: none. In a
 	// sandbox a single file cannot exceed it; several files are noticed within diskInterval.
-	KeepFree int64
-	Sandbox  *Sandbox // nil: none
+	KeepFree  int64
+	Sandbox   *Sandbox // nil: none
+	Untrusted bool     // CheckPeer refuses its descendants
 }
 
 // A Result is the exit status and the output of a process.

@@ -57,7 +57,7 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	}
 	cmd := spawn.Command{
 		Shell: in.Command, Interpreter: t.o.Shell, Dir: dir, PassEnv: t.o.EnvPassthrough, Env: []string{"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"},
-		Timeout: limit, Grace: t.o.Grace, MaxKept: 4 * t.o.MaxOutput, Spill: t.o.Spill, KeepFree: keepFree, Sandbox: box,
+		Timeout: limit, Grace: t.o.Grace, MaxKept: 4 * t.o.MaxOutput, Spill: t.o.Spill, KeepFree: keepFree, Sandbox: box, Untrusted: true,
 	}
 	t.prune()
 	if ctx.Err() != nil { // ended while directory and sandbox were checked

@@ -1,6 +1,6 @@
 // Package admin implements the admin protocol between the command line and the
 // daemon: HTTP with JSON over a Unix socket in the home directory that only its
-// owner may open.
+// owner may open. Connections of commands of the agent get status 403.
 //
 //	GET  /status               the live state
 //	GET  /metrics              metrics, in the text format of Prometheus

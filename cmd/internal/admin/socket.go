@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"hermesd/internal/spawn"
 )
 
 const (
@@ -37,6 +39,9 @@ type Server struct {
 	drop []string // paths to remove in Close, in order
 	log  *zap.Logger
 
+	warned  time.Time // last warning of checkPeer
+	refused int       // connections refused since then
+
 	wg   sync.WaitGroup // the serving goroutine
 	once sync.Once
 	err  error
@@ -44,9 +49,12 @@ type Server struct {
 
 // Serve opens the control socket of home and serves h on it until Close. The
 // caller must hold the lock of home: an existing socket is then a leftover of a
-// dead process and is replaced.
+// dead process and is replaced. Connections of processes that descend from a command
+// of the agent are refused.
 func Serve(home string, h *Handler) (*Server, error) {
-	s := &Server{h: h, log: h.opts.Log, http: newHTTP(h, h.opts.Log)}
+	s := &Server{h: h, log: h.opts.Log}
+	s.http = newHTTP(http.HandlerFunc(s.serve), s.log)
+	s.http.ConnContext = s.checkPeer
 	l, err := s.listen(home)
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
@@ -57,6 +65,40 @@ func Serve(home string, h *Handler) (*Server, error) {
 		}
 	})
 	return s, nil
+}
+
+// peerError is the context key of the error with which a connection is refused.
+type peerError struct{}
+
+// warnInterval is the least time between warnings of refused connections.
+const warnInterval = time.Minute
+
+// checkPeer adds the error with which the connection is refused, if any, to its context.
+// The server calls it for one connection after the other.
+func (s *Server) checkPeer(ctx context.Context, c net.Conn) context.Context {
+	unix, ok := c.(*net.UnixConn)
+	if !ok {
+		return ctx
+	}
+	err := spawn.CheckPeer(unix)
+	if err == nil {
+		return ctx
+	}
+	s.refused++
+	if time.Since(s.warned) >= warnInterval {
+		s.log.Warn("control socket refused a connection", zap.Error(err), zap.Int("refused", s.refused))
+		s.warned, s.refused = time.Now(), 0
+	}
+	return context.WithValue(ctx, peerError{}, err)
+}
+
+// serve serves one request of a connection that is not refused.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if err, ok := r.Context().Value(peerError{}).(error); ok {
+		s.h.fail(w, &Error{http.StatusForbidden, fmt.Sprintf("commands of the agent may not use the control socket: %v; run this in a terminal of your own", err)})
+		return
+	}
+	s.h.ServeHTTP(w, r)
 }
 
 func newHTTP(h http.Handler, log *zap.Logger) *http.Server {
