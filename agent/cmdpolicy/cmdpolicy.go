@@ -64,15 +64,16 @@ const (
 	maxKey     = 300      // bytes of a key
 )
 
-// Evaluate classifies a command that would be passed to sh or bash.
-func Evaluate(command string) Result {
+// Evaluate classifies a command that would be passed to sh or bash in p. Names of files are
+// resolved against p; symbolic links are not followed.
+func Evaluate(command string, p Place) Result {
 	if len(command) > MaxLength {
-		j := newEvaluator()
+		j := newEvaluator(p)
 		j.hit("too-long", "", "")
 		j.scanText(command[:MaxLength])
 		return j.verdict()
 	}
-	j := newEvaluator()
+	j := newEvaluator(p)
 	clean, hidden := visible(command)
 	run := func() {
 		if hidden {

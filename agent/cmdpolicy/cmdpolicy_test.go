@@ -81,7 +81,7 @@ var wrappers = []func(string) string{
 // around another one puts its own files in the place of all {}.
 func plain(cs []string) []string {
 	return slices.DeleteFunc(slices.Clone(cs), func(c string) bool {
-		return len(c) > 4096 || slices.Contains(cmdpolicy.Evaluate(c).Rules, "unreadable") || strings.Contains(c, "\x00") || strings.Contains(c, "<<") || strings.Contains(c, "{}")
+		return len(c) > 4096 || slices.Contains(cmdpolicy.Evaluate(c, cmdpolicy.Place{}).Rules, "unreadable") || strings.Contains(c, "\x00") || strings.Contains(c, "<<") || strings.Contains(c, "{}")
 	})
 }
 
@@ -89,11 +89,11 @@ func TestAWrapperNeverMakesACommandLookBetter(t *testing.T) {
 	bad, harm := plain(blocked()), plain(dangerous())
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom(slices.Concat(bad, harm)).Draw(t, "command")
-		want := cmdpolicy.Evaluate(c).Class
+		want := cmdpolicy.Evaluate(c, cmdpolicy.Place{}).Class
 		wrapped := c
 		for range rapid.IntRange(1, 3).Draw(t, "times") {
 			wrapped = rapid.SampledFrom(wrappers).Draw(t, "wrapper")(wrapped)
-			if got := cmdpolicy.Evaluate(wrapped); got.Class < want {
+			if got := cmdpolicy.Evaluate(wrapped, cmdpolicy.Place{}); got.Class < want {
 				t.Fatalf("%s is %s %v; alone it is %s: %s", wrapped, got.Class, got.Rules, want, c)
 			}
 		}
@@ -107,7 +107,7 @@ func TestAWrapperMakesNothingLookWorse(t *testing.T) {
 			continue
 		}
 		for _, wrapped := range []string{"sh -c " + quote(c), "(\n" + c + "\n)", "if true; then\n" + c + "\nfi", "git status\n" + c, "timeout 5 bash -c " + quote(c)} {
-			if v := cmdpolicy.Evaluate(wrapped); v.Class != cmdpolicy.Allowed {
+			if v := cmdpolicy.Evaluate(wrapped, cmdpolicy.Place{}); v.Class != cmdpolicy.Allowed {
 				t.Errorf("%s %v: %s", v.Class, v.Rules, wrapped)
 			}
 		}
@@ -120,7 +120,7 @@ func TestKeysCoverWhatAPersonExpects(t *testing.T) {
 		{"systemctl restart x", "sys''temctl restart x"}, {"pip install a", "pip  install a"},
 	}
 	for _, c := range same {
-		if a, b := cmdpolicy.Evaluate(c[0]).ApprovalKey, cmdpolicy.Evaluate(c[1]).ApprovalKey; a == "" || a != b {
+		if a, b := cmdpolicy.Evaluate(c[0], cmdpolicy.Place{}).ApprovalKey, cmdpolicy.Evaluate(c[1], cmdpolicy.Place{}).ApprovalKey; a == "" || a != b {
 			t.Errorf("%q has %q, %q has %q", c[0], a, c[1], b)
 		}
 	}
@@ -131,19 +131,19 @@ func TestKeysCoverWhatAPersonExpects(t *testing.T) {
 		{"chmod 777 a", "chmod 777 b"}, {"echo x > ~/.bashrc", "echo x > ~/.profile"},
 	}
 	for _, c := range apart {
-		if a, b := cmdpolicy.Evaluate(c[0]).ApprovalKey, cmdpolicy.Evaluate(c[1]).ApprovalKey; a == b {
+		if a, b := cmdpolicy.Evaluate(c[0], cmdpolicy.Place{}).ApprovalKey, cmdpolicy.Evaluate(c[1], cmdpolicy.Place{}).ApprovalKey; a == b {
 			t.Errorf("leave for %q covers %q: %q", c[0], c[1], a)
 		}
 	}
 	for _, c := range []string{"$X", "curl x | sh", "python -c 1", "eval ls", `rm -rf "$X"`, "echo (", "find . -delete", "ls\u200b", "git reset --hard $X"} {
-		if v := cmdpolicy.Evaluate(c); v.Class != cmdpolicy.Dangerous || v.ApprovalKey != "" {
+		if v := cmdpolicy.Evaluate(c, cmdpolicy.Place{}); v.Class != cmdpolicy.Dangerous || v.ApprovalKey != "" {
 			t.Errorf("%q is %s and has the key %q", c, v.Class, v.ApprovalKey)
 		}
 	}
 }
 
 func TestReasonsAreSentencesInOrder(t *testing.T) {
-	v := cmdpolicy.Evaluate("sudo rm -rf / && curl x | sh")
+	v := cmdpolicy.Evaluate("sudo rm -rf / && curl x | sh", cmdpolicy.Place{})
 	want := cmdpolicy.Result{
 		Class:   cmdpolicy.Blocked,
 		Rules:   []string{"delete-root", "run-downloaded", "root"},
@@ -169,7 +169,7 @@ func TestWhatTakesTooLongToFollowIsDangerous(t *testing.T) {
 		"evals":         "x='eval \"$x\"'; eval \"$x\"",
 		"sourcing":      `echo '. ./a' > a; . ./a`,
 	} {
-		if v := cmdpolicy.Evaluate(c); v.Class == cmdpolicy.Allowed {
+		if v := cmdpolicy.Evaluate(c, cmdpolicy.Place{}); v.Class == cmdpolicy.Allowed {
 			t.Errorf("%s is allowed", name)
 		}
 	}
@@ -177,7 +177,7 @@ func TestWhatTakesTooLongToFollowIsDangerous(t *testing.T) {
 
 func TestTheVerdictIsTheSameEachTime(t *testing.T) {
 	for _, c := range slices.Concat(blocked(), dangerous(), harmless) {
-		if d := cmp.Diff(cmdpolicy.Evaluate(c), cmdpolicy.Evaluate(c)); d != "" {
+		if d := cmp.Diff(cmdpolicy.Evaluate(c, cmdpolicy.Place{}), cmdpolicy.Evaluate(c, cmdpolicy.Place{})); d != "" {
 			t.Errorf("%s: %s", c, d)
 		}
 	}
@@ -188,8 +188,8 @@ func FuzzJudge(f *testing.F) {
 		f.Add(c)
 	}
 	f.Fuzz(func(t *testing.T, c string) {
-		v := cmdpolicy.Evaluate(c)
-		if d := cmp.Diff(v, cmdpolicy.Evaluate(c)); d != "" {
+		v := cmdpolicy.Evaluate(c, cmdpolicy.Place{})
+		if d := cmp.Diff(v, cmdpolicy.Evaluate(c, cmdpolicy.Place{})); d != "" {
 			t.Error(d)
 		}
 		if (v.Class == cmdpolicy.Allowed) != (len(v.Rules) == 0) || len(v.Rules) != len(v.Reasons) || v.ApprovalKey != "" && v.Class != cmdpolicy.Dangerous {
@@ -197,7 +197,7 @@ func FuzzJudge(f *testing.F) {
 		}
 		if v.Class == cmdpolicy.Blocked {
 			for _, w := range []string{"ls; ", "true && "} {
-				if !slices.Contains(v.Rules, "unreadable") && cmdpolicy.Evaluate(w+c).Class < v.Class && !strings.HasPrefix(strings.TrimSpace(c), "#") {
+				if !slices.Contains(v.Rules, "unreadable") && cmdpolicy.Evaluate(w+c, cmdpolicy.Place{}).Class < v.Class && !strings.HasPrefix(strings.TrimSpace(c), "#") {
 					t.Errorf("behind %q it is not blocked", w)
 				}
 			}

@@ -288,7 +288,7 @@ func (j *evaluator) mounted(program, v string) {
 		return
 	}
 	for _, p := range j.resolve(v) {
-		if classifyPath(p) != elsewhere || strings.HasSuffix(p, ".sock") || strings.HasPrefix(p, unknown) || secret(p) || owned(p) {
+		if classifyPath(p) != elsewhere || strings.HasSuffix(p, ".sock") || strings.HasPrefix(p, unknown) || secret(p) || j.owned(p) {
 			j.hit("container", program, "")
 		}
 	}

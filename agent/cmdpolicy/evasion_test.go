@@ -117,14 +117,14 @@ func dangerous() []string {
 
 func TestEvasionsAreSeenThrough(t *testing.T) {
 	for _, c := range blocked() {
-		if v := cmdpolicy.Evaluate(c); v.Class != cmdpolicy.Blocked {
+		if v := cmdpolicy.Evaluate(c, cmdpolicy.Place{}); v.Class != cmdpolicy.Blocked {
 			t.Errorf("%s %v: %s", v.Class, v.Rules, c)
 		} else if v.ApprovalKey != "" {
 			t.Errorf("what is blocked has the key %q: %s", v.ApprovalKey, c)
 		}
 	}
 	for _, c := range dangerous() {
-		if v := cmdpolicy.Evaluate(c); v.Class != cmdpolicy.Dangerous {
+		if v := cmdpolicy.Evaluate(c, cmdpolicy.Place{}); v.Class != cmdpolicy.Dangerous {
 			t.Errorf("%s %v: %.200s", v.Class, v.Rules, c)
 		}
 	}
@@ -152,7 +152,7 @@ var harmless = []string{
 
 func TestHarmlessCommandsAreAllowed(t *testing.T) {
 	for _, c := range harmless {
-		if v := cmdpolicy.Evaluate(c); v.Class != cmdpolicy.Allowed || v.ApprovalKey != "" || len(v.Reasons) > 0 {
+		if v := cmdpolicy.Evaluate(c, cmdpolicy.Place{}); v.Class != cmdpolicy.Allowed || v.ApprovalKey != "" || len(v.Reasons) > 0 {
 			t.Errorf("%s %v: %s", v.Class, v.Rules, c)
 		}
 	}
@@ -164,7 +164,7 @@ func TestHarmlessCommandsAreAllowed(t *testing.T) {
 func TestEveryRuleIsFoundBySomething(t *testing.T) {
 	seen := map[string]bool{"too-involved": true} // has a test of its own
 	for _, c := range slices.Concat(blocked(), dangerous()) {
-		for _, r := range cmdpolicy.Evaluate(c).Rules {
+		for _, r := range cmdpolicy.Evaluate(c, cmdpolicy.Place{}).Rules {
 			seen[r] = true
 		}
 	}

@@ -52,7 +52,12 @@ func (j *evaluator) value(name string) (v string, ok bool) {
 	case "HOME":
 		return "~", true
 	case "PWD":
-		return j.dirs[0], true
+		return j.directory(), true
+	case "OLDPWD":
+		if j.place.dir == "" {
+			return unknown, false
+		}
+		return j.place.dir, true
 	case "IFS":
 		return " \t\n", true
 	case "TMPDIR", "TMP", "TEMP":

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"hermesd/agent/protected"
 )
 
 // read judges that a file is read, and returns what is known of its text.
@@ -13,7 +15,7 @@ func (j *evaluator) read(name string) text {
 		if secret(p) {
 			j.hit("secrets", "read", p)
 		}
-		if own := owned(p); own {
+		if j.owned(p) && !j.place.isReadable(p) {
 			j.hit("own-home", "read", p)
 		}
 		if strings.HasPrefix(p, "/dev/tcp/") || strings.HasPrefix(p, "/dev/udp/") {
@@ -57,9 +59,9 @@ func (j *evaluator) change(program, p string) {
 		j.hit("overwrite-system", program, "")
 	case strings.HasPrefix(p, "/dev/tcp/"), strings.HasPrefix(p, "/dev/udp/"):
 		j.hit("remote", "shell", p)
-	case owned(p):
+	case j.owned(p):
 		j.hit("own-home", program, "")
-	case startup(p):
+	case j.startup(p):
 		j.hit("write-startup", program, p)
 	case secret(p):
 		j.hit("secrets", program, p)
@@ -85,33 +87,10 @@ func patternOf(p string, names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return matches(p, n) })
 }
 
-// startups are files of a home folder that run by themselves, or are obeyed.
-var startups = regexp.MustCompile(`^\.(bash_?(rc|profile|login|logout|aliases)|profile|zsh(rc|env)|z(profile|login|logout)|kshrc|cshrc|tcshrc|login|logout|` +
-	`inputrc|xinitrc|xprofile|xsession|xsessionrc|pam_environment|gitconfig|npmrc|pypirc|vimrc|exrc|nanorc|emacs|tmux\.conf|screenrc|` +
-	`gdbinit|curlrc|wgetrc|forward|rhosts|shosts|netrc|envrc)$`)
-
 // startup reports whether what changes at p runs by itself later, or lets people
 // in.
-func startup(p string) bool {
-	if startups.MatchString(path.Base(p)) || strings.Contains(p, "/.ssh/") || strings.HasSuffix(p, "/.ssh") || under(p, ".ssh") ||
-		strings.Contains("/"+p, "/.git/hooks") || strings.Contains("/"+p, "/.git/config") {
-		return true
-	}
-	if rest, ok := strings.CutPrefix(p, "~/."); ok {
-		first, _, _ := strings.Cut(rest, "/")
-		return first != "cache" && first != "local" || strings.HasPrefix(rest, "local/bin") || strings.HasPrefix(rest, "local/share/systemd") ||
-			strings.HasPrefix(rest, "local/share/applications")
-	}
-	for _, dir := range []string{
-		"/etc/cron.d", "/etc/cron.daily", "/etc/cron.hourly", "/etc/cron.weekly", "/etc/cron.monthly", "/etc/crontab", "/var/spool/cron", "/etc/profile.d",
-		"/etc/profile", "/etc/bash.bashrc", "/etc/rc.local", "/etc/init.d", "/etc/systemd", "/lib/systemd", "/usr/lib/systemd", "/etc/ssh", "/etc/pam.d",
-		"/etc/xdg/autostart", "/Library/LaunchAgents", "/Library/LaunchDaemons", "~/Library/LaunchAgents", "/etc/udev", "/etc/environment", "/etc/zsh",
-	} {
-		if under(p, dir) {
-			return true
-		}
-	}
-	return false
+func (j *evaluator) startup(p string) bool {
+	return protected.Path(p) != "" || !isAnchored(p) && protected.Path(j.place.absolute(p)) != ""
 }
 
 // keyFile matches the names of files that hold passwords or private keys.
@@ -144,8 +123,8 @@ func secret(p string) bool {
 	return strings.HasPrefix(p, "/proc/") && b == "environ"
 }
 
-// owned reports whether p belongs to the daemon itself.
-func owned(p string) bool {
+// ownedName reports whether p belongs to a daemon in one of its usual places.
+func ownedName(p string) bool {
 	for _, dir := range []string{"~/.hermes", "~/.hermesd", "~/.config/hermesd", "/etc/hermesd", "/var/lib/hermesd", unknown + "/.hermes"} {
 		if under(p, dir) {
 			return true
@@ -188,7 +167,7 @@ func (j *evaluator) touched(c call) {
 			switch {
 			case secret(p):
 				j.hit("secrets", c.name, p)
-			case owned(p):
+			case j.owned(p) && !j.place.isReadable(p):
 				j.hit("own-home", c.name, "")
 			}
 		}
@@ -200,6 +179,11 @@ func (j *evaluator) searched(c call) {
 	o, rest := parse(c.args, "e f m A B C include exclude exclude-dir g t regexp file max-count glob type", false)
 	if !o.any("e", "f", "regexp", "file") && len(rest) > 0 {
 		rest = rest[1:]
+	}
+	for _, n := range []string{"f", "file"} {
+		if v, ok := o.get(n); ok {
+			rest = append(rest, v)
+		}
 	}
 	for _, a := range rest {
 		j.read(a)

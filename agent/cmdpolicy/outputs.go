@@ -234,7 +234,7 @@ func which(_ *evaluator, c call) text {
 	return text{s: strings.Join(rest, "\n") + "\n", kind: known}
 }
 
-func pwd(j *evaluator, _ call) text { return text{s: j.dirs[len(j.dirs)-1] + "\n", kind: known} }
+func pwd(j *evaluator, _ call) text { return text{s: j.directory() + "\n", kind: known} }
 
 // through is a program that changes its input in a way that is not followed.
 func through(j *evaluator, c call) text {
@@ -267,12 +267,12 @@ func download(j *evaluator, c call) text {
 	}
 	for _, a := range c.args {
 		if f, ok := strings.CutPrefix(a, "--output="); ok {
-			j.files[locate(j.dirs[0], f)] = got
+			j.files[j.locate(j.dirs[0], f)] = got
 		}
 		if strings.Contains(a, "://") && (c.name != "curl" || slices.ContainsFunc(c.args, func(o string) bool {
 			return strings.HasPrefix(o, "-") && !strings.HasPrefix(o, "--") && strings.Contains(o, "O") || o == "--remote-name"
 		})) {
-			j.files[locate(j.dirs[0], base(a))] = got
+			j.files[j.locate(j.dirs[0], base(a))] = got
 		}
 	}
 	return got

@@ -2,28 +2,38 @@ package cmdpolicy
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
 
 // resolve returns the paths that a name may mean, from wherever the script may
 // stand: cleaned, with every home folder as "~". A name that stays in the folder
-// where the script began comes back relative.
+// where the script began comes back relative. The last of j.dirs is where the
+// script stands if each cd has worked.
 func (j *evaluator) resolve(name string) []string {
 	var out []string
-	for _, d := range j.dirs {
-		if p := locate(d, name); !slices.Contains(out, p) {
+	for i, d := range j.dirs {
+		p := j.place.settle(j.locate(d, name), i == len(j.dirs)-1)
+		if !slices.Contains(out, p) {
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
+// procDir matches the directory of a process, which here is that of the script.
+var procDir = regexp.MustCompile(`^/+proc/+(self|thread-self|[0-9]+)/+cwd/`)
+
 // deep is how many times ".." leads up to the root, wherever one began.
 const deep = 6
 
-func locate(dir, name string) string {
+// locate returns the path that a name means in a directory.
+func (j *evaluator) locate(dir, name string) string {
 	name = strings.TrimPrefix(name, "file://")
+	if m := procDir.FindString(name); m != "" {
+		name = "./" + name[len(m):]
+	}
 	switch {
 	case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "~"):
 	case strings.HasPrefix(name, unknown):
@@ -35,11 +45,13 @@ func locate(dir, name string) string {
 		user, rest, _ := strings.Cut(name[1:], "/")
 		switch user {
 		case "+":
-			return locate(dir, "./"+rest)
+			return j.locate(dir, "./"+rest)
 		case "-":
 			return unknown
 		}
-		name = "/~/" + rest
+		if name = "/~/" + rest; user == "" && len(j.place.homes) > 0 {
+			name = j.place.homes[0] + "/" + rest
+		}
 	}
 	slash := strings.HasSuffix(name, "/")
 	p := path.Clean(name)
@@ -48,10 +60,15 @@ func locate(dir, name string) string {
 			p = path.Clean("/" + rest)
 		}
 	}
-	if rest, ok := strings.CutPrefix(p, "/proc/self/cwd"); ok {
-		return locate(dir, "."+rest)
+	if m := procDir.FindString(p + "/"); m != "" {
+		return j.locate(dir, "./"+strings.TrimPrefix(p+"/", m))
 	}
-	if strings.HasPrefix(p, strings.Repeat("../", deep)) || p == strings.TrimSuffix(strings.Repeat("../", deep), "/") {
+	if r, ok := j.place.relative(p); ok {
+		p = r
+	}
+	if j.place.dir != "" {
+		p = j.place.withTilde(p)
+	} else if strings.HasPrefix(p, strings.Repeat("../", deep)) || p == strings.TrimSuffix(strings.Repeat("../", deep), "/") {
 		p = path.Clean("/" + strings.TrimLeft(p, "./"))
 	}
 	p = homes(p)

@@ -66,7 +66,7 @@ var rules = []Rule{
 	{"service", Dangerous, "it starts, stops or changes services of the system", SameTargets},
 	{"kill", Dangerous, "it ends running programs", SameTargets},
 	{"schedule", Dangerous, "it makes something run later or again and again", ThisCommand},
-	{"write-startup", Dangerous, "it changes files that run by themselves or let people in: start-up files, SSH keys, timers, hooks", SameTargets},
+	{"write-startup", Dangerous, "it changes files that run by themselves or let people in: start-up files, SSH keys, timers, hooks, CI", SameTargets},
 	{"write-system", Dangerous, "it changes files of the system", SameTargets},
 	{"own-home", Dangerous, "it touches the daemon's own configuration, memory or store", ThisCommand},
 	{"own-daemon", Dangerous, "it controls the daemon that runs it", ThisCommand},

@@ -313,6 +313,11 @@ func (j *evaluator) forFound(argv, places []string) {
 
 func (j *evaluator) xargs(c call) {
 	o, argv := parse(c.args, "a d E I L n P s arg-file delimiter max-lines max-args max-procs max-chars replace process-slot-var", true)
+	for _, n := range []string{"a", "arg-file"} {
+		if v, ok := o.get(n); ok {
+			j.read(v)
+		}
+	}
 	if len(argv) == 0 {
 		return
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"hermesd/agent/protected"
 )
 
 // A kind says what is known of a text that flows from one command to another.
@@ -44,6 +46,7 @@ func (t text) join(u text) text {
 type evaluator struct {
 	families []family
 	printers map[string]printer
+	place    place
 
 	hits  []hit
 	once  bool
@@ -59,7 +62,7 @@ type evaluator struct {
 	called map[string]bool       // functions that are called by name
 	alias  map[string]string
 	files  map[string]text // what the script has written to files
-	dirs   []string        // where the script may stand
+	dirs   []string        // where the script may stand, the likely one last
 	args   []string        // $1, $2, …
 	zero   string          // $0
 	open   bool            // $1, $2, … are not known
@@ -69,9 +72,9 @@ type evaluator struct {
 	fetched bool // a substitution printed something from the network
 }
 
-func newEvaluator() *evaluator {
+func newEvaluator(p Place) *evaluator {
 	return &evaluator{
-		families: families(), printers: printers(),
+		families: families(), printers: printers(), place: newPlace(p),
 		steps: maxSteps, vars: map[string][]string{}, picked: map[string]int{}, arrays: map[string][]string{},
 		funcs: map[string][]function{}, active: map[string]bool{}, called: map[string]bool{}, alias: map[string]string{}, files: map[string]text{}, dirs: []string{"."}, zero: "sh",
 	}
@@ -204,6 +207,9 @@ func (j *evaluator) redirected(s *syntax.Stmt, in text) text {
 	for _, t := range targets {
 		j.write("redirect", t)
 		for _, p := range j.resolve(t) {
+			if out.kind == known && protected.Manifest(p, nil, []byte(out.s)) != "" {
+				j.hit("write-startup", "redirect", p)
+			}
 			j.files[p] = j.files[p].join(out)
 		}
 	}

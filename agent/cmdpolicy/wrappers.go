@@ -1,6 +1,7 @@
 package cmdpolicy
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -146,15 +147,20 @@ func (j *evaluator) su(args []string, in text) {
 }
 
 // addDir notes that the script may now stand in a folder. It may still stand where
-// it was, for to change there can fail.
+// it was, for to change there can fail. The likely folder is last.
 func (j *evaluator) addDir(dir string) {
 	if dir == "-" {
 		return
 	}
-	was := j.resolve(dir)
-	for _, d := range was {
-		if !strings.HasPrefix(d, unknown) && len(j.dirs) < maxValues {
-			j.dirs = append(j.dirs[:len(j.dirs):len(j.dirs)], d)
+	likely := j.place.settle(j.locate(j.dirs[len(j.dirs)-1], dir), true)
+	if strings.HasPrefix(likely, unknown) {
+		return
+	}
+	var next []string
+	for _, d := range append(j.dirs[:len(j.dirs):len(j.dirs)], j.resolve(dir)...) {
+		if d != likely && !strings.HasPrefix(d, unknown) && !slices.Contains(next, d) {
+			next = append(next, d)
 		}
 	}
+	j.dirs = append(next[:min(len(next), maxValues-1)], likely)
 }

@@ -23,6 +23,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"hermesd/agent/cmdpolicy"
+	"hermesd/agent/protected"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
@@ -286,6 +287,9 @@ func collectSentences(t *testing.T) map[string]string {
 	}
 	for _, r := range cmdpolicy.Rules() { // shown as the reason of an approval request
 		all[r.Description] = "agent/cmdpolicy, rule " + r.Name
+	}
+	for _, r := range protected.Reasons() { // likewise
+		all[r] = "agent/protected"
 	}
 	all[outbox.RepeatNotice] = "gateway/outbox"
 	for _, s := range []chat.State{chat.Connecting, chat.Connected, chat.Retrying, chat.Failed} {

@@ -111,7 +111,7 @@ func (a *App) terminalTools() ([]tool.Tool, error) {
 		return box, nil
 	}
 	t, err := terminal.New(terminal.Options{
-		Workspace: a.prompts.workspace, Policy: checkCommand, Mask: a.opts.Report.Secrets.Mask, Sandbox: sandbox, EnvPassthrough: c.EnvPassthrough,
+		Workspace: a.prompts.workspace, Policy: a.checkCommand, Mask: a.opts.Report.Secrets.Mask, Sandbox: sandbox, EnvPassthrough: c.EnvPassthrough,
 		Spill: a.home.Path("cache", "terminal"), Timeout: c.Timeout, Folder: a.commandFolder,
 	}, a.opts.Log)
 	if err != nil {
@@ -127,8 +127,8 @@ func (a *App) terminalTools() ([]tool.Tool, error) {
 }
 
 // checkCommand evaluates the command policy for a command before it runs.
-func checkCommand(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
-	switch v := cmdpolicy.Evaluate(r.Command); v.Class {
+func (a *App) checkCommand(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
+	switch v := cmdpolicy.Evaluate(r.Command, a.commandPlace(r.Dir)); v.Class {
 	case cmdpolicy.Allowed:
 		return terminal.PolicyResult{}
 	case cmdpolicy.Dangerous:

@@ -1,0 +1,137 @@
+// Package protected lists the files whose change makes a program run later or lets somebody
+// in: start files of shells, git hooks and settings, SSH files, autostart entries, units, CI
+// files, and the scripts in package manifests. The main functions are Path and Manifest.
+//
+// The command policy and the file tools both use it, so that a change needs the same approval
+// whichever tool makes it. Its functions look at names and contents that they are given, touch
+// no file, and may be called from any goroutine.
+package protected
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// The reasons, as texts for the user.
+const (
+	startFile = "it changes a file that shells or programs read when they start"
+	git       = "it changes hooks or settings of a git repository, which run programs"
+	ssh       = "it changes files of SSH, which decide who may log in"
+	automatic = "it changes what starts by itself: autostart entries, units, timers"
+	ci        = "it changes what a CI service runs"
+	settings  = "it changes settings from which an editor or a tool runs programs"
+	scripts   = "it changes scripts or hooks in a package manifest"
+)
+
+// Reasons returns all texts that Path and Manifest can return, except "".
+func Reasons() []string {
+	return []string{startFile, git, ssh, automatic, ci, settings, scripts}
+}
+
+// Path returns why a change of the file at p needs an approval, "" if it needs none. p is
+// clean and separated by slashes: relative, absolute, or "~" and a path in the home directory
+// of the user. Symbolic links must be resolved where they can be. Case is ignored, because
+// some file systems ignore it.
+func Path(p string) string {
+	p = fold(p)
+	whole := "/" + strings.TrimPrefix(p, "/")
+	name := path.Base(whole)
+	for _, r := range names {
+		if r.pattern.MatchString(name) {
+			return r.reason
+		}
+	}
+	if gitFile.MatchString(whole) {
+		return git
+	}
+	for _, d := range directories {
+		if strings.Contains(whole+"/", d.name) {
+			return d.reason
+		}
+	}
+	for _, dir := range systemDirs {
+		if under(p, dir) {
+			return automatic
+		}
+	}
+	if homeDotFile(p) {
+		return startFile
+	}
+	return ""
+}
+
+// fold returns p as file systems compare it that ignore case, invisible characters (HFS+),
+// or dots and spaces at the end of a name (Windows).
+func fold(p string) string {
+	p = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, p)
+	if !strings.Contains(p, ". ") && !strings.Contains(p, "./") && !strings.Contains(p, " /") && !strings.HasSuffix(p, ".") && !strings.HasSuffix(p, " ") {
+		return p
+	}
+	parts := strings.Split(p, "/")
+	for i, s := range parts {
+		if t := strings.TrimRight(s, ". "); t != "" {
+			parts[i] = t
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// names lists the files that are protected in any directory.
+var names = []struct {
+	pattern *regexp.Regexp
+	reason  string
+}{
+	{regexp.MustCompile(`^\.(bash_?(rc|profile|login|logout|aliases)|profile|zsh(rc|env)|z(profile|login|logout)|kshrc|cshrc|tcshrc|login|logout|` +
+		`inputrc|xinitrc|xprofile|xsession|xsessionrc|pam_environment|pypirc|vimrc|exrc|nanorc|emacs|tmux\.conf|screenrc|` +
+		`gdbinit|curlrc|wgetrc|forward|netrc)$`), startFile},
+	{regexp.MustCompile(`^(\.git|git~1|\.gitconfig|head)$`), git}, // a directory with HEAD is a bare repository
+	{regexp.MustCompile(`^(\.rhosts|\.shosts|\.ssh|authorized_keys2?)$`), ssh},
+	{regexp.MustCompile(`^crontab$`), automatic},
+	{regexp.MustCompile(`^(jenkinsfile.*|\.?(gitlab-ci|travis|drone|woodpecker|cirrus|appveyor|azure-pipelines|bitbucket-pipelines|buildspec|cloudbuild)\.ya?ml)$`), ci},
+	{regexp.MustCompile(`^(\.envrc|\.npmrc|\.yarnrc(\.ya?ml)?|\.pnpmfile\.c?js|\.pre-commit-config\.ya?ml|\.?lefthook(-local)?\.(ya?ml|toml|json)|` +
+		`\.devcontainer\.json|.*\.code-workspace)$`), settings},
+}
+
+// gitFile matches what makes git run programs: hooks, settings, and the files that name
+// another repository, in any repository, submodule or worktree.
+var gitFile = regexp.MustCompile(`/([^/]*\.git|git~1)/(.*/)?(hooks(/.*)?|config[^/]*|commondir|gitdir)$`)
+
+// directories lists the directories whose files are protected wherever they are.
+var directories = []struct{ name, reason string }{
+	{"/.ssh/", ssh},
+	{"/.config/fish/", startFile}, {"/.config/zsh/", startFile}, {"/.config/git/", git},
+	{"/.config/autostart/", automatic}, {"/.config/systemd/", automatic}, {"/.config/environment.d/", automatic},
+	{"/systemd/user/", automatic}, {"/library/launchagents/", automatic}, {"/library/launchdaemons/", automatic},
+	{"/.github/workflows/", ci}, {"/.github/actions/", ci}, {"/.gitea/workflows/", ci}, {"/.forgejo/workflows/", ci}, {"/.gitlab/ci/", ci},
+	{"/.circleci/", ci}, {"/.woodpecker/", ci}, {"/.buildkite/", ci}, {"/.teamcity/", ci}, {"/.azure-pipelines/", ci}, {"/.ci/", ci},
+	{"/.vscode/tasks.json/", settings}, {"/.vscode/settings.json/", settings}, {"/.vscode/launch.json/", settings},
+	{"/.devcontainer/", settings}, {"/.husky/", settings}, {"/.cargo/config/", settings}, {"/.cargo/config.toml/", settings},
+}
+
+// systemDirs lists what starts by itself on the whole machine.
+var systemDirs = []string{
+	"/etc/cron.d", "/etc/cron.daily", "/etc/cron.hourly", "/etc/cron.weekly", "/etc/cron.monthly", "/etc/crontab", "/var/spool/cron", "/etc/profile.d",
+	"/etc/profile", "/etc/bash.bashrc", "/etc/rc.local", "/etc/init.d", "/etc/systemd", "/lib/systemd", "/usr/lib/systemd", "/etc/ssh", "/etc/pam.d",
+	"/etc/xdg/autostart", "/etc/udev", "/etc/environment", "/etc/zsh",
+}
+
+// homeDotFile reports whether p is one of the settings in the home directory of the user.
+func homeDotFile(p string) bool {
+	rest, ok := strings.CutPrefix(p, "~/.")
+	if !ok {
+		return false
+	}
+	first, _, _ := strings.Cut(rest, "/")
+	return first != "cache" && first != "local" || slices.ContainsFunc([]string{"local/bin", "local/share/systemd", "local/share/applications"},
+		func(dir string) bool { return strings.HasPrefix(rest, dir) })
+}
+
+func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

@@ -1,0 +1,68 @@
+package app_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// ask makes the model use a tool, and returns the bot's texts once an approval is requested
+// or the result is told.
+func (w *harness) ask(name string, in map[string]any) string {
+	w.Helper()
+	args, err := json.Marshal(in)
+	w.must(err)
+	before := len(w.chat.FromBots())
+	w.say(use(name, string(args)))
+	var text string
+	w.waitFor("a request or a result of "+string(args), func() bool {
+		text = ""
+		for _, m := range w.chat.FromBots()[before:] {
+			text += m.Text + "\n"
+		}
+		return strings.Contains(text, "May I run this?") || strings.Contains(text, "result: ")
+	})
+	return text
+}
+
+// deny denies the request of an approval and waits for the answer.
+func (w *harness) deny() {
+	w.Helper()
+	w.askBot("no", "did not allow it")
+}
+
+// secretFile is the content of the daemon's files in the tests.
+const secretFile = "correct-horse-battery"
+
+// TestCommandsAskForFilesOfTheDaemon: without a sandbox, a command that names files of the
+// daemon by where it runs needs an approval.
+func TestCommandsAskForFilesOfTheDaemon(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t, fault{})
+	inOrder(putFile("http.key", secretFile), putFile("memories/a/x.md", secretFile), putFile("workspace/sub/a.txt", "inner\n"), putFile("workspace/b.txt", "bread\n"))(w)
+	w.start()
+	w.waitConnected()
+	for _, c := range []map[string]any{
+		{"command": "rev ../http.key"}, {"command": "head ../http.key"}, {"command": "xargs -a ../http.key"}, {"command": "echo x >> ../http.key"},
+		{"command": "cd .. && cat http.key"}, {"command": "cat sub/../../http.key"}, {"command": `cat "$(dirname "$PWD")/http.key"`},
+		{"command": "cat ../../http.key", "workdir": "sub"}, {"command": "cp -r ../memories m"}, {"command": "cat " + w.path("http.key")},
+		{"command": "ln -s . l && cd l && cat ../http.key"}, {"command": "rm ../http.key"},
+	} {
+		text := w.ask("terminal", c)
+		if !strings.Contains(text, "May I run this?") || !strings.Contains(text, "the daemon's own configuration") || strings.Contains(text, secretFile) {
+			t.Errorf("%v: %s", c, text)
+			continue
+		}
+		w.deny()
+	}
+	for _, c := range []map[string]any{
+		{"command": "cat b.txt"}, {"command": "cd sub && cat ../b.txt"}, {"command": "cat ../b.txt", "workdir": "sub"}, {"command": "cat " + w.path("workspace/b.txt")},
+	} {
+		if text := w.ask("terminal", c); !strings.Contains(text, "result: bread") {
+			t.Errorf("%v: %s", c, text)
+		}
+	}
+	if got := w.readFile("http.key"); got != secretFile {
+		t.Errorf("the key is %q", got)
+	}
+}
