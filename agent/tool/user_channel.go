@@ -34,10 +34,10 @@ type Answer struct {
 	Choice int
 }
 
-// An ApprovalRequest asks the user for permission to run a command.
+// An ApprovalRequest asks the user for permission to run a command or to change files.
 type ApprovalRequest struct {
 	Tool    string
-	Command string   // byte for byte the command that will run
+	Command string   // byte for byte the command that will run, or the files and their changes
 	Reasons []string // why it is dangerous, as texts for people
 	Key     string   // identifies what a grant for the session or for always covers; "": once only
 }

@@ -17,8 +17,13 @@ type edit struct {
 	line string
 }
 
-// diff returns the line-based difference of two texts, with context lines.
-func diff(before, after string) string {
+// diff returns the line-based difference of two texts, with context lines, cut to what a
+// result holds.
+func diff(before, after string) string { return difference(before, after, maxDiff, maxWidth) }
+
+// difference returns the line-based difference of two texts: limit lines of at most width
+// characters.
+func difference(before, after string, limit, width int) string {
 	a, b := split(before), split(after)
 	lead := 0
 	for lead < len(a) && lead < len(b) && a[lead] == b[lead] {
@@ -37,7 +42,7 @@ func diff(before, after string) string {
 	for _, l := range a[len(a)-tail : len(a)-tail+min(tail, contextLines)] {
 		edits = append(edits, edit{' ', l})
 	}
-	return hunks(edits, from+1)
+	return hunks(edits, from+1, limit, width)
 }
 
 func split(s string) []string {
@@ -92,8 +97,8 @@ func shortestEdits(a, b []string) []edit {
 }
 
 // hunks formats edits, with the line number at which each hunk begins. first is the line
-// number of the first edit.
-func hunks(edits []edit, first int) string {
+// number of the first edit. At most limit lines are formatted, cut to width characters.
+func hunks(edits []edit, first, limit, width int) string {
 	near := make([]bool, len(edits))
 	for i, e := range edits {
 		if e.op != ' ' {
@@ -108,14 +113,14 @@ func hunks(edits []edit, first int) string {
 		switch {
 		case !near[i]:
 			open = false
-		case shown == maxDiff:
+		case shown >= limit:
 			left++
 		default:
 			if !open {
 				fmt.Fprintf(&b, "@@ line %d @@\n", line)
 			}
 			open = true
-			fmt.Fprintf(&b, "%c%s\n", e.op, cut(strings.TrimRight(e.line, "\r"), maxWidth))
+			fmt.Fprintf(&b, "%c%s\n", e.op, cut(strings.TrimRight(e.line, "\r"), width))
 			shown++
 		}
 		if e.op != '+' {

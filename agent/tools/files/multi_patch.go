@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"hermesd/agent/tool"
 )
 
 const maxFiles = 50 // files in one patch
@@ -189,7 +191,7 @@ type preparedChange struct {
 }
 
 // patchFiles changes several files. Everything is checked before anything is written.
-func (e *editor) patchFiles(ctx context.Context, session, src string) (string, error) {
+func (e *editor) patchFiles(ctx context.Context, call tool.Call, src string) (string, error) {
 	changes, err := parsePatch(src)
 	if err != nil {
 		return "", err
@@ -210,6 +212,9 @@ func (e *editor) patchFiles(ctx context.Context, session, src string) (string, e
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
+	if err := e.authorize(ctx, call, "patch", steps...); err != nil {
+		return "", err
+	}
 	var out strings.Builder
 	for i, s := range steps {
 		if err := s.run(); err != nil {
@@ -218,7 +223,7 @@ func (e *editor) patchFiles(ctx context.Context, session, src string) (string, e
 			}
 			return "", fmt.Errorf("%w. The patch stopped there; before that it has done:\n%s", err, strings.TrimSpace(out.String()))
 		}
-		e.w.seen.record(session, s.target.path, s.target.info())
+		e.w.seen.record(call.Session, s.target.path, s.target.info())
 		out.WriteString(s.summary())
 	}
 	return strings.TrimSuffix(out.String(), "\n"), nil

@@ -26,7 +26,7 @@ func (e *editor) patch(ctx context.Context, c tool.Call, in patchInput) (string,
 	}
 	switch {
 	case in.Mode == "patch" || in.Mode == "" && in.Patch != "":
-		return e.patchFiles(ctx, c.Session, in.Patch)
+		return e.patchFiles(ctx, c, in.Patch)
 	case in.Mode != "" && in.Mode != "replace":
 		return "", fmt.Errorf("there is no mode %q; use replace or patch", in.Mode)
 	case in.Path == "":
@@ -53,6 +53,9 @@ func (e *editor) patch(ctx context.Context, c tool.Call, in patchInput) (string,
 	after, note, err := before.replace(in.Old, *in.New, in.All)
 	if err != nil {
 		return "", fmt.Errorf("%s is not changed: %w", t.path, err)
+	}
+	if err := e.authorize(ctx, c, "patch", preparedChange{target: t, before: before, after: after}); err != nil {
+		return "", err
 	}
 	if err := t.store(before, after); err != nil {
 		return "", err

@@ -18,15 +18,16 @@ import (
 
 // An editor changes files of a workspace.
 type editor struct {
-	w    *Workspace
-	deny func(string) error
+	w     *Workspace
+	deny  func(string) error
+	homes []string
 
 	mu   sync.Mutex // guards what follows
 	busy map[string]bool
 }
 
-// A target is a file to be changed: its open directory and its name there. There is no
-// symbolic link between the two.
+// A target is a file to be changed: its open directory, nil if store has to create it, and
+// its name there. There is no symbolic link between the two.
 type target struct {
 	e    *editor
 	dir  *os.Root
@@ -44,8 +45,8 @@ type content struct {
 
 const maxLinks = 40
 
-// target opens the directory of a file. With folders, missing directories are created. It
-// fails if another call is changing the file, or if the file is denied.
+// target opens the directory of a file. With folders, the directory may be missing. It fails
+// if another call is changing the file, or if the file is denied.
 func (e *editor) target(p string, folders bool) (*target, error) {
 	asked, err := e.w.relative(p)
 	switch {
@@ -69,7 +70,7 @@ func (e *editor) target(p string, folders bool) (*target, error) {
 		return nil, fmt.Errorf("%s is being changed by another call; try again", asked)
 	}
 	t := &target{e: e, name: path.Base(real), path: asked, real: real}
-	if t.dir, err = e.w.openDir(path.Dir(real), folders); err != nil {
+	if t.dir, err = e.w.openDir(path.Dir(real), false); err != nil && (!folders || !errors.Is(err, fs.ErrNotExist)) {
 		t.close()
 		return nil, writeError(asked, err)
 	}
@@ -180,6 +181,9 @@ func openStep(at *os.Root, name string, folders bool) (*os.Root, error) {
 
 // load reads the file. It rejects files that are not regular text files.
 func (t *target) load() (content, error) {
+	if t.dir == nil {
+		return content{}, nil
+	}
 	info, err := t.dir.Lstat(t.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -221,6 +225,11 @@ func (t *target) store(before content, after []byte) (err error) {
 		return fmt.Errorf("that are %d bytes; at most %d MiB are written to one file", len(after), maxWritten>>20)
 	case bytes.IndexByte(after, 0) >= 0:
 		return fmt.Errorf("the text holds a zero byte; this tool writes text only")
+	}
+	if t.dir == nil {
+		if t.dir, err = t.e.w.openDir(path.Dir(t.real), true); err != nil {
+			return writeError(t.path, err)
+		}
 	}
 	mode := fs.FileMode(0o644)
 	if before.info != nil {

@@ -20,13 +20,17 @@ type Options struct {
 	// with symbolic links resolved, whether the file exists or not. nil: nothing in the
 	// workspace is denied.
 	Deny func(path string) error
+	// Homes lists the absolute names of the user's home directory. They matter if the
+	// workspace contains it: settings in it need an approval.
+	Homes []string
 }
 
 // Writers returns the tools that change files of the workspace: write_file and patch. They
 // are confined to the same directory as Tools. A change is on disk when its tool returns,
-// and no reader sees a partly written file.
+// and no reader sees a partly written file. A change of a file that package protected lists
+// needs an approval by a user.
 func (w *Workspace) Writers(o Options) []tool.Tool {
-	e := &editor{w: w, deny: o.Deny, busy: map[string]bool{}}
+	e := &editor{w: w, deny: o.Deny, homes: o.Homes, busy: map[string]bool{}}
 	writing, patching := spec("write_file"), spec("patch")
 	// Writing a whole file twice has the same result; a second patch would find its old
 	// text again, or not at all.
@@ -65,6 +69,9 @@ func (e *editor) write(ctx context.Context, c tool.Call, in writeInput) (string,
 	after := before.applyStyle(*in.Content)
 	if before.exists && bytes.Equal(after, before.raw) {
 		return fmt.Sprintf("[%s holds exactly this already]", t.path), nil
+	}
+	if err := e.authorize(ctx, c, "write_file", preparedChange{target: t, before: before, after: after}); err != nil {
+		return "", err
 	}
 	if err := t.store(before, after); err != nil {
 		return "", err

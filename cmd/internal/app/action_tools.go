@@ -209,6 +209,9 @@ func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bo
 	}
 	j := cmdreview.Reviewer{Provider: a.providerFor(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
 	return func(ctx context.Context, r tool.ApprovalRequest) (bool, error) {
+		if r.Tool != terminal.Name { // the model judges commands only
+			return false, nil
+		}
 		ok, usage, err := j.IsHarmless(ctx, r.Command, r.Reasons)
 		a.gateway.AddUsage("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
 		return ok, err
