@@ -10,5 +10,5 @@ func Of(path string) (free, total uint64, err error) {
 		return 0, 0, err
 	}
 	err = windows.GetDiskFreeSpaceEx(p, &free, &total, nil)
-	return free, all, err
+	return free, total, err
 }

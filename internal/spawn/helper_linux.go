@@ -83,7 +83,7 @@ func supervise(e helperRequest) int {
 		return reportFailure(err)
 	}
 	if err := prepareNamespaces(e); err != nil {
-		return reportFailure(explainRefusal(err))
+		return reportFailure(err)
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -323,21 +322,4 @@ func enableLoopback() error {
 	}
 	ifr.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr)
-}
-
-// explainRefusal adds what the operator can do to an error of setting up namespaces.
-func explainRefusal(err error) error {
-	read := func(path string) string {
-		raw, _ := os.ReadFile(path) // not every kernel has the setting
-		return strings.TrimSpace(string(raw))
-	}
-	switch {
-	case os.Getuid() == 0:
-		return err
-	case read("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		return fmt.Errorf("%w: AppArmor restricts user namespaces on this machine", err)
-	case read("/proc/sys/user/max_user_namespaces") == "0", read("/proc/sys/kernel/unprivileged_userns_clone") == "0":
-		return fmt.Errorf("%w: user namespaces are switched off on this machine", err)
-	}
-	return err
 }
