@@ -181,6 +181,7 @@ func TestFilesOnlyInListedPackages(t *testing.T) {
 	})
 	reasons(t, "opens files", got, map[string]string{
 		"agent/tools/files":            "the root of the workspace: what models name goes by it",
+		"agent/tools/terminal":         "/proc: which ports the processes that it has started listen on",
 		"agent/contextfile":            "roots of the home and of the workspace",
 		"agent/skills":                 "roots of the folders with skills, and their cache",
 		"cmd/internal/app":             "roots of the workspace and the media cache, for what answers attach; outputs of jobs under names that lead nowhere",

@@ -45,11 +45,14 @@ func (c Class) String() string {
 // most restrictive first, then in the order of Rules.
 type Result struct {
 	Class   Class
-	Reasons []string // texts for the user, one for each of Rules
+	Reasons []string // texts for the user, one for each of Rules; WithAddresses adds addresses
 	Rules   []string // names of Rules()
 	// ApprovalKey identifies the commands covered by an approval for the session or for
 	// always: those with the same key. "": an approval covers only this command, once.
 	ApprovalKey string
+	// Addresses lists the addresses that the command names and that are not public. They
+	// have no influence on the other fields; see WithAddresses.
+	Addresses []Address
 }
 
 // Limits of one evaluation. A command that exceeds them is dangerous.
@@ -169,5 +172,6 @@ func (j *evaluator) verdict() Result {
 	if key := strings.Join(keys, "\n"); v.Class == Dangerous && !once && len(key) <= maxKey {
 		v.ApprovalKey = key
 	}
+	v.Addresses = j.named.addresses()
 	return v
 }

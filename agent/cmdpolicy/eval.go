@@ -93,6 +93,7 @@ func (j *evaluator) parts(s *splitter, parts []syntax.WordPart, whole bool) {
 		}
 		switch p := p.(type) {
 		case *syntax.Lit:
+			j.named.note(p.Value)
 			s.add(unescape(p.Value, j.quoted))
 		case *syntax.SglQuoted:
 			s.add(single(p))

@@ -100,6 +100,7 @@ func (j *evaluator) writtenProgram(name string, args []string, in text) (text, b
 // fits.
 func (j *evaluator) guess(argv []string, in text) text {
 	name := path.Base(argv[0])
+	j.named.command(call{args: argv[1:]})
 	j.hit("unknown-command", "", "")
 	if strings.Trim(argv[0], unknown) == "" && len(argv) > 1 { // it may be nothing, then the next word is the command
 		return j.run(argv[1:], in)
@@ -129,6 +130,7 @@ var perTarget = []string{"rm", "dd", "chmod", "chown", "mv", "tee"}
 
 // program judges the run of a program by its name.
 func (j *evaluator) program(c call) text {
+	j.named.command(c)
 	if w, ok := wrappers[c.name]; ok {
 		return j.wrapped(c, w)
 	}
@@ -163,6 +165,7 @@ func handled() (text, bool) { return text{kind: anything}, true }
 
 // setting judges an assignment to a variable that programs obey.
 func (j *evaluator) setting(name, v string) {
+	j.named.assign(name, v)
 	switch name {
 	case "PATH":
 		if !strings.Contains(v, unknown) {

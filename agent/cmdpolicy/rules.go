@@ -12,9 +12,10 @@ type ApprovalScope string
 
 // The approval scopes.
 const (
-	ThisCommand ApprovalScope = "this command, once"
-	SameProgram ApprovalScope = "the same program"
-	SameTargets ApprovalScope = "the same program on the same targets"
+	ThisCommand   ApprovalScope = "this command, once"
+	SameProgram   ApprovalScope = "the same program"
+	SameTargets   ApprovalScope = "the same program on the same targets"
+	SameAddresses ApprovalScope = "the same addresses and ports"
 )
 
 // A Rule is one pattern that makes a command dangerous or blocked.
@@ -80,6 +81,7 @@ var rules = []Rule{
 	{"container", Dangerous, "it leaves a container's walls, or gets rights on the machine through one", ThisCommand},
 	{"infrastructure", Dangerous, "it deletes containers, volumes, or things in a cloud or cluster", SameTargets},
 	{"database", Dangerous, "it deletes data of a database", ThisCommand},
+	{"address", Dangerous, "it names an address of this machine, of the local network or of a cloud's metadata service", SameAddresses},
 }
 
 // Markdown returns the table of rules as printed in docs/approvals.md.

@@ -49,6 +49,8 @@ type evaluator struct {
 	place    place
 
 	hits  []hit
+	named addressFinder
+
 	once  bool
 	steps int
 	depth int
@@ -84,6 +86,7 @@ func newEvaluator(p Place) *evaluator {
 func (j *evaluator) again() {
 	j.hits, j.once, j.steps, j.depth, j.dirs = nil, false, maxSteps, 0, []string{"."}
 	j.args, j.zero, j.open, j.quoted = nil, "sh", false, false
+	j.named.found = nil
 	clear(j.picked)
 	clear(j.active)
 }
@@ -188,7 +191,9 @@ func (j *evaluator) redirected(s *syntax.Stmt, in text) text {
 		case syntax.WordHdoc:
 			in = text{s: j.single(r.Word) + "\n", kind: known}
 		case syntax.RdrIn:
-			in = j.read(j.single(r.Word))
+			name := j.single(r.Word)
+			j.named.redirect(name)
+			in = j.read(name)
 		case syntax.DplIn, syntax.DplOut:
 			if t := j.single(r.Word); r.Op == syntax.DplOut && t != "-" && !isNumber(t) {
 				targets = append(targets, t)
@@ -205,6 +210,7 @@ func (j *evaluator) redirected(s *syntax.Stmt, in text) text {
 		out = in.connected()
 	}
 	for _, t := range targets {
+		j.named.redirect(t)
 		j.write("redirect", t)
 		for _, p := range j.resolve(t) {
 			if out.kind == known && protected.Manifest(p, nil, []byte(out.s)) != "" {

@@ -2,6 +2,8 @@ package safehttp
 
 import (
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -91,12 +93,70 @@ func checkHost(host string) error {
 	if isNumberLabel(host[strings.LastIndexByte(host, '.')+1:]) {
 		return refusedError(host, "it is an address in an unusual form")
 	}
-	for _, local := range []string{"localhost", "localdomain", "local", "internal", "intranet", "lan", "home.arpa"} {
-		if host == local || strings.HasSuffix(host, "."+local) {
-			return refusedError(host, "it is a name of the local network")
-		}
+	if LocalName(host) {
+		return refusedError(host, "it is a name of the local network")
 	}
 	return nil
+}
+
+// localNames lists the names, and the domains, of this machine, of its network and of the
+// metadata services of clouds.
+var localNames = []string{
+	"localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback", "localdomain", "local", "internal", "intranet", "lan", "home.arpa",
+	"metadata", "instance-data", "metadata.tencentyun.com",
+}
+
+// LocalName reports whether a host name belongs to this machine, to its network or to the
+// metadata service of a cloud. Names are not resolved.
+func LocalName(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return slices.ContainsFunc(localNames, func(local string) bool {
+		return host == local || strings.HasSuffix(host, "."+local)
+	})
+}
+
+// Readings returns the addresses that programs may take a host for: an address in its usual
+// form, and IPv4 addresses in the forms of inet_aton, which are decimal, octal, hexadecimal
+// and of fewer than four parts. Programs differ in whether 010 is 8 or 10; both are returned.
+func Readings(host string) []netip.Addr {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a.Unmap()}
+	}
+	var all []netip.Addr
+	for _, octal := range []bool{true, false} {
+		if a, ok := parseParts(strings.Split(host, "."), octal); ok && !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// parseParts parses the parts of an IPv4 address; the last one fills the bytes that are left.
+func parseParts(parts []string, octal bool) (netip.Addr, bool) {
+	if len(parts) > 4 {
+		return netip.Addr{}, false
+	}
+	var sum uint64
+	for i, p := range parts {
+		base, digits := 10, p
+		switch {
+		case strings.HasPrefix(p, "0x") || strings.HasPrefix(p, "0X"):
+			base, digits = 16, p[2:]
+		case octal && len(p) > 1 && p[0] == '0':
+			base = 8
+		}
+		n, err := strconv.ParseUint(digits, base, 32)
+		last := i == len(parts)-1
+		if err != nil || !last && n > 0xff || last && n >= 1<<(8*(5-len(parts))) {
+			return netip.Addr{}, false
+		}
+		if last {
+			sum |= n
+		} else {
+			sum |= n << (8 * (3 - i))
+		}
+	}
+	return netip.AddrFrom4([4]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}), true
 }
 
 // isNumberLabel reports whether a label is decimal, octal or hexadecimal. Old resolvers

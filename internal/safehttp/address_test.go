@@ -2,6 +2,7 @@ package safehttp_test
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -126,5 +127,32 @@ func TestControlLetsOnlyPublicAddressesThrough(t *testing.T) {
 	}
 	if err := safehttp.Control(t.Context(), "unix", "/run/docker.sock", nil); err == nil {
 		t.Error("a socket file was let through")
+	}
+}
+
+func TestReadings(t *testing.T) {
+	for host, want := range map[string]string{
+		"10.0.0.5": "10.0.0.5", "::1": "::1", "::ffff:10.0.0.5": "10.0.0.5", "127.1": "127.0.0.1", "2852039166": "169.254.169.254", "0xA9FEA9FE": "169.254.169.254",
+		"0251.0376.0251.0376": "169.254.169.254", "169.254.43518": "169.254.169.254", "0": "0.0.0.0", "010.0.0.1": "8.0.0.1 10.0.0.1", "09.1.1.1": "9.1.1.1",
+		"": "", "x.org": "", "1.2.3.4.5": "", "256.1": "", "127.0.0.256": "", "4294967296": "", "0x": "", "-1": "", "1..2": "", "127.0.0.1:80": "",
+	} {
+		var got []string
+		for _, a := range safehttp.Readings(host) {
+			got = append(got, a.String())
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%q is read as %q, want %q", host, s, want)
+		}
+	}
+}
+
+func TestLocalName(t *testing.T) {
+	for host, want := range map[string]bool{
+		"localhost": true, "LOCALHOST.": true, "a.localhost": true, "ip6-localhost": true, "metadata": true, "metadata.google.internal": true, "nas.lan": true, "x.home.arpa": true,
+		"x.org": false, "localhost.org": false, "mylocal": false, "": false,
+	} {
+		if got := safehttp.LocalName(host); got != want {
+			t.Errorf("%q: %v", host, got)
+		}
 	}
 }

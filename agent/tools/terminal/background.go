@@ -125,6 +125,23 @@ func (t *Terminal) find(session, id string) (*job, error) {
 	return nil, fmt.Errorf("this conversation has no process %q; list names those it has", id)
 }
 
+// ListeningPorts returns the TCP ports on which background processes of the session listen,
+// and nobody else does, on any address. It returns none where this cannot be determined.
+func (t *Terminal) ListeningPorts(session string) []uint16 {
+	t.mu.Lock()
+	var roots []int
+	for _, j := range t.jobs {
+		if j.session == session && j.run != nil && !j.ended() {
+			roots = append(roots, j.run.Pid())
+		}
+	}
+	t.mu.Unlock()
+	if len(roots) == 0 {
+		return nil
+	}
+	return listeningPorts(roots)
+}
+
 // list returns the jobs of a session as text.
 func (t *Terminal) list(session string) string {
 	t.mu.Lock()

@@ -5,6 +5,7 @@ package terminal_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -281,5 +282,26 @@ func TestCommandNotStartedAfterCancel(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(b.workspace, "ran")); err == nil {
 		t.Error("it has begun")
+	}
+}
+
+// A port on which this process listens is none of a session's, whatever its own processes do.
+func TestListeningPortsAreThoseOfTheSession(t *testing.T) {
+	t.Parallel()
+	b := open(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if got := b.term.ListeningPorts("s"); len(got) > 0 {
+		t.Errorf("without processes: %v", got)
+	}
+	b.terminal(args{"command": "echo ready; read -r x", "background": true})
+	b.shows("p1", "ready")
+	for _, session := range []string{"s", "another"} {
+		if got := b.term.ListeningPorts(session); len(got) > 0 {
+			t.Errorf("%s: %v", session, got)
+		}
 	}
 }

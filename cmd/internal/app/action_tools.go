@@ -128,7 +128,8 @@ func (a *App) terminalTools() ([]tool.Tool, error) {
 
 // checkCommand evaluates the command policy for a command before it runs.
 func (a *App) checkCommand(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
-	switch v := cmdpolicy.Evaluate(r.Command, a.commandPlace(r.Dir)); v.Class {
+	v := cmdpolicy.Evaluate(r.Command, a.commandPlace(r.Dir))
+	switch v = v.WithAddresses(a.addressesToApprove(v, r.Session)); v.Class {
 	case cmdpolicy.Allowed:
 		return terminal.PolicyResult{}
 	case cmdpolicy.Dangerous:

@@ -13,6 +13,9 @@ import (
 // TestMain lets all faults run in parallel: they wait far more than they work.
 func TestMain(m *testing.M) {
 	spawn.Main() // the sandbox starts this program again
+	if address := os.Getenv(listenVariable); address != "" {
+		listen(address)
+	}
 	flag.Parse()
 	if err := os.Setenv("SOME_PROVIDER_API_KEY", "sk-nobody-else-sees-this"); err != nil { // a command of the agent looks for it
 		panic(err)
