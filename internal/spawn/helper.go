@@ -44,7 +44,6 @@ type helperRequest struct {
 	Network   bool      `json:"network"`
 	Places    []place   `json:"places"`
 	Processes int       `json:"processes"`
-	Memory    int64     `json:"memory,omitempty"`
 	FileSize  int64     `json:"file_size,omitempty"`
 }
 

@@ -36,7 +36,7 @@ func (s *Sandbox) wrap(cmd *exec.Cmd, fileSize int64) error {
 	places := p.places()
 	request, err := json.Marshal(helperRequest{
 		Path: cmd.Path, Argv: cmd.Args, Env: p.adjustEnv(cmd.Env, places), Dir: dir, Wall: s.status.Mechanism, ABI: s.status.ABI, Bwrap: s.bwrap, OwnPIDs: s.ownPIDs,
-		Network: p.Network, Places: places, Processes: p.Processes, Memory: p.Memory, FileSize: fileSize,
+		Network: p.Network, Places: places, Processes: p.Processes, FileSize: fileSize,
 	})
 	if err != nil {
 		return err
@@ -279,11 +279,6 @@ func setLimits(e helperRequest) error {
 	}
 	if e.FileSize > 0 {
 		if err := set(unix.RLIMIT_FSIZE, uint64(e.FileSize)); err != nil {
-			return err
-		}
-	}
-	if e.Memory > 0 {
-		if err := set(unix.RLIMIT_DATA, uint64(e.Memory)); err != nil {
 			return err
 		}
 	}

@@ -50,9 +50,6 @@ func (p Policy) normalize() (Policy, error) {
 	if p.Processes <= 0 {
 		p.Processes = DefaultProcesses
 	}
-	if p.Memory > 0 {
-		p.Memory = max(p.Memory, MinMemory)
-	}
 	return p, nil
 }
 

@@ -41,17 +41,12 @@ type Policy struct {
 	Network bool   // may connect to other machines
 	Temp    string // directory for temporary files, created if missing; "": the first of Write
 	// Processes is the maximum number of processes at a time, 0 for DefaultProcesses;
-	// Status tells whether it can be enforced. Memory is the maximum number of bytes of
-	// data of each process, at least MinMemory; 0: no limit.
+	// Status tells whether it can be enforced.
 	Processes int
-	Memory    int64
 }
 
 // DefaultProcesses is the default of Policy.Processes.
 const DefaultProcesses = 512
-
-// MinMemory is the minimum of Policy.Memory: processes do not start with less.
-const MinMemory = 128 << 20
 
 // lifeTime is how long the processes of a sandbox may take to end.
 const lifeTime = 10 * time.Second
