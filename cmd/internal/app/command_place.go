@@ -9,13 +9,19 @@ import (
 )
 
 // commandPlace returns what the command policy must know of the machine for a command
-// that runs in dir.
+// that runs in dir. What the sandbox hides belongs to the daemon.
 func (a *App) commandPlace(dir string) cmdpolicy.Place {
 	p := SandboxPolicy(a.opts.Config, a.opts.Report, a.opts.Home)
+	own := p.Hide
+	for _, file := range homeFiles(a.opts.Home) { // also where all of the home directory is hidden
+		// the names of most directories in it are usual in a workspace too
+		if name := filepath.Base(file); name == "memories" || !slices.Contains(homeDirs(), name) {
+			own = append(own, file)
+		}
+	}
 	work := realPaths(a.prompts.workspace)
 	slices.Reverse(work)
-	own := realPaths(append(p.Hide, homeFiles(a.opts.Home)...)...)
-	return cmdpolicy.Place{Dir: dir, Workspace: work, Homes: userHomes(), Own: own, Readable: realPaths(p.Read...)}
+	return cmdpolicy.Place{Dir: dir, Workspace: work, Homes: userHomes(), Own: realPaths(own...), Readable: realPaths(p.Read...)}
 }
 
 // userHomes returns the names of the home directory of the daemon's account.

@@ -39,7 +39,7 @@ const secretFile = "correct-horse-battery"
 func TestCommandsAskForFilesOfTheDaemon(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, fault{})
-	inOrder(putFile("http.key", secretFile), putFile("memories/a/x.md", secretFile), putFile("workspace/sub/a.txt", "inner\n"), putFile("workspace/b.txt", "bread\n"))(w)
+	inOrder(putFile("http.key", secretFile), putFile("memories/a/x.md", secretFile), putFile("workspace/sub/a.txt", "inner\n"), putFile("workspace/b.txt", "bread\n"), putFile("workspace/scripts/c.txt", "bread\n"))(w)
 	w.start()
 	w.waitConnected()
 	for _, c := range []map[string]any{
@@ -56,7 +56,7 @@ func TestCommandsAskForFilesOfTheDaemon(t *testing.T) {
 		w.deny()
 	}
 	for _, c := range []map[string]any{
-		{"command": "cat b.txt"}, {"command": "cd sub && cat ../b.txt"}, {"command": "cat ../b.txt", "workdir": "sub"}, {"command": "cat " + w.path("workspace/b.txt")},
+		{"command": "cat b.txt"}, {"command": "cd sub && cat ../b.txt"}, {"command": "cd sub && cat ../scripts/c.txt"}, {"command": "cat ../b.txt", "workdir": "sub"}, {"command": "cat " + w.path("workspace/b.txt")},
 	} {
 		if text := w.ask("terminal", c); !strings.Contains(text, "result: bread") {
 			t.Errorf("%v: %s", c, text)
