@@ -26,3 +26,14 @@ func TestWhatIsShownOfGrowingTextStays(t *testing.T) {
 		}
 	})
 }
+
+func TestMaskFindsSecretsInJSON(t *testing.T) {
+	const value = `p"a<s>s&word`
+	var m secret.Masker
+	m.Add(value)
+	for _, s := range []string{value, `p\"a<s>s&word`, `p\"a\u003cs\u003es\u0026word`} {
+		if got := m.Mask("x " + s + " y"); got != "x <secret> y" {
+			t.Errorf("%s is masked as %q", s, got)
+		}
+	}
+}

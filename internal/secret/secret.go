@@ -55,15 +55,29 @@ func (m *Masker) Add(vs ...Value) {
 	m.forms = nil
 	var pairs []string
 	for _, s := range m.values {
-		m.forms = append(m.forms, s)
-		if q, err := json.Marshal(s); err == nil && string(q[1:len(q)-1]) != s {
-			m.forms = append(m.forms, string(q[1:len(q)-1]))
+		for _, form := range append([]string{s}, quotedForms(s)...) {
+			if !slices.Contains(m.forms, form) {
+				m.forms = append(m.forms, form)
+			}
 		}
 	}
 	for _, s := range m.forms {
 		pairs = append(pairs, s, shown)
 	}
 	m.r = strings.NewReplacer(pairs...)
+}
+
+// quotedForms returns the forms of s in JSON, with and without escapes for HTML.
+func quotedForms(s string) (forms []string) {
+	for _, html := range []bool{true, false} {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(html)
+		if err := e.Encode(s); err == nil {
+			forms = append(forms, b.String()[1:b.Len()-2]) // without the quotes and the line end
+		}
+	}
+	return forms
 }
 
 // Mask returns s with every registered secret replaced.

@@ -72,8 +72,9 @@ type Report struct {
 	// Origins has the source of each value by path. Missing keys have their
 	// default.
 	Origins map[string]Origin
-	// Secrets masks every secret of the configuration, and the provider keys of
-	// the environment.
+	// Secrets masks every secret of the configuration, the provider keys of the
+	// environment, and those variables of .env and of terminal.env_passthrough that
+	// may be secrets.
 	Secrets *secret.Masker
 
 	Model     Endpoint
@@ -214,19 +215,5 @@ func (l *loader) enable(a *Account, path string) {
 	if _, said := l.Origins[path+".enabled"]; !said && a.Token != "" {
 		a.Enabled = true
 		l.Origins[path+".enabled"] = Origin{Kind: yamlconf.FromToken}
-	}
-}
-
-// learnSecrets registers every secret that was read with the masker.
-func (l *loader) learnSecrets(c *Config) {
-	yamlconf.Walk(c, func(_ string, v any) {
-		if s, ok := v.(secret.Value); ok {
-			l.secrets.Add(s)
-		}
-	})
-	for _, name := range secretVariables() {
-		if v, ok := l.look(name); ok {
-			l.secrets.Add(secret.Value(v))
-		}
 	}
 }

@@ -307,3 +307,51 @@ telegram: {token: "1:telegram-token", webhook_url: "https://h", webhook_secret: 
 		}
 	}
 }
+
+// Variables of .env that hermesd does not know, and those that commands get, are
+// secrets unless they are numbers, or words under a name that says nothing of a secret.
+func TestUnknownVariablesAreSecrets(t *testing.T) {
+	const long = "x7Qm2Zp9-k4W1"
+	for _, c := range []struct {
+		name, value string
+		secret      bool
+	}{
+		{"DATABASE_URL", "postgres://app:hunterpass@db/app", true},
+		{"SOMETHING", long, true},
+		{"GITHUB_TOKEN", "ghp_" + long, true},
+		{"DB_PASSWORD", "sunshines", true},
+		{"WEBHOOK", "https://hooks.example.org/services/T02AB3C/x9Yz8w7Q", true},
+		{"SMTP", "me@example.org:sunshines", true},
+		{"DEBUG", "true", false},
+		{"WORKERS", "1", false},
+		{"SHORT", "x7Qm2Zp", false},
+		{"NODE_ENV", "production", false},
+		{"AWS_REGION", "eu-central-1", false},
+		{"DATA_DIR", "/srv/my-app/data", false},
+		{"OLLAMA_HOST", "http://localhost:11434/v1", false},
+		{"CONTACT", "me@example.org", false},
+		{"MAX_TOKENS", "100000000", false},
+		{"RELEASED", "2026-11-27", false},
+		{"PATH", "/opt/x7Qm2Zp9k4W1/bin", false},
+		{"LANG", "x7Qm2Zp9k4W1", false},
+		{"TELEGRAM_HOME_CHANNEL", "telegram:x7Qm2Zp9k4W1", false}, // known, and no secret
+		{"MODEL_NAME", "model-x7Qm2Zp9", false},                   // used as an ordinary setting
+	} {
+		text := "before " + c.value + " after"
+		_, dot := setup{dotenv: c.name + "=" + c.value, yaml: "model: {provider: anthropic, default: model-x7Qm2Zp9, api_key: sk-ant-1234567890}"}.good(t)
+		_, passed := setup{env: map[string]string{c.name: c.value}, yaml: "model: {provider: anthropic, default: model-x7Qm2Zp9, api_key: sk-ant-1234567890}\nterminal: {env_passthrough: [" + c.name + "]}"}.good(t)
+		_, other := setup{env: map[string]string{c.name: c.value}}.good(t)
+		want := text
+		if c.secret {
+			want = "before <secret> after"
+		}
+		for from, got := range map[string]string{"in .env": dot.Secrets.Mask(text), "passed": passed.Secrets.Mask(text)} {
+			if got != want {
+				t.Errorf("%s=%s, %s: %q, want %q", c.name, c.value, from, got, want)
+			}
+		}
+		if got := other.Secrets.Mask(text); got != text {
+			t.Errorf("%s=%s, in the environment and not passed: %q", c.name, c.value, got)
+		}
+	}
+}

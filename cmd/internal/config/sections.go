@@ -129,7 +129,7 @@ type Privacy struct {
 
 // Security holds switches whose defaults are the safe values.
 type Security struct {
-	RedactSecrets bool `yaml:"redact_secrets" default:"true" doc:"Mask secrets in everything that leaves: chats, logs, exports."`
+	RedactSecrets bool `yaml:"redact_secrets" default:"true" doc:"Mask secrets in conversations: in what models read, what is stored and what chats show. Logs, exports and the output of commands are always masked."`
 }
 
 // Workspace returns the working directory of tools.
