@@ -31,9 +31,11 @@ type job struct {
 
 // ended reports whether the job has ended. The caller holds Terminal.mu.
 func (j *job) ended() bool {
-	if j.run == nil {
-		return false
-	}
+	return j.run != nil && j.hasEnded()
+}
+
+// hasEnded reports whether a started job has ended.
+func (j *job) hasEnded() bool {
 	select {
 	case <-j.run.Done():
 		return true
@@ -149,33 +151,32 @@ func (t *Terminal) list(session string) string {
 	t.mu.Unlock()
 	var b strings.Builder
 	for _, j := range jobs {
-		fmt.Fprintf(&b, "%s  %s  %s\n", j.id, j.state(), oneLine(j.command))
+		fmt.Fprintf(&b, "%s  %s  %s\n", j.id, j.state(), oneLine(t.o.Secrets.Mask(j.command)))
 	}
 	if b.Len() == 0 {
 		return "This conversation has no background processes."
 	}
-	out := strings.TrimRight(b.String(), "\n")
-	if t.o.Mask != nil {
-		out = t.o.Mask(out)
-	}
-	return out
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // state describes the state of a started job.
 func (j *job) state() string {
-	select {
-	case <-j.run.Done():
+	if j.hasEnded() {
 		return "[" + describeEnd(j.run.Wait(), j.limit) + "]"
-	default:
-		return fmt.Sprintf("[runs for %v]", time.Since(j.startedAt).Round(time.Second))
 	}
+	return fmt.Sprintf("[runs for %v]", time.Since(j.startedAt).Round(time.Second))
 }
 
-// poll returns the output of the job since the last poll, and its state.
+// poll returns the output of the job since the last poll, and its state. While the job
+// runs, the beginning of a secret is left to the next poll.
 func (t *Terminal) poll(j *job) string {
-	state := j.state() // read before the output, so that the output of an ended job is complete
+	ended, state := j.hasEnded(), j.state() // read before the output, so that the output of an ended job is complete
 	j.mu.Lock()
 	data, next, lost := j.run.Output(j.since)
+	if !ended {
+		pending := t.o.Secrets.Pending(string(data))
+		data, next = data[:len(data)-pending], next-int64(pending)
+	}
 	j.since = next
 	j.mu.Unlock()
 	if lost > 0 {
@@ -184,11 +185,19 @@ func (t *Terminal) poll(j *job) string {
 	return t.compose(spawn.Output{Head: data, Total: int64(len(data))}, withState(state, t.spillNotes(j.run.Kept())))
 }
 
-// fullLog returns all stored output of the job, and its state.
+// fullLog returns all stored output of the job, and its state. While the job runs, the
+// beginning of a secret at its end is left out.
 func (t *Terminal) fullLog(j *job) string {
-	state := j.state()
+	ended, state := j.hasEnded(), j.state()
 	kept := j.run.Kept()
-	return t.compose(kept, withState(state, t.spillNotes(kept)))
+	shown := kept
+	if !ended {
+		pending := t.o.Secrets.Pending(string(kept.Head) + string(kept.Tail))
+		tail := min(pending, len(kept.Tail))
+		shown.Tail = kept.Tail[:len(kept.Tail)-tail]
+		shown.Head = kept.Head[:len(kept.Head)-(pending-tail)]
+	}
+	return t.compose(shown, withState(state, t.spillNotes(kept)))
 }
 
 // withState puts a state, which is in brackets, before other notes.

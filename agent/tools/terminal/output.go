@@ -68,26 +68,22 @@ func (t *Terminal) compose(o spawn.Output, notes []string) string {
 	if body == "" {
 		body = "(no output)"
 	}
-	out := body + "\n\n[" + strings.Join(notes, "]\n[") + "]"
-	if t.o.Mask != nil {
-		out = t.o.Mask(out)
-	}
-	return out
+	return body + "\n\n[" + strings.Join(notes, "]\n[") + "]"
 }
 
-// readable returns output as text, truncated to MaxOutput.
+// readable returns output as masked text, truncated to MaxOutput.
 func (t *Terminal) readable(o spawn.Output) string {
 	if o.Lost == 0 {
 		all := append(bytes.Clone(o.Head), o.Tail...)
 		if isBinary(all) {
 			return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", len(all))
 		}
-		return tool.Truncate(clean(all), t.o.MaxOutput)
+		return tool.Truncate(t.o.Secrets.Mask(clean(all)), t.o.MaxOutput)
 	}
 	if isBinary(o.Head) || isBinary(o.Tail) {
 		return fmt.Sprintf("(%d bytes that are no text; write them into a file to work with them)", o.Total)
 	}
-	head, tail := []rune(clean(o.Head)), []rune(clean(o.Tail))
+	head, tail := []rune(t.o.Secrets.Mask(clean(o.Head))), []rune(t.o.Secrets.Mask(clean(o.Tail)))
 	head = head[:min(len(head), t.o.MaxOutput*2/3)]
 	tail = tail[max(0, len(tail)-t.o.MaxOutput/3):]
 	return fmt.Sprintf("%s\n\n[… the middle of %d bytes is left out here …]\n\n%s", string(head), o.Total, string(tail))

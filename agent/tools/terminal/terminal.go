@@ -22,6 +22,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/tool"
+	"hermesd/internal/secret"
 	"hermesd/internal/spawn"
 )
 
@@ -58,8 +59,9 @@ type Options struct {
 	// Folder returns the directory for commands of a session that name none, "" the
 	// workspace; nil: always the workspace.
 	Folder func(session string) string
-	Policy CommandPolicy       // required
-	Mask   func(string) string // hides secrets in results; nil: hides none
+	Policy CommandPolicy // required
+	// Secrets masks secrets in results before they are truncated; nil: masks none.
+	Secrets *secret.Masker
 	// Sandbox returns the sandbox for commands. It is called for each command, and if it
 	// fails the command does not run. nil: commands run without a sandbox.
 	Sandbox        func() (*spawn.Sandbox, error)
@@ -121,6 +123,9 @@ type Terminal struct {
 func New(o Options, log *zap.Logger) (*Terminal, error) {
 	if o.Policy == nil {
 		return nil, errors.New("terminal: no command policy")
+	}
+	if o.Secrets == nil {
+		o.Secrets = &secret.Masker{}
 	}
 	dir, err := filepath.Abs(o.Workspace)
 	if err == nil {

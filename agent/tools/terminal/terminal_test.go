@@ -18,6 +18,7 @@ import (
 
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/terminal"
+	"hermesd/internal/secret"
 	"hermesd/internal/spawn"
 )
 
@@ -282,10 +283,11 @@ func TestOutputContainsNoSecrets(t *testing.T) {
 	t.Setenv("SHOWN", "yes")
 	b := open(t, func(o *terminal.Options) {
 		o.EnvPassthrough = []string{"SHOWN"}
-		o.Mask = func(s string) string { return strings.ReplaceAll(s, "canary-2", "***") }
+		o.Secrets = &secret.Masker{}
+		o.Secrets.Add("canary-2")
 	})
 	got := b.terminal(args{"command": `env; printf 'can\033[1mary-2\n'`})
-	if strings.Contains(got, "canary") || !strings.Contains(got, "***") || !strings.Contains(got, "SHOWN=yes") {
+	if strings.Contains(got, "canary") || !strings.Contains(got, "<secret>") || !strings.Contains(got, "SHOWN=yes") {
 		t.Errorf("got %q", got)
 	}
 	b.terminal(args{"command": "echo canary-2; sleep 1000", "background": true})
@@ -293,6 +295,35 @@ func TestOutputContainsNoSecrets(t *testing.T) {
 		if got := b.process(args{"action": action, "id": "p1"}); strings.Contains(got, "canary") {
 			t.Errorf("%s: %q", action, got)
 		}
+	}
+}
+
+// A secret is masked as a whole where output is truncated, and where a poll ends within it.
+func TestPartOfSecretIsNotShown(t *testing.T) {
+	const canary = "canary-of-a-key"
+	for size := 2000; size < 2024; size++ {
+		b := open(t, func(o *terminal.Options) {
+			o.MaxOutput, o.Secrets = size, &secret.Masker{}
+			o.Secrets.Add(canary)
+		})
+		if got := b.terminal(args{"command": "yes '" + canary + "' | head -1000"}); strings.Contains(got, "canary") || strings.Contains(got, "-key") || !strings.Contains(got, "left out") {
+			t.Fatalf("with %d characters: %q", size, got)
+		}
+	}
+	b := open(t, func(o *terminal.Options) {
+		o.Secrets = &secret.Masker{}
+		o.Secrets.Add(canary)
+	})
+	b.terminal(args{"command": "printf 'it is canary-'; read -r x; printf 'of-a-key\\n'; read -r x", "background": true})
+	all := ""
+	for !strings.Contains(all, "it is") {
+		all += b.process(args{"action": "log", "id": "p1"}) + b.process(args{"action": "poll", "id": "p1"})
+	}
+	b.process(args{"action": "write", "id": "p1", "data": "a"})
+	b.process(args{"action": "write", "id": "p1", "data": "b"})
+	all += b.process(args{"action": "wait", "id": "p1"})
+	if strings.Contains(all, "canary") || strings.Contains(all, "of-a-key") || !strings.Contains(all, "<secret>") {
+		t.Errorf("got %q", all)
 	}
 }
 

@@ -111,7 +111,7 @@ func (a *App) terminalTools() ([]tool.Tool, error) {
 		return box, nil
 	}
 	t, err := terminal.New(terminal.Options{
-		Workspace: a.prompts.workspace, Policy: a.checkCommand, Mask: a.opts.Report.Secrets.Mask, Sandbox: sandbox, EnvPassthrough: c.EnvPassthrough,
+		Workspace: a.prompts.workspace, Policy: a.checkCommand, Secrets: a.opts.Report.Secrets, Sandbox: sandbox, EnvPassthrough: c.EnvPassthrough,
 		Spill: a.home.Path("cache", "terminal"), Timeout: c.Timeout, Folder: a.commandFolder,
 	}, a.opts.Log)
 	if err != nil {
