@@ -50,7 +50,8 @@ type Turn struct {
 	Session    string
 	// Input holds the new messages: they are joined into one user message,
 	// which is appended first. It may be empty if the transcript ends with a
-	// user message.
+	// user message. The run does not mask it, since the caller stores it: see
+	// Agent.MaskMessage.
 	Input []llm.Message
 	// Steps are those that runs of the same turn recorded before they died.
 	// They need the same Input and Transcript.
@@ -80,6 +81,7 @@ type Agent struct {
 	provider llm.Provider
 	tools    tool.Set
 	onPanic  func(name string, value any, stack []byte)
+	mask     func(string) string
 	running  sync.WaitGroup // tool calls, including abandoned ones
 }
 
@@ -98,7 +100,7 @@ func New(cfg Config, provider llm.Provider, tools tool.Set, options ...Option) *
 	if cfg.MaxTurns <= 0 {
 		cfg.MaxTurns = defaultMaxTurns
 	}
-	a := &Agent{cfg: cfg, provider: provider, tools: tools, onPanic: func(string, any, []byte) {}}
+	a := &Agent{cfg: cfg, provider: provider, tools: tools, onPanic: func(string, any, []byte) {}, mask: func(s string) string { return s }}
 	for _, o := range options {
 		o(a)
 	}

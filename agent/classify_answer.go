@@ -180,6 +180,9 @@ func (r *run) sanitizeCalls(m llm.Message) (llm.Message, map[string]string) {
 		if reason != "" {
 			bad[b.ID] = reason
 		}
+		if !r.offeredTools[b.Name] {
+			b.Name = r.a.mask(b.Name) // repaired below if it changes
+		}
 		if repairCall(b) {
 			m.Raw, m.Dialect = nil, ""
 		}
@@ -203,14 +206,14 @@ func (r *run) newCallID(used map[string]bool) string {
 // if it can.
 func (r *run) invalidReason(b llm.Block) string {
 	if _, ok := r.a.tools.Lookup(b.Name); !ok || !r.offeredTools[b.Name] {
-		return fmt.Sprintf("Not run: there is no tool called %s. There are: %s.", prompt.Quote(b.Name), strings.Join(r.offeredNames(), ", "))
+		return fmt.Sprintf("Not run: there is no tool called %s. There are: %s.", prompt.Quote(r.a.mask(b.Name)), strings.Join(r.offeredNames(), ", "))
 	}
 	if b.Text != "" || len(b.Input) > 0 && !llm.ValidInput(b.Input) {
 		sent := b.Text
 		if sent == "" {
 			sent = string(b.Input)
 		}
-		return fmt.Sprintf("Not run: the arguments must be one JSON object. What was sent: %s", prompt.Quote(sent))
+		return fmt.Sprintf("Not run: the arguments must be one JSON object. What was sent: %s", prompt.Quote(r.a.mask(sent)))
 	}
 	return ""
 }

@@ -52,6 +52,9 @@ func TestResumeRepeatsNoModelCall(t *testing.T) {
 		tr2 := llm.NewTranscript()
 		turn := s.turn("go", tr2)
 		turn.Steps = roundTrip(t, ref.steps[:n])
+		for i := range turn.Steps {
+			turn.Steps[i].Version = 1 + n%2 // nothing is masked: both versions have the same form
+		}
 		l := collect(t.Context(), s, turn, nil)
 		if l.err != nil || l.final.Text != "one two" || l.visibleText() != "one two" || p.Remaining() != 0 {
 			t.Errorf("resumed after %d steps: final %q, seen %q, %d answers left, err %v", n, l.final.Text, l.visibleText(), p.Remaining(), l.err)
@@ -139,7 +142,7 @@ func TestResumeRejectsInvalidSteps(t *testing.T) {
 	answer := agent.Step{Version: 1, Kind: agent.StepAnswer, Messages: []llm.Message{call}}
 	final := agent.Step{Version: 1, Kind: agent.StepAnswer, Messages: []llm.Message{llm.AssistantText("x")}, Text: "x", Final: true}
 	for name, steps := range map[string][]agent.Step{
-		"another version":         {{Version: 2, Kind: agent.StepAnswer}},
+		"another version":         {{Version: 3, Kind: agent.StepAnswer}},
 		"no version":              {{Kind: agent.StepAnswer}},
 		"another kind":            {{Version: 1, Kind: "other"}},
 		"a result of no call":     {{Version: 1, Kind: agent.StepResult, Call: "a", Result: &llm.Block{Type: llm.ToolResult, ID: "a"}}},

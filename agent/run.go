@@ -65,13 +65,22 @@ func (r *run) emit(e Event) error {
 	return nil
 }
 
-// record asks the consumer to store a step, and applies it.
+// record masks a step, asks the consumer to store it, and applies it. What is
+// stored and what later model calls contain are therefore the same bytes. The
+// inputs of the calls are kept as the model sent them until the calls have run.
 func (r *run) record(s Step) error {
 	s.Version = stepVersion
-	if err := r.emit(Record{s}); err != nil {
+	masked := r.a.maskStep(s)
+	if err := r.emit(Record{masked}); err != nil {
 		return err
 	}
-	return r.apply(s)
+	if err := r.apply(masked); err != nil {
+		return err
+	}
+	if len(masked.Masked) > 0 {
+		r.batch.keepInputs(s.Messages[0].ToolUses())
+	}
+	return nil
 }
 
 // execute runs the turn to its end.
@@ -88,7 +97,7 @@ func (r *run) execute(ctx context.Context) error {
 		return err
 	}
 	f := *r.final
-	f.Usage = r.usage
+	f.Text, f.Usage = r.a.mask(f.Text), r.usage // a secret may begin in one part and end in the next
 	return r.emit(f)
 }
 

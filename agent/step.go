@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"hermesd/agent/llm"
@@ -29,8 +30,8 @@ const (
 )
 
 // stepVersion is the version of the stored form of steps. A change of the form
-// must increase it and keep reading the old ones.
-const stepVersion = 1
+// must increase it and keep reading the old ones. Version 1 has no Masked.
+const stepVersion = 2
 
 // A Step is one completed part of a turn, or the start of a call that may
 // happen only once. It is stored as JSON; consumers must not interpret it.
@@ -43,13 +44,17 @@ type Step struct {
 	Messages []llm.Message `json:"messages,omitempty"`
 	// Bad maps the IDs of calls that cannot be run to the reason shown to the
 	// model.
-	Bad        map[string]string `json:"bad,omitempty"`
-	Text       string            `json:"text,omitempty"` // the part of the final text
-	Stop       llm.StopReason    `json:"stop,omitempty"`
-	Usage      llm.Usage         `json:"usage,omitzero"`
-	Final      bool              `json:"final,omitempty"`
-	OverBudget bool              `json:"over,omitempty"`  // the summary of a turn that used all its calls
-	Empty      bool              `json:"empty,omitempty"` // the second empty answer
+	Bad map[string]string `json:"bad,omitempty"`
+	// Masked holds the IDs of the calls whose input is not what the model sent,
+	// because secrets in it are masked. Only the run that received the answer
+	// can run them.
+	Masked     []string       `json:"masked,omitempty"`
+	Text       string         `json:"text,omitempty"` // the part of the final text
+	Stop       llm.StopReason `json:"stop,omitempty"`
+	Usage      llm.Usage      `json:"usage,omitzero"`
+	Final      bool           `json:"final,omitempty"`
+	OverBudget bool           `json:"over,omitempty"`  // the summary of a turn that used all its calls
+	Empty      bool           `json:"empty,omitempty"` // the second empty answer
 
 	Call   string      `json:"call,omitempty"`
 	Result *llm.Block  `json:"result,omitempty"`
@@ -64,6 +69,7 @@ type Step struct {
 // transcript.
 type batch struct {
 	calls    []llm.Block
+	masked   map[string]json.RawMessage // inputs that are masked in calls, as the model sent them; nil if not known any more
 	invalid  map[string]string
 	started  map[string]bool
 	results  map[string]llm.Block
@@ -71,14 +77,36 @@ type batch struct {
 	steering []llm.Block
 }
 
-func newBatch(calls []llm.Block, bad map[string]string) *batch {
-	b := &batch{calls: calls, invalid: bad, started: map[string]bool{}, results: map[string]llm.Block{}}
+func newBatch(calls []llm.Block, bad map[string]string, masked []string) *batch {
+	b := &batch{calls: calls, masked: map[string]json.RawMessage{}, invalid: bad, started: map[string]bool{}, results: map[string]llm.Block{}}
+	for _, id := range masked {
+		b.masked[id] = nil
+	}
 	for _, c := range calls {
 		if reason, ok := bad[c.ID]; ok {
 			b.results[c.ID] = toolFailure(c.ID, reason)
 		}
 	}
 	return b
+}
+
+// keepInputs keeps the inputs of the calls that are masked in b, as the model
+// sent them.
+func (b *batch) keepInputs(sent []llm.Block) {
+	for _, c := range sent {
+		if _, ok := b.masked[c.ID]; ok {
+			b.masked[c.ID] = c.Input
+		}
+	}
+}
+
+// inputOf returns the input of a call as the model sent it. ok is false if only
+// its masked form is known, because the run that received it died.
+func (b *batch) inputOf(c llm.Block) (input json.RawMessage, ok bool) {
+	if sent, masked := b.masked[c.ID]; masked {
+		return sent, sent != nil
+	}
+	return c.Input, true
 }
 
 func (b *batch) hasCall(id string) bool {
@@ -107,7 +135,7 @@ func (b *batch) resultMessage() llm.Message {
 // apply makes a step part of the run. A live run and a resumed run reach the
 // same state through it.
 func (r *run) apply(s Step) error {
-	if s.Version != stepVersion {
+	if s.Version < 1 || s.Version > stepVersion {
 		return fmt.Errorf("%w: unknown version %d", ErrSteps, s.Version)
 	}
 	switch s.Kind {
@@ -155,7 +183,7 @@ func (r *run) applyAnswer(s Step) error {
 	r.emptyAnswers = 0
 	switch {
 	case len(calls) > 0:
-		r.batch = newBatch(calls, s.Bad)
+		r.batch = newBatch(calls, s.Bad, s.Masked)
 		r.answerText, r.continuations = "", 0
 		if len(s.Bad) > 0 {
 			r.invalidAnswers++

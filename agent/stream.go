@@ -24,9 +24,11 @@ func (r *run) retract() error {
 	return r.syncShown(s.Write(r.answerText))
 }
 
-// syncShown makes the text shown since the last tool call equal to text.
+// syncShown makes the text shown since the last tool call equal to text, which
+// may be masked already; the consumer masks what is shown.
 func (r *run) syncShown(text string) error {
-	rest, ok := strings.CutPrefix(text, r.shownText.String())
+	text = r.a.mask(text)
+	rest, ok := strings.CutPrefix(text, r.a.mask(r.shownText.String()))
 	if !ok {
 		r.shownText.Reset()
 		if err := r.emit(Retracted{}); err != nil {

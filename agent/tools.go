@@ -25,6 +25,7 @@ const (
 	textUnknown     = "The outcome of this call is unknown: the daemon was restarted while it ran. It may or may not have taken effect, and it was not run again. Check before you repeat it."
 	textInterrupted = "Interrupted: the turn was stopped while this call ran. It may have done part of its work."
 	textSkipped     = "Skipped: the turn was interrupted before this call began."
+	textMasked      = "Not run: the daemon was restarted before this call ran. Its input contained a secret and is stored masked, so it cannot be run as it was sent. Make the call again if it is still needed."
 	textNoOutput    = "(no output)"
 )
 
@@ -173,6 +174,11 @@ func (g *callGroup) start(ctx context.Context, c llm.Block) error {
 			return g.r.record(Step{Kind: StepResult, Call: c.ID, Result: &f})
 		}
 	}
+	input, ok := g.r.batch.inputOf(c)
+	if !ok {
+		f := toolFailure(c.ID, textMasked)
+		return g.r.record(Step{Kind: StepResult, Call: c.ID, Result: &f})
+	}
 	effect := t.Spec().Effect
 	g.r.shownText.Reset()
 	if err := g.r.emit(ToolCall{ID: c.ID, Name: c.Name, Input: c.Input, Effect: effect}); err != nil {
@@ -188,7 +194,7 @@ func (g *callGroup) start(ctx context.Context, c llm.Block) error {
 		return nil
 	}
 	g.active[c.ID] = c
-	call := tool.Call{ID: c.ID, Input: c.Input, Session: g.r.t.Session, Transcript: g.transcript, User: g.r.t.User, CheckTool: g.r.newToolCheck()}
+	call := tool.Call{ID: c.ID, Input: input, Session: g.r.t.Session, Transcript: g.transcript, User: g.r.t.User, CheckTool: g.r.newToolCheck()}
 	// The group waits for the call; if the group abandons it, Agent.Wait still
 	// does.
 	g.r.a.running.Go(func() { g.outcomes <- g.r.a.runTool(ctx, t, c, call) })
@@ -230,7 +236,7 @@ func (g *callGroup) recordOutcome(ctx context.Context, o callOutcome) error {
 		b = toolFailure(o.call.ID, o.text)
 	case g.r.t.AfterTool != nil:
 		if more := g.r.t.AfterTool(o.call.Name, o.call.Input); more != "" {
-			b.Text += "\n\n" + sanitizeText(more)
+			b.Text += "\n\n" + g.r.a.sanitizeText(more)
 		}
 	}
 	if err := g.r.record(Step{Kind: StepResult, Call: o.call.ID, Result: &b}); err != nil {
@@ -284,7 +290,7 @@ func (a *Agent) runTool(ctx context.Context, t tool.Tool, c llm.Block, call tool
 		if o.err != nil {
 			o.text = strings.TrimSpace(o.text + "\nError: " + o.err.Error())
 		}
-		o.text = tool.Truncate(sanitizeText(o.text), limit)
+		o.text = tool.Truncate(a.sanitizeText(o.text), limit)
 		o.took = time.Since(start)
 	}()
 	o.text, o.err = t.Run(ctx, call)
@@ -292,10 +298,11 @@ func (a *Agent) runTool(ctx context.Context, t tool.Tool, c llm.Block, call tool
 	return o
 }
 
-// sanitizeText returns a tool's text with overlay tags escaped and invalid
-// UTF-8 replaced.
-func sanitizeText(s string) string {
-	s = prompt.EscapeTags(strings.ToValidUTF8(s, "\uFFFD"))
+// sanitizeText returns a tool's text with secrets masked, overlay tags escaped
+// and invalid UTF-8 replaced. Secrets are masked here already, because a text
+// that is truncated may end within one.
+func (a *Agent) sanitizeText(s string) string {
+	s = prompt.EscapeTags(strings.ToValidUTF8(a.mask(s), "\uFFFD"))
 	if strings.TrimSpace(s) == "" {
 		return textNoOutput
 	}

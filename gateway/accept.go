@@ -63,9 +63,15 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	return nil
 }
 
-// createEntry returns the inbox entry of an event: waiting in a lane, or already done
-// because a rule ends it.
+// createEntry returns the inbox entry of an event, with secrets masked: waiting in a
+// lane, or already done because a rule ends it.
 func (g *Gateway) createEntry(ctx context.Context, in chat.Inbound) inbox.Entry {
+	in.Text = g.opts.Agent.Mask(in.Text)
+	if in.ReplyTo != nil {
+		quote := *in.ReplyTo
+		quote.Text = g.opts.Agent.Mask(quote.Text)
+		in.ReplyTo = &quote
+	}
 	e := inbox.Entry{Inbound: in, State: inbox.Waiting, Accepted: time.Now()}
 	if in.IgnoreRule != "" {
 		return ignoreEntry(e, in.IgnoreRule)

@@ -200,8 +200,11 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 	defer cancel(nil)
 	w := t.startInactivityTimer(cancel)
 	defer w.stop()
-	run := t.newAgentTurn(ctx, win, input, steps)
 	first := len(steps) == 0
+	if first { // otherwise it is stored already
+		input = t.runner.opts.Agent.MaskMessage(input)
+	}
+	run := t.newAgentTurn(ctx, win, input, steps)
 	for ev, err := range t.runner.opts.Agent.Run(ctx, run) {
 		if err != nil {
 			return final, notices, err

@@ -142,12 +142,16 @@ func (t *turn) deletePreviewRows() []outbox.Row {
 	return rows
 }
 
-// failureText returns why there is no answer and what the user can do.
+// failureText returns why there is no answer and what the user can do, masked:
+// it is stored, and models read it.
 func (t *turn) failureText(p i18n.Printer, err error) string {
+	text := ""
 	if occurrence := t.first().Occurrence; occurrence != nil {
-		return failure.Job(p, err, occurrence.Job)
+		text = failure.Job(p, err, occurrence.Job)
+	} else {
+		text = failure.Message(p, err)
 	}
-	return failure.Message(p, err)
+	return t.runner.opts.Agent.Mask(text)
 }
 
 // failureRows returns rows with the failure text of err.
@@ -218,7 +222,7 @@ func (t *turn) endTooOld(ctx context.Context, reason failure.AbandonReason) {
 	t.storedMessages = s.transcript.Len()
 	m, _ := t.runner.composeInput(ctx, t.claim.Entries, &s.record)
 	agent.Close(s.transcript, "")
-	s.transcript.Append(m)
+	s.transcript.Append(t.runner.opts.Agent.MaskMessage(m))
 	agent.Close(s.transcript, "[Not answered: it came while the daemon was away.]")
 	rows := append(t.deletePreviewRows(), t.render(reason.Message(t.Printer, len(t.claim.Entries)), t.failureDraft())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too late"}, Rows: rows})
@@ -276,7 +280,7 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 // completeCommit adds the changes of the turn's session, and its trace, to m.
 func (t *turn) completeCommit(m *inbox.Commit) (err error) {
 	t.trace.Took = time.Since(t.trace.Started)
-	m.Trace = t.trace.encode()
+	m.Trace = t.trace.encode(t.runner.opts.Agent.Mask)
 	if t.session == nil {
 		return nil
 	}

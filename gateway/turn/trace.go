@@ -27,7 +27,12 @@ type Call struct {
 	Usage    llm.Usage     `json:"usage"`
 }
 
-func (t Trace) encode() json.RawMessage {
+// encode returns the stored form of t, masked.
+func (t Trace) encode(mask func(string) string) json.RawMessage {
+	t.Error = mask(t.Error)
+	for i, n := range t.Notices {
+		t.Notices[i] = mask(n)
+	}
 	raw, err := json.Marshal(t)
 	if err != nil {
 		return nil

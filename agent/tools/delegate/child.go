@@ -31,12 +31,12 @@ type child struct {
 
 func newChild(o Options, c tool.Call, m Model, set tool.Set, t task) *child {
 	k := &child{o: o}
-	k.agent = agent.New(agent.Config{MaxTurns: o.MaxIterations}, m.Provider, set, agent.OnPanic(o.OnPanic))
+	k.agent = agent.New(agent.Config{MaxTurns: o.MaxIterations}, m.Provider, set, agent.OnPanic(o.OnPanic), agent.MaskSecrets(o.Mask))
 	k.turn = agent.Turn{
 		// No context files, no memories, no persona: it gets its task and nothing else.
 		Prefix: prompt.Build(prompt.Inputs{Soul: strings.TrimSpace(childPrompt), Tools: set.Tools(), Model: m.Name}),
 		Model:  m.Name, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: m.MaxTokens,
-		Transcript: llm.NewTranscript(), Session: c.Session, Input: []llm.Message{llm.UserText(t.text())},
+		Transcript: llm.NewTranscript(), Session: c.Session, Input: []llm.Message{k.agent.MaskMessage(llm.UserText(t.text()))},
 		CheckTool: c.CheckTool,
 		// It cannot reach users except to request an approval.
 		User: tool.UserChannel{Approve: c.User.Approve},

@@ -78,6 +78,8 @@ type Options struct {
 	// OnToolCall is called after each tool call of a sub-agent, under the same conditions
 	// as OnUsage.
 	OnToolCall func(session string, ev agent.ToolFinished)
+	// Mask hides secrets in what the model of a sub-agent reads; nil: hides none.
+	Mask func(string) string
 	// MaxIterations limits the model calls of one sub-agent; 0: 50.
 	MaxIterations int
 	// OnPanic is called for a panic of a sub-agent or one of its tools, as with
@@ -92,6 +94,9 @@ func New(o Options) tool.Tool {
 	}
 	if o.OnToolCall == nil {
 		o.OnToolCall = func(string, agent.ToolFinished) {}
+	}
+	if o.Mask == nil {
+		o.Mask = func(s string) string { return s }
 	}
 	if o.OnPanic == nil {
 		o.OnPanic = func(string, any, []byte) {}

@@ -40,7 +40,7 @@ func (a *App) actionTools() ([]tool.Tool, error) {
 		return nil, err
 	}
 	ts = append(ts, commands...)
-	return append(ts, delegate.New(delegate.Options{Tools: a.subAgentTools, Model: a.subAgentModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: a.logToolPanic})), nil
+	return append(ts, delegate.New(delegate.Options{Tools: a.subAgentTools, Model: a.subAgentModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: a.logToolPanic, Mask: a.masker().Mask})), nil
 }
 
 // logToolPanic logs the panic of a tool.

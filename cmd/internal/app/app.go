@@ -178,7 +178,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.cache, err = media.Open(MediaDir(a.home), media.Config{MaxBytes: maxFileBytes, CacheBytes: maxCacheBytes}); err != nil {
 		return err
 	}
-	a.agent = agent.New(a.opts.Config.Agent.Config, a.mainProvider(), tools, agent.OnPanic(a.logToolPanic))
+	a.agent = agent.New(a.opts.Config.Agent.Config, a.mainProvider(), tools, agent.OnPanic(a.logToolPanic), agent.MaskSecrets(a.masker().Mask))
 	a.console = console.New(console.Options{OnAttach: a.retryWaitingRows})
 	a.adapters[chat.Account{Platform: chat.Console}] = a.console
 	if !a.opts.ConsoleOnly {

@@ -16,6 +16,7 @@ import (
 	"hermesd/agent/engine/lcm"
 	"hermesd/agent/engine/plugin"
 	"hermesd/agent/engine/summary"
+	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
@@ -81,7 +82,9 @@ func (a *App) compactionOptions() (turn.CompactionOptions, error) {
 		MaxWait:  c.HygieneMaxWait, Learn: a.lengths.setFromError,
 	}
 	if c.RefreshMemory {
-		t.Refresh = a.prompts.refreshMemories
+		t.Refresh = func(r session.Record, p prompt.Prefix) prompt.Prefix {
+			return a.maskPrefix(a.prompts.refreshMemories(r, p))
+		}
 	}
 	if !c.Enabled {
 		return t, nil

@@ -52,10 +52,21 @@ func jobForModel(v schedule.JobView) cronjob.Job {
 	}
 }
 
+// maskPatch returns the patch to store: texts that the model wrote are stored masked.
+func (d cronPort) maskPatch(p cronjob.JobPatch) schedule.JobPatch {
+	for _, text := range []**string{&p.Name, &p.Prompt} {
+		if *text != nil {
+			masked := d.a.agent.Mask(**text)
+			*text = &masked
+		}
+	}
+	return schedule.JobPatch(p)
+}
+
 // Create implements cronjob.Jobs.
 func (d cronPort) Create(ctx context.Context, by cronjob.Caller, dr cronjob.JobPatch) (cronjob.Job, error) {
 	return d.withJob(ctx, by, func(b *schedule.Manager, v schedule.Caller) (schedule.JobView, error) {
-		return b.Create(ctx, v, schedule.JobIDFor(by.Session+"/"+by.Call), schedule.JobPatch(dr))
+		return b.Create(ctx, v, schedule.JobIDFor(by.Session+"/"+by.Call), d.maskPatch(dr))
 	})
 }
 
@@ -76,7 +87,7 @@ func (d cronPort) List(ctx context.Context, by cronjob.Caller) ([]cronjob.Job, e
 // Update implements cronjob.Jobs.
 func (d cronPort) Update(ctx context.Context, by cronjob.Caller, job string, dr cronjob.JobPatch) (cronjob.Job, error) {
 	return d.withJob(ctx, by, func(b *schedule.Manager, v schedule.Caller) (schedule.JobView, error) {
-		return b.Update(ctx, v, job, schedule.JobPatch(dr))
+		return b.Update(ctx, v, job, d.maskPatch(dr))
 	})
 }
 

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -50,6 +51,7 @@ type harness struct {
 
 	webOptions func(*web.Options)                            // changes the options of the web tools; may be nil
 	load       func() (*config.Config, config.Report, error) // reads the configuration again; nil if it never changes
+	env        map[string]string                             // environment variables from which the configuration is read
 	app        *app.App
 	stop       func()        // stops the daemon; nil while it is not running
 	ended      chan struct{} // closed when the daemon has stopped
@@ -87,13 +89,15 @@ func newHarness(t *testing.T, f fault) *harness {
 // modelReply is the model. It echoes messages, except those that begin with a keyword:
 // "hold" waits for release, "tool" uses the tool todo, "use" a tool with its
 // arguments, "attach" attaches a file, "long" answers slowly, "wide" slowly and at
-// length, "bold" in bold, and "pages" at length after release.
+// length, "bold" in bold, "unhex" with a text in hexadecimal, and "pages" at length
+// after release.
 func (w *harness) modelReply(r llm.Request) llm.Reply {
 	said := r.Newest()
 	if _, after, ok := strings.Cut(said, "] "); ok && strings.HasPrefix(said, "[") {
 		said = after // in a group conversation
 	}
-	word, _, _ := strings.Cut(strings.TrimPrefix(said, "Task: "), " ") // a sub-agent has a task
+	said = strings.TrimPrefix(said, "Task: ") // a sub-agent has a task
+	word, _, _ := strings.Cut(said, " ")
 	if word == "hold" || word == "pages" {
 		select {
 		case <-w.released:
@@ -123,6 +127,9 @@ func (w *harness) modelReply(r llm.Request) llm.Reply {
 		rep.Text, rep.Pieces, rep.PerDelta = strings.Join(pages(), "\n\n"), 4000, 400*time.Millisecond
 	case "bold":
 		rep.Text = "It is **bold**."
+	case "unhex":
+		text, err := hex.DecodeString(strings.TrimPrefix(said, "unhex "))
+		rep.Text = fmt.Sprintf("decoded: %s %v", text, err)
 	}
 	return rep
 }
@@ -174,8 +181,10 @@ func (w *harness) writeFile(name, text string) {
 
 // build reads the configuration and builds the daemon, as `hermesd run` does.
 func (w *harness) build() (*app.App, error) {
-	none := func(string) (string, bool) { return "", false }
-	c, report, err := config.Load(config.Options{Home: w.home, Env: none})
+	c, report, err := config.Load(config.Options{Home: w.home, Env: func(name string) (string, bool) {
+		v, ok := w.env[name]
+		return v, ok
+	}})
 	if err != nil {
 		return nil, err
 	}

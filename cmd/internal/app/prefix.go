@@ -27,8 +27,18 @@ func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []stri
 			Enforce: a.enforcement, Tools: tool.Select(slices.Clone(offered), a.toolsets(r.Address)),
 		}
 		notes := a.prompts.addInputs(&in, r)
-		return prompt.Build(in), notes
+		return a.maskPrefix(prompt.Build(in)), notes
 	}
+}
+
+// maskPrefix returns p with secrets masked, as the messages that follow it.
+func (a *App) maskPrefix(p prompt.Prefix) prompt.Prefix {
+	for _, l := range p.Layers() {
+		if masked := a.masker().Mask(l.Text); masked != l.Text {
+			p = p.With(l.Name, masked)
+		}
+	}
+	return p
 }
 
 // loadPromptInputs loads the inputs of the system prompt and the other texts that

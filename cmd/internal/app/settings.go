@@ -47,8 +47,9 @@ func resetPolicyFor(c *config.Config) func(chat.Address) session.ResetPolicy {
 	}
 }
 
-// masker returns what masks secrets in messages to users. It masks nothing if
-// security.redact_secrets is off; logs are always masked.
+// masker returns what masks secrets in conversations. It masks nothing if
+// security.redact_secrets is off; logs, exports and the output of commands are always
+// masked.
 func (a *App) masker() *secret.Masker {
 	if !a.opts.Config.Security.RedactSecrets {
 		return &secret.Masker{}
