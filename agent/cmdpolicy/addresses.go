@@ -25,14 +25,15 @@ type Address struct {
 	Exact bool
 }
 
-// String returns host and port, and the program if the port is unknown.
+// String returns host and port, and the program if the port is unknown. An IPv6 address is
+// written without brackets, which would be a link in the Markdown of the question.
 func (a Address) String() string {
 	host, port := a.Host, a.Port
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
 	if port == "" {
 		port = "? (" + a.Program + ")"
+	}
+	if strings.Contains(host, ":") {
+		return host + " port " + port
 	}
 	return host + ":" + port
 }

@@ -103,7 +103,7 @@ func checkHost(host string) error {
 // metadata services of clouds.
 var localNames = []string{
 	"localhost", "localhost4", "localhost6", "ip6-localhost", "ip6-loopback", "localdomain", "local", "internal", "intranet", "lan", "home.arpa",
-	"metadata", "instance-data", "metadata.tencentyun.com",
+	"metadata", "instance-data", "metadata.goog", "metadata.tencentyun.com",
 }
 
 // LocalName reports whether a host name belongs to this machine, to its network or to the

@@ -47,6 +47,7 @@ func TestCommandsAskForPrivateAddresses(t *testing.T) {
 	for command, address := range map[string]string{
 		"curl http://169.254.169.254/latest/meta-data":     "169.254.169.254:80",
 		"curl http://2852039166/latest/meta-data":          "169.254.169.254:80",
+		"curl -m 9 http://[fd00:ec2::254]/":                "fd00:ec2::254 port 80",
 		"curl http://[::ffff:a9fe:a9fe]/":                  "169.254.169.254:80",
 		"http_proxy=10.0.0.5:3128 curl http://example.org": "10.0.0.5:3128",
 		"git clone git://192.168.1.9/x":                    "192.168.1.9:9418",
