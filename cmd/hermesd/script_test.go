@@ -11,10 +11,15 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"hermesd/internal/spawn"
 )
 
 // TestMain allows more parallel tests than processors, since the tests mostly wait.
-func TestMain(m *testing.M) { testscript.Main(beside{m}, programs) }
+func TestMain(m *testing.M) {
+	spawn.Main() // the sandbox starts this program again
+	testscript.Main(beside{m}, programs)
+}
 
 // programs are on the PATH of the tests.
 var programs = map[string]func(){"hermesd": main}
