@@ -159,16 +159,17 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 		case e.Exclusive || joined:
 		case e.Mode == inbox.Steer:
 			g.runner.MessageReceived(e.Lane)
-		case e.Mode != inbox.Queue && g.mayInterrupt(e):
+		case e.Mode != inbox.Queue && g.mayChangeTurn(e):
 			g.lanes.Interrupt(e.Lane, turn.SupersededError{Entry: e.ID})
 		}
 		g.lanes.Wake(e.Lane)
 	}
 }
 
-// mayInterrupt reports whether the message of e may stop the running turn of its lane. In
-// a shared conversation a guest stops their own turns only; the message then waits.
-func (g *Gateway) mayInterrupt(e inbox.Entry) bool {
+// mayChangeTurn reports whether the message of e may stop the running turn of its lane, or
+// become part of it. In a shared conversation a guest does so with their own turns only;
+// the message then waits.
+func (g *Gateway) mayChangeTurn(e inbox.Entry) bool {
 	return e.Principal.Level >= access.Member || !g.opts.Policy.Shared(e.Inbound.Address) || g.runner.IsSoleAuthor(e.Lane, e.Principal)
 }
 

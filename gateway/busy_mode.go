@@ -24,6 +24,11 @@ func (g *Gateway) applyBusyMode(ctx context.Context, e *inbox.Entry) {
 	if e.Inbound.Kind != chat.Message {
 		return
 	}
+	defer func() {
+		if e.Mode == inbox.Steer && !g.mayChangeTurn(*e) {
+			e.Mode = inbox.Queue
+		}
+	}()
 	name, args, ok := command.Parse(e.Inbound.Text)
 	if ok {
 		cmd, known := g.commands.Lookup(name)
