@@ -40,7 +40,7 @@ no terminal. The daemon need not run; ` + "`hermesd status`" + ` shows what it u
 func sandboxText(s admin.Sandbox) string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-10s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(&b, "%-11s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
 	}
 	each := func(name string, lines []string) {
 		for _, l := range lines {
@@ -54,7 +54,7 @@ func sandboxText(s admin.Sandbox) string {
 	}
 	line("configured", "terminal.sandbox: %s", s.Mode)
 	line("in use", "%s", s.Describe())
-	each("tested", s.Tested)
+	each("not reached", s.Tested) // by the self-test
 	each("not used", s.Reasons)
 	if s.Mechanism != string(spawn.None) {
 		each("may change", s.Write)
