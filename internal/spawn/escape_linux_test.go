@@ -99,7 +99,6 @@ type victim struct {
 	terminal  *os.File // its other side
 	listeners []*net.UnixListener
 	sibling   *exec.Cmd
-	mq        string
 }
 
 // Targets are told to the attacker.
