@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -92,6 +93,10 @@ func memoryFile(name string, data []byte) (int, error) {
 	return fd, nil
 }
 
+// coveredByBwrap are the kernelSettings that bubblewrap makes read-only itself. It tries to
+// do the same with /proc/sys, but leaves it writable for root.
+var coveredByBwrap = []string{"sysrq-trigger", "irq", "bus"}
+
 func fileExists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -141,8 +146,8 @@ func (e helperRequest) bwrapOptions(pass func(fd int) string) []string {
 		}
 	}
 	a = append(a, "--dev", "/dev", "--perms", "1777", "--size", strconv.Itoa(scratchSize), "--tmpfs", "/dev/shm", "--proc", "/proc")
-	for _, name := range kernelSettings { // bubblewrap leaves most of them writable for root
-		if path := "/proc/" + name; fileExists(path) {
+	for _, name := range kernelSettings {
+		if path := "/proc/" + name; !slices.Contains(coveredByBwrap, name) && fileExists(path) {
 			a = append(a, "--ro-bind", path, path)
 		}
 	}
