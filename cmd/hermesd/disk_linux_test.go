@@ -100,7 +100,7 @@ func mount(t *testing.T) (d mounted, ok bool) {
 		t.Cleanup(func() { _ = unix.Unmount(d.dir, unix.MNT_DETACH) }) // it goes with the process anyway
 		return d, true
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v", "-test.timeout", "3m") // if it hangs, its output says where
 	cmd.Env = append(os.Environ(), ownDisk+"="+t.Name())
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,

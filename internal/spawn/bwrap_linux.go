@@ -127,7 +127,7 @@ func (e helperRequest) bwrapOptions(pass func(fd int) string) []string {
 		}
 		switch p.Kind {
 		case readable:
-			a = append(a, "--ro-bind", p.Source, p.Path)
+			a = append(a, "--ro-bind-try", p.Source, p.Path)
 		case writable:
 			a = append(a, "--bind", p.Source, p.Path)
 		case link:

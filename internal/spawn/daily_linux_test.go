@@ -247,3 +247,28 @@ func BenchmarkCommand(b *testing.B) {
 		})
 	}
 }
+
+// A path that commands may read can be removed while the daemon runs.
+func TestReadPathThatIsRemoved(t *testing.T) {
+	t.Parallel()
+	for _, m := range []spawn.Mechanism{spawn.Bubblewrap, spawn.Namespaces, spawn.Landlock} {
+		top := real(t, t.TempDir())
+		workspace, toolchain := filepath.Join(top, "workspace"), filepath.Join(top, "toolchain")
+		for _, dir := range []string{workspace, toolchain} {
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		box, err := spawn.OpenBackend(t.Context(), m, spawn.Policy{Write: []string{workspace}, Read: []string{toolchain}})
+		if err != nil {
+			t.Log("not tried here:", err)
+			continue
+		}
+		if err := os.Remove(toolchain); err != nil {
+			t.Fatal(err)
+		}
+		if r := run(t, spawn.Command{Shell: "echo works", Dir: workspace, Sandbox: box}); text(t, r) != "works\n" {
+			t.Errorf("%s: got %+v", m, r)
+		}
+	}
+}

@@ -9,17 +9,18 @@ import (
 // diskInterval is the time between two looks at the free space.
 const diskInterval = 250 * time.Millisecond
 
-// floor returns the free space, in bytes, that the command must leave, and what is free
-// now. It returns zeros if no limit applies or the space cannot be determined.
-func (c *Command) floor() (floor, free uint64) {
+// setFloor determines the free space that the command must leave, and the maximum size of a
+// file that it writes: none if the space cannot be determined.
+func (c *Command) setFloor() (fileSize int64) {
 	if c.KeepFree <= 0 {
-		return 0, 0
+		return 0
 	}
 	free, _, err := diskspace.Of(c.diskDir())
 	if err != nil {
-		return 0, 0
+		return 0
 	}
-	return min(uint64(c.KeepFree), free/2), free
+	c.floor = min(uint64(c.KeepFree), free/2)
+	return int64(min(free-c.floor, 1<<62))
 }
 
 func (c *Command) diskDir() string {
@@ -29,15 +30,8 @@ func (c *Command) diskDir() string {
 	return c.Dir
 }
 
-// fileSize returns the maximum size of a file that the command writes, 0 for none.
-func (c *Command) fileSize() int64 {
-	floor, free := c.floor()
-	return int64(min(free-floor, 1<<62))
-}
-
 // watchDisk ends the process if it leaves too little free space.
 func (p *Process) watchDisk(exited <-chan struct{}) {
-	floor, _ := p.c.floor()
 	t := time.NewTicker(diskInterval)
 	defer t.Stop()
 	for {
@@ -45,7 +39,7 @@ func (p *Process) watchDisk(exited <-chan struct{}) {
 		case <-exited:
 			return
 		case <-t.C:
-			if free, _, err := diskspace.Of(p.c.diskDir()); err == nil && free < floor {
+			if free, _, err := diskspace.Of(p.c.diskDir()); err == nil && free < p.c.floor {
 				p.stop(ErrDisk)
 				return
 			}

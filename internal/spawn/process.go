@@ -136,7 +136,7 @@ func (p *Process) serve(sinks []io.Writer) {
 		p.timer = time.AfterFunc(p.c.Timeout, func() { p.stop(ErrTimeout) })
 	}
 	exited := make(chan struct{})
-	if p.c.KeepFree > 0 {
+	if p.c.floor > 0 {
 		p.work.Go(func() { p.watchDisk(exited) })
 	}
 	p.work.Go(func() { p.endOnCancel(exited) })

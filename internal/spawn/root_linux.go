@@ -71,7 +71,7 @@ var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 // A newRoot is a root directory that is being built.
 type newRoot struct {
 	base    string
-	trees   []int    // detached mounts of the places, -1 for those without source
+	trees   []int    // detached mounts of the places, -1 for those without a source
 	devices []int    // of the devices
 	covers  []string // hidden directories, to be made read-only at the end
 }
@@ -87,6 +87,9 @@ func openSources(places []place) (*newRoot, error) {
 			fd, err = cloneMount(p.Source, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 		case writable:
 			fd, err = cloneMount(p.Source, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		}
+		if errors.Is(err, unix.ENOENT) && p.Kind == readable {
+			fd, err = -1, nil // it has been removed since the places were determined
 		}
 		if err != nil {
 			return nil, fmt.Errorf("open %s: %w", p.Source, err)
@@ -171,6 +174,9 @@ func (r *newRoot) attach(p place, i int) error {
 		}
 		r.covers = append(r.covers, p.Path)
 		return unix.Mount("tmpfs", at, "tmpfs", baseFlags, fmt.Sprintf("mode=755,size=%d", coverSize))
+	}
+	if r.trees[i] < 0 {
+		return nil
 	}
 	return r.attachTree(r.trees[i], at)
 }

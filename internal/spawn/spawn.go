@@ -71,6 +71,7 @@ type Command struct {
 	// leave free, or half of what is free when it starts if that is less; 0: none. In a
 	// sandbox a single file cannot exceed it; several files are noticed within diskInterval.
 	KeepFree  int64
+	floor     uint64   // the free space that it must leave, determined before it starts
 	Sandbox   *Sandbox // nil: none
 	Untrusted bool     // CheckPeer refuses its descendants
 }
@@ -160,8 +161,9 @@ func (c *Command) prepare() (*exec.Cmd, error) {
 		}
 	}
 	cmd := &exec.Cmd{Path: program, Args: argv, Dir: c.Dir, Env: environment(c.PassEnv, c.Env)}
+	fileSize := c.setFloor()
 	if c.Sandbox.isActive() {
-		if err := c.Sandbox.wrap(cmd, c.fileSize()); err != nil {
+		if err := c.Sandbox.wrap(cmd, fileSize); err != nil {
 			return nil, err
 		}
 	}
