@@ -115,7 +115,7 @@ func (s *Sandbox) processBound(pids string) string {
 	case os.Getuid() != 0 && s.ownPIDs:
 		return fmt.Sprintf("at most %d processes at once", n)
 	case os.Getuid() != 0:
-		return fmt.Sprintf("at most %d processes at once beside those this account runs already", n)
+		return fmt.Sprintf("at most %d processes at once in addition to those that this account runs already", n)
 	case !s.ownPIDs:
 		return ""
 	case s.status.Mechanism == Bubblewrap && hasOwnPIDMax(): // its own namespace inside of ours has another value

@@ -15,7 +15,7 @@ type Terminal struct {
 	Network        bool          `yaml:"network" default:"true" doc:"Commands in the sandbox may speak to other machines."`
 	Timeout        time.Duration `yaml:"timeout" default:"180s" range:"1s..1h" doc:"How long a command may take that the agent waits for. It may ask for up to 10 minutes."`
 	MaxProcesses   int           `yaml:"max_processes" default:"512" range:"16..100000" doc:"Processes that may run at once in the sandbox."`
-	EnvPassthrough []string      `yaml:"env_passthrough" doc:"Names of variables of the environment that commands get, beside PATH, HOME and the like. No others are passed. Their values are masked as secrets, unless they are plain words or numbers."`
+	EnvPassthrough []string      `yaml:"env_passthrough" doc:"Names of variables of the environment that commands get in addition to PATH, HOME and the like. No others are passed. Their values are masked as secrets, unless they are plain words or numbers."`
 }
 
 // Approvals configures who approves dangerous commands.
