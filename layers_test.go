@@ -15,6 +15,7 @@ import (
 // import itself, and any package may import those of baseLayer.
 var allowedImports = map[string]string{
 	"systemd":                      "",
+	"internal/lazyregexp":          "",
 	"internal/secret":              "",
 	"internal/safehttp":            "",
 	"internal/diskspace":           "",
@@ -79,7 +80,7 @@ var allowedImports = map[string]string{
 }
 
 // baseLayer lists the packages that any package may import.
-const baseLayer = "internal/diskspace internal/secret internal/safehttp internal/spawn"
+const baseLayer = "internal/diskspace internal/lazyregexp internal/secret internal/safehttp internal/spawn"
 
 func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
 

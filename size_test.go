@@ -55,7 +55,7 @@ func TestFilesAndFunctionsAreSmall(t *testing.T) {
 			if n := fn.Type.Params.NumFields(); n > maxParams {
 				t.Errorf("%s: %s has %d parameters, more than %d", path, fn.Name.Name, n, maxParams)
 			}
-			if fn.Name.Name == "init" && fn.Recv == nil {
+			if fn.Name.Name == "init" && fn.Recv == nil && pkg != "internal/spawn" { // see its init
 				t.Errorf("%s: has an init function", path)
 			}
 		}

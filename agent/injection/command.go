@@ -2,8 +2,9 @@ package injection
 
 import (
 	"path"
-	"regexp"
 	"strings"
+
+	"hermesd/internal/lazyregexp"
 )
 
 // A chunk is the last text examined as a path: its end and its classes.
@@ -78,12 +79,12 @@ func secretFile(p string) (secret, key bool) {
 }
 
 var (
-	variable = regexp.MustCompile(`\$\{?([a-z_][a-z0-9_]*)`)
-	host     = regexp.MustCompile(`(?:https?|ftp)://(?:[^@/\s"']*@)?([a-z0-9.-]+)`)
-	header   = regexp.MustCompile(`(?:-h|--header)[ =]?\s*["'][^"']*["']|(?:-u|--user)[ =]?\s*["']?[^"'\s]+["']?`)
-	authName = regexp.MustCompile(`authorization:|x-api-key:|private-token:|^(?:-u|--user)|token:`)
-	inside   = regexp.MustCompile(`(?:\$\(|` + "`" + `)\s*(?:cat|env|printenv|base64|head|tail|<)\b?[^)]*`)
-	fileArg  = regexp.MustCompile(`(?:@|-t\s+|--upload-file[ =]|--post-file[ =]|--body-file[ =]|<\s*)["']?([~./a-z0-9_${}\-\\]+)`)
+	variable = lazyregexp.New(`\$\{?([a-z_][a-z0-9_]*)`)
+	host     = lazyregexp.New(`(?:https?|ftp)://(?:[^@/\s"']*@)?([a-z0-9.-]+)`)
+	header   = lazyregexp.New(`(?:-h|--header)[ =]?\s*["'][^"']*["']|(?:-u|--user)[ =]?\s*["']?[^"'\s]+["']?`)
+	authName = lazyregexp.New(`authorization:|x-api-key:|private-token:|^(?:-u|--user)|token:`)
+	inside   = lazyregexp.New(`(?:\$\(|` + "`" + `)\s*(?:cat|env|printenv|base64|head|tail|<)\b?[^)]*`)
+	fileArg  = lazyregexp.New(`(?:@|-t\s+|--upload-file[ =]|--post-file[ =]|--body-file[ =]|<\s*)["']?([~./a-z0-9_${}\-\\]+)`)
 )
 
 // matchCommands reports command lines that send secrets to another host.
@@ -146,7 +147,7 @@ func pipesSecret(before string) bool {
 		if last := f[len(f)-1]; last == "env" || last == "printenv" || f[0] == "env" && len(f) == 1 || f[0] == "printenv" {
 			return true
 		}
-		if v := variable.FindStringSubmatch(segment); v != nil && secretName(v[1]) && (f[0] == "echo" || f[0] == "printf") {
+		if v := variable().FindStringSubmatch(segment); v != nil && secretName(v[1]) && (f[0] == "echo" || f[0] == "printf") {
 			return true
 		}
 		for _, w := range f[1:] {
@@ -161,29 +162,29 @@ func pipesSecret(before string) bool {
 // sendsSecret reports whether a command line sends a secret: in a URL, a body or a file, or
 // in a header to a host that the secret does not belong to.
 func sendsSecret(cmd string) bool {
-	for _, m := range inside.FindAllString(cmd, 4) {
+	for _, m := range inside().FindAllString(cmd, 4) {
 		if strings.Contains(m, "env") || strings.Contains(m, "/etc/") || holdsSecret(m) {
 			return true
 		}
 	}
-	for _, m := range fileArg.FindAllStringSubmatch(cmd, 8) {
+	for _, m := range fileArg().FindAllStringSubmatch(cmd, 8) {
 		if secret, _ := secretFile(m[1]); secret {
 			return true
 		}
 	}
-	names := host.FindAllStringSubmatch(cmd, 4)
-	rest := header.ReplaceAllStringFunc(cmd, func(h string) string {
-		if !authName.MatchString(h) {
+	names := host().FindAllStringSubmatch(cmd, 4)
+	rest := header().ReplaceAllStringFunc(cmd, func(h string) string {
+		if !authName().MatchString(h) {
 			return h
 		}
-		for _, v := range variable.FindAllStringSubmatch(h, 4) {
+		for _, v := range variable().FindAllStringSubmatch(h, 4) {
 			if secretName(v[1]) && !belongsTo(v[1], names) {
 				return h
 			}
 		}
 		return ""
 	})
-	for _, v := range variable.FindAllStringSubmatch(rest, 16) {
+	for _, v := range variable().FindAllStringSubmatch(rest, 16) {
 		if secretName(v[1]) {
 			return true
 		}

@@ -1,10 +1,11 @@
 package injection
 
 import (
-	"regexp"
 	"sort"
 	"strings"
 	"unicode/utf8"
+
+	"hermesd/internal/lazyregexp"
 )
 
 // matchStructure finds patterns that are not made of words only.
@@ -34,7 +35,7 @@ func (s *scan) matchStructure() {
 				end = len(rest)
 			}
 			s.matchComment(at, at+end)
-		case mayBeRole(rest) && !s.isAttached(at) && roleTag.MatchString(rest[:min(len(rest), 40)]):
+		case mayBeRole(rest) && !s.isAttached(at) && roleTag().MatchString(rest[:min(len(rest), 40)]):
 			s.addFinding(SysPromptOverride, rest[:min(len(rest), 40)])
 		case rest[0] == '<':
 			s.matchHidden(rest)
@@ -44,7 +45,7 @@ func (s *scan) matchStructure() {
 	s.matchCommands()
 }
 
-var roleTag = regexp.MustCompile(`^(?:<\s*/?\s*(?:system|system_prompt|system-prompt|sys)\s*>|<\|(?:im_start\|>\s*system|system\|>)|\[/?inst\]|<<\s*/?sys\s*>>|\[system\]\s*:?\s*\S)`)
+var roleTag = lazyregexp.New(`^(?:<\s*/?\s*(?:system|system_prompt|system-prompt|sys)\s*>|<\|(?:im_start\|>\s*system|system\|>)|\[/?inst\]|<<\s*/?sys\s*>>|\[system\]\s*:?\s*\S)`)
 
 // isAttached reports whether a bracket at an offset belongs to the word before it: an
 // index, or a letter with which POD marks up the following text.
@@ -126,14 +127,14 @@ func (s *scan) matchComment(from, to int) {
 }
 
 var (
-	element = regexp.MustCompile(`^<(div|span|p|section|td|tr|li|ul|font|b|i|a|em|strong|small|details|article|aside|footer|header|h[1-6]|pre|label|table)\b`)
-	style   = regexp.MustCompile(`style\s*=\s*["']?[^>]*?(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*[01](?:px|pt|em|rem|%)?\s*(?:[;"'>]|$)|opacity\s*:\s*0(?:\.0+)?\s*(?:[;"'>]|$)|(?:left|top|text-indent)\s*:\s*-\d{3,})`)
-	hiddenA = regexp.MustCompile(`\shidden(?:\s|>|=\s*["'](?:hidden|true)?["']|$)`)
+	element = lazyregexp.New(`^<(div|span|p|section|td|tr|li|ul|font|b|i|a|em|strong|small|details|article|aside|footer|header|h[1-6]|pre|label|table)\b`)
+	style   = lazyregexp.New(`style\s*=\s*["']?[^>]*?(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*[01](?:px|pt|em|rem|%)?\s*(?:[;"'>]|$)|opacity\s*:\s*0(?:\.0+)?\s*(?:[;"'>]|$)|(?:left|top|text-indent)\s*:\s*-\d{3,})`)
+	hiddenA = lazyregexp.New(`\shidden(?:\s|>|=\s*["'](?:hidden|true)?["']|$)`)
 )
 
 // matchHidden reports an element that hides its text.
 func (s *scan) matchHidden(rest string) {
-	if !element.MatchString(rest[:min(len(rest), 12)]) {
+	if !element().MatchString(rest[:min(len(rest), 12)]) {
 		return
 	}
 	end := strings.IndexAny(rest[1:min(len(rest), 1000)], "<>") + 1
@@ -141,7 +142,7 @@ func (s *scan) matchHidden(rest string) {
 		return
 	}
 	tag := rest[:end+1]
-	if !style.MatchString(tag) && !hiddenA.MatchString(tag) {
+	if !style().MatchString(tag) && !hiddenA().MatchString(tag) {
 		return
 	}
 	inner := rest[end+1 : min(len(rest), end+400)]

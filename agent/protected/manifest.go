@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"path"
 	"reflect"
-	"regexp"
 	"strings"
+
+	"hermesd/internal/lazyregexp"
 )
 
 // manifestKeys lists the package manifests in JSON, and the keys in them that hold programs.
@@ -51,11 +52,11 @@ func jsonPrograms(text []byte, keys []string) map[string]any {
 }
 
 var (
-	tomlHeader = regexp.MustCompile(`^\s*\[+([^\]]*)\]+`)
+	tomlHeader = lazyregexp.New(`^\s*\[+([^\]]*)\]+`)
 	// tomlSection matches the tables whose values are run when a package is built, installed
 	// or worked on. The scripts of project and poetry name functions; nothing runs them.
-	tomlSection = regexp.MustCompile(`^(build-system|tool\..*(scripts|hooks|tasks|cmdclass).*)$`)
-	tomlKey     = regexp.MustCompile(`(^|[.\s"'])(scripts|hooks|tasks|cmdclass|build-backend|build-system)["']?\s*[.=]`)
+	tomlSection = lazyregexp.New(`^(build-system|tool\..*(scripts|hooks|tasks|cmdclass).*)$`)
+	tomlKey     = lazyregexp.New(`(^|[.\s"'])(scripts|hooks|tasks|cmdclass|build-backend|build-system)["']?\s*[.=]`)
 )
 
 // tomlPrograms returns the lines of pyproject.toml that name programs.
@@ -64,11 +65,11 @@ func tomlPrograms(text []byte) string {
 	inside := false
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
-		if m := tomlHeader.FindStringSubmatch(line); m != nil {
+		if m := tomlHeader().FindStringSubmatch(line); m != nil {
 			name := strings.NewReplacer(" ", "", `"`, "", "'", "").Replace(m[1])
-			inside = tomlSection.MatchString(name) && name != "tool.poetry.scripts"
+			inside = tomlSection().MatchString(name) && name != "tool.poetry.scripts"
 		}
-		if line != "" && (inside || tomlKey.MatchString(line)) && !strings.HasPrefix(line, "#") {
+		if line != "" && (inside || tomlKey().MatchString(line)) && !strings.HasPrefix(line, "#") {
 			b.WriteString(line + "\n")
 		}
 	}

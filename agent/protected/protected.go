@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"hermesd/internal/lazyregexp"
 )
 
 // The reasons, as texts for the user.
@@ -40,11 +42,11 @@ func Path(p string) string {
 	whole := "/" + strings.TrimPrefix(p, "/")
 	name := path.Base(whole)
 	for _, r := range names {
-		if r.pattern.MatchString(name) {
+		if r.pattern().MatchString(name) {
 			return r.reason
 		}
 	}
-	if gitFile.MatchString(whole) {
+	if gitFile().MatchString(whole) {
 		return git
 	}
 	for _, d := range directories {
@@ -86,23 +88,23 @@ func fold(p string) string {
 
 // names lists the files that are protected in any directory.
 var names = []struct {
-	pattern *regexp.Regexp
+	pattern func() *regexp.Regexp
 	reason  string
 }{
-	{regexp.MustCompile(`^\.(bash_?(rc|profile|login|logout|aliases)|profile|zsh(rc|env)|z(profile|login|logout)|kshrc|cshrc|tcshrc|login|logout|` +
+	{lazyregexp.New(`^\.(bash_?(rc|profile|login|logout|aliases)|profile|zsh(rc|env)|z(profile|login|logout)|kshrc|cshrc|tcshrc|login|logout|` +
 		`inputrc|xinitrc|xprofile|xsession|xsessionrc|pam_environment|pypirc|vimrc|exrc|nanorc|emacs|tmux\.conf|screenrc|` +
 		`gdbinit|curlrc|wgetrc|forward|netrc)$`), startFile},
-	{regexp.MustCompile(`^(\.git|git~1|\.gitconfig|head)$`), git}, // a directory with HEAD is a bare repository
-	{regexp.MustCompile(`^(\.rhosts|\.shosts|\.ssh|authorized_keys2?)$`), ssh},
-	{regexp.MustCompile(`^crontab$`), automatic},
-	{regexp.MustCompile(`^(jenkinsfile.*|\.?(gitlab-ci|travis|drone|woodpecker|cirrus|appveyor|azure-pipelines|bitbucket-pipelines|buildspec|cloudbuild)\.ya?ml)$`), ci},
-	{regexp.MustCompile(`^(\.envrc|\.npmrc|\.yarnrc(\.ya?ml)?|\.pnpmfile\.c?js|\.pre-commit-config\.ya?ml|\.?lefthook(-local)?\.(ya?ml|toml|json)|` +
+	{lazyregexp.New(`^(\.git|git~1|\.gitconfig|head)$`), git}, // a directory with HEAD is a bare repository
+	{lazyregexp.New(`^(\.rhosts|\.shosts|\.ssh|authorized_keys2?)$`), ssh},
+	{lazyregexp.New(`^crontab$`), automatic},
+	{lazyregexp.New(`^(jenkinsfile.*|\.?(gitlab-ci|travis|drone|woodpecker|cirrus|appveyor|azure-pipelines|bitbucket-pipelines|buildspec|cloudbuild)\.ya?ml)$`), ci},
+	{lazyregexp.New(`^(\.envrc|\.npmrc|\.yarnrc(\.ya?ml)?|\.pnpmfile\.c?js|\.pre-commit-config\.ya?ml|\.?lefthook(-local)?\.(ya?ml|toml|json)|` +
 		`\.devcontainer\.json|.*\.code-workspace)$`), settings},
 }
 
 // gitFile matches what makes git run programs: hooks, settings, and the files that name
 // another repository, in any repository, submodule or worktree.
-var gitFile = regexp.MustCompile(`/([^/]*\.git|git~1)/(.*/)?(hooks(/.*)?|config[^/]*|commondir|gitdir)$`)
+var gitFile = lazyregexp.New(`/([^/]*\.git|git~1)/(.*/)?(hooks(/.*)?|config[^/]*|commondir|gitdir)$`)
 
 // directories lists the directories whose files are protected wherever they are.
 var directories = []struct{ name, reason string }{

@@ -29,7 +29,6 @@ const (
 )
 
 func main() {
-	spawn.Main() // returns unless this process is a sandbox helper
 	os.Exit(run())
 }
 

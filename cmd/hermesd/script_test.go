@@ -11,13 +11,10 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
-	"hermesd/internal/spawn"
 )
 
 // TestMain allows more parallel tests than processors, since the tests mostly wait.
 func TestMain(m *testing.M) {
-	spawn.Main() // the sandbox starts this program again
 	testscript.Main(beside{m}, programs)
 }
 

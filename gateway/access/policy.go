@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strings"
 
 	"hermesd/gateway/chat"
+	"hermesd/internal/lazyregexp"
 )
 
 // Config is the section `access` of the configuration. It applies to all platforms.
@@ -78,10 +78,10 @@ type id struct {
 }
 
 var (
-	numeric = regexp.MustCompile(`^[0-9]{1,20}$`)
-	slackID = regexp.MustCompile(`^[UWB][A-Z0-9]{2,31}$`)
-	name    = regexp.MustCompile(`^@?[\pL\pN_.]+$`)
-	word    = regexp.MustCompile(`^[a-z]+$`)
+	numeric = lazyregexp.New(`^[0-9]{1,20}$`)
+	slackID = lazyregexp.New(`^[UWB][A-Z0-9]{2,31}$`)
+	name    = lazyregexp.New(`^@?[\pL\pN_.]+$`)
+	word    = lazyregexp.New(`^[a-z]+$`)
 )
 
 // CheckID returns an error if entry is not valid in an allowlist of p, or with p "" in
@@ -96,7 +96,7 @@ func parseID(p chat.Platform, entry string) (id, error) {
 	if entry == wildcard {
 		return id{p, wildcard}, nil
 	}
-	if q, rest, ok := strings.Cut(entry, ":"); ok && word.MatchString(q) {
+	if q, rest, ok := strings.Cut(entry, ":"); ok && word().MatchString(q) {
 		if p != "" && chat.Platform(q) != p {
 			return id{}, fmt.Errorf("ID of %s in a list of %s", q, p)
 		}
@@ -105,11 +105,11 @@ func parseID(p chat.Platform, entry string) (id, error) {
 	ok := false
 	switch p {
 	case chat.Telegram, chat.Discord:
-		ok = numeric.MatchString(entry)
+		ok = numeric().MatchString(entry)
 	case chat.Slack:
-		ok = slackID.MatchString(entry)
+		ok = slackID().MatchString(entry)
 	case "":
-		ok = numeric.MatchString(entry) || slackID.MatchString(entry)
+		ok = numeric().MatchString(entry) || slackID().MatchString(entry)
 	default:
 		ok = entry != "" && !strings.ContainsAny(entry, " \t\r\n")
 	}
@@ -129,9 +129,9 @@ func idError(p chat.Platform, entry string) error {
 	switch {
 	case entry == "":
 		return errors.New("an empty entry allows nobody")
-	case strings.HasPrefix(entry, "-") && numeric.MatchString(entry[1:]):
+	case strings.HasPrefix(entry, "-") && numeric().MatchString(entry[1:]):
 		return fmt.Errorf("%s is the id of a chat, not of a person: it belongs into allowed_chats", entry)
-	case len(entry) <= 100 && name.MatchString(entry):
+	case len(entry) <= 100 && name().MatchString(entry):
 		return fmt.Errorf("%q is a user name, which can change hands: use the %s; the log and `hermesd why` show it when that person writes to the bot", entry, kind)
 	}
 	return fmt.Errorf("this entry is not an id: use the %s of the person", kind)
@@ -201,7 +201,7 @@ func parseRules(a chat.Account, r AccountRules) (p rules, err error) {
 	}
 	p.roles = make(map[string]bool)
 	for _, role := range r.Roles {
-		if role = strings.TrimSpace(role); !numeric.MatchString(role) {
+		if role = strings.TrimSpace(role); !numeric().MatchString(role) {
 			wrap("allowed_roles", fmt.Errorf("invalid role ID %q: must be numeric", role))
 		}
 		p.roles[role] = true

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -93,15 +92,6 @@ func memoryFile(name string, data []byte) (int, error) {
 	return fd, nil
 }
 
-// coveredByBwrap are the kernelSettings that bubblewrap makes read-only itself. It tries to
-// do the same with /proc/sys, but leaves it writable for root.
-var coveredByBwrap = []string{"sysrq-trigger", "irq", "bus"}
-
-func fileExists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
 // bwrapOptions returns the options of bubblewrap. pass makes a descriptor available to it,
 // and returns its number there.
 func (e helperRequest) bwrapOptions(pass func(fd int) string) []string {
@@ -146,11 +136,6 @@ func (e helperRequest) bwrapOptions(pass func(fd int) string) []string {
 		}
 	}
 	a = append(a, "--dev", "/dev", "--perms", "1777", "--size", strconv.Itoa(scratchSize), "--tmpfs", "/dev/shm", "--proc", "/proc")
-	for _, name := range kernelSettings {
-		if path := "/proc/" + name; !slices.Contains(coveredByBwrap, name) && fileExists(path) {
-			a = append(a, "--ro-bind", path, path)
-		}
-	}
 	a = append(a, covers...)
-	return append(a, "--remount-ro", "/dev", "--remount-ro", "/")
+	return append(a, "--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/")
 }

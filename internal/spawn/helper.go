@@ -47,15 +47,10 @@ type helperRequest struct {
 	FileSize  int64     `json:"file_size,omitempty"`
 }
 
-// mainCalled reports whether this program can run as the sandbox helper. If it cannot, the
-// helper would be the program itself, which might open a sandbox, and so on.
-var mainCalled bool
-
-// Main runs the sandbox helper and does not return if this process was started as one;
-// otherwise it does nothing. Every program that starts processes in a Sandbox must call
-// it before anything else.
-func Main() {
-	mainCalled = true
+// init runs the sandbox helper and does not return if this process was started as one. A
+// program is initialized in the order of its imports: here the helper need not wait for
+// packages that it does not use, whose initialization takes longer than the helper itself.
+func init() {
 	if len(os.Args) < 3 || os.Args[1] != helperArg {
 		return
 	}

@@ -21,8 +21,10 @@ import (
 // supported reports whether sandboxes exist for this operating system.
 const supported = true
 
-// wrap changes cmd so that it runs in the sandbox, under this program as supervisor. The
-// path /proc/self/exe stays valid if the program file is replaced.
+// helperPath is this program. This path stays valid if the program file is replaced.
+var helperPath = "/proc/self/exe"
+
+// wrap changes cmd so that it runs in the sandbox, under this program as supervisor.
 func (s *Sandbox) wrap(cmd *exec.Cmd, fileSize int64) error {
 	p := s.policy
 	dir := cmd.Dir
@@ -46,7 +48,7 @@ func (s *Sandbox) wrap(cmd *exec.Cmd, fileSize int64) error {
 		return err
 	}
 	cmd.ExtraFiles = []*os.File{os.NewFile(uintptr(fd), "request")}
-	cmd.Path, cmd.Args, cmd.Env, cmd.Dir = "/proc/self/exe", helperArgs(roleSupervise), []string{}, "/"
+	cmd.Path, cmd.Args, cmd.Env, cmd.Dir = helperPath, helperArgs(roleSupervise), []string{}, "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if s.ownPIDs {
 		enterNamespaces(cmd.SysProcAttr, s.status.Mechanism == Namespaces, !p.Network)
@@ -232,7 +234,7 @@ func (e helperRequest) filter() filterConfig {
 func (e helperRequest) start() (pid int, err error) {
 	runtime.LockOSThread()
 	if e.Wall == Landlock { // its restrictions apply to all threads, and would allow the command to signal this process
-		return syscall.ForkExec("/proc/self/exe", helperArgs(roleEnter), &syscall.ProcAttr{
+		return syscall.ForkExec(helperPath, helperArgs(roleEnter), &syscall.ProcAttr{
 			Files: []uintptr{0, 1, 2, lifeFD, requestFD}, Env: []string{}, Sys: &syscall.SysProcAttr{Setpgid: true},
 		})
 	}

@@ -5,15 +5,12 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"hermesd/internal/spawn"
 )
 
 // attackVariable is set for this program when it runs in a sandbox as an attacker.
 const attackVariable = "SPAWN_TEST_ATTACK"
 
 func TestMain(m *testing.M) {
-	spawn.Main()
 	if targets := os.Getenv(attackVariable); targets != "" {
 		os.Exit(runAttacks(targets))
 	}

@@ -34,6 +34,7 @@ func (p Policy) normalize() (Policy, error) {
 	p.Temp = p.Write[len(p.Write)-1]
 	p.Write = slices.Compact(slices.Sorted(slices.Values(p.Write)))
 	p.Read = filterExisting(p.Read)
+	p.Hide = slices.Clone(p.Hide)
 	for i, path := range p.Hide {
 		if !filepath.IsAbs(path) {
 			return p, fmt.Errorf("%s is not an absolute path", path)
@@ -92,7 +93,7 @@ func etcPaths() []string {
 		"passwd", "group", "nsswitch.conf", "hosts", "host.conf", "hostname", "resolv.conf", "gai.conf", "services", "protocols",
 		"ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "ca-certificates.conf", "pki/tls", "pki/ca-trust", "crypto-policies",
 		"localtime", "timezone", "locale.alias", "locale.conf", "default/locale", "os-release", "debian_version", "lsb-release", "redhat-release", "alpine-release",
-		"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld-musl-x86_64.path", "ld-musl-aarch64.path", "alternatives", "mime.types", "bash.bashrc", "bashrc", "gitconfig", "npmrc", "fonts",
+		"ld.so.cache", "ld-musl-x86_64.path", "ld-musl-aarch64.path", "alternatives", "mime.types", "bash.bashrc", "bashrc", "gitconfig", "npmrc", "fonts",
 	}
 	paths := make([]string, len(names))
 	for i, n := range names {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -153,11 +152,11 @@ func prepareTarget(dir string) (t probeTarget, release func(), err error) {
 		return fail(err)
 	}
 	for _, addr := range []string{t.Path, t.Abstract} {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: addr, Net: "unix"})
+		fd, err := listen(addr)
 		if err != nil {
 			return fail(fmt.Errorf("open a socket for the self-test: %w", err))
 		}
-		undo = append(undo, func() { _ = l.Close() })
+		undo = append(undo, func() { _ = unix.Close(fd) })
 	}
 	if path, f := openTerminal(); f != nil {
 		t.Terminal = path
@@ -173,6 +172,20 @@ func prepareTarget(dir string) (t probeTarget, release func(), err error) {
 		undo = append(undo, func() { _, _ = unix.SysvShmCtl(id, unix.IPC_RMID, nil) })
 	}
 	return t, release, nil
+}
+
+// listen returns the descriptor of a Unix socket that listens on addr. Package net is not
+// used: the initialization of the helper would wait for it, and so for many others.
+func listen(addr string) (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: addr}), unix.Listen(fd, 8)); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // openTerminal returns a new terminal: its path and its other side, nil if there is none.
@@ -210,11 +223,12 @@ func tryOpen(path string, flag int) func() error {
 
 func tryDial(addr string) func() error {
 	return func() error {
-		c, err := net.DialTimeout("unix", addr, time.Second)
-		if err == nil {
-			_ = c.Close()
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
 		}
-		return err
+		defer unix.Close(fd)
+		return unix.Connect(fd, &unix.SockaddrUnix{Name: addr})
 	}
 }
 

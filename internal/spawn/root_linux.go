@@ -202,14 +202,10 @@ func createFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(path); err == nil {
-		return nil
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-	if err != nil {
+	if err := unix.Mknod(path, unix.S_IFREG|0o644, 0); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
 	}
-	return f.Close()
+	return nil
 }
 
 func moveMount(fd int, at string) error {
@@ -252,10 +248,8 @@ func (r *newRoot) mountDevices() error {
 	return nil
 }
 
-// kernelSettings are the parts of /proc through which root changes the machine.
-var kernelSettings = []string{"sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr", "acpi", "scsi"}
-
-// mountProc mounts a /proc of the processes of this namespace.
+// mountProc mounts a /proc of the processes of this namespace. It is read-only: through it
+// root changes the settings of the machine.
 func (r *newRoot) mountProc(e helperRequest) error {
 	proc := r.base + "/proc"
 	if err := os.MkdirAll(proc, 0o755); err != nil {
@@ -265,20 +259,7 @@ func (r *newRoot) mountProc(e helperRequest) error {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
 	limitProcesses(proc, e.Processes)
-	for _, name := range kernelSettings {
-		fd, err := cloneMount(proc+"/"+name, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
-		if errors.Is(err, unix.ENOENT) {
-			continue
-		}
-		if err == nil {
-			err = moveMount(fd, proc+"/"+name)
-			_ = unix.Close(fd)
-		}
-		if err != nil {
-			return fmt.Errorf("protect /proc/%s: %w", name, err)
-		}
-	}
-	return nil
+	return setMountFlags(unix.AT_FDCWD, proc, unix.MOUNT_ATTR_RDONLY, 0)
 }
 
 // limitProcesses sets pid_max of this namespace, which kernels from 6.14 on have;

@@ -121,9 +121,6 @@ func open(ctx context.Context, p Policy, mechanisms ...Mechanism) (*Sandbox, err
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	if !mainCalled {
-		return nil, fmt.Errorf("%w (this program does not call spawn.Main)", ErrNoSandbox)
-	}
 	if !supported {
 		return nil, fmt.Errorf("%w (there is none for this system)", ErrNoSandbox)
 	}

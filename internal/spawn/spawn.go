@@ -11,8 +11,8 @@
 //
 // Descendants of an Untrusted process are found by CheckPeer, on Linux.
 //
-// A program that uses a Sandbox must call Main before anything else, because the sandbox
-// helper is the program itself.
+// The helper of a Sandbox is the program itself: every program that imports this package
+// runs as the helper when its first argument is "__sandbox".
 package spawn
 
 import (

@@ -4,25 +4,29 @@
 // concurrent use.
 package redact
 
-import "regexp"
+import (
+	"regexp"
+
+	"hermesd/internal/lazyregexp"
+)
 
 // Placeholder replaces a secret.
 const Placeholder = "[REDACTED]"
 
 var patterns = []struct {
-	re   *regexp.Regexp
+	re   func() *regexp.Regexp
 	with string
 }{
-	{regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|\z)`), Placeholder},
-	{regexp.MustCompile(`\b(sk|pk|rk)[-_](ant-|live_|test_|proj-|or-)?[A-Za-z0-9_-]{16,}`), Placeholder},
-	{regexp.MustCompile(`\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})`), Placeholder},
-	{regexp.MustCompile(`\bxox[a-z]-[A-Za-z0-9-]{10,}|\bxapp-[A-Za-z0-9-]{10,}`), Placeholder},
-	{regexp.MustCompile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}`), Placeholder},
-	{regexp.MustCompile(`\b[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`), Placeholder},
-	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), Placeholder},
-	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}`), "${1} " + Placeholder},
-	{regexp.MustCompile(`(://[^/\s:@]+:)[^@\s/]+@`), "${1}" + Placeholder + "@"},
-	{regexp.MustCompile(`(?i)((?:password|passwd|secret|token|api[_-]?key|access[_-]?key)["']?\s*[:=]\s*["']?)[^\s"',;\[]{6,}`), "${1}" + Placeholder},
+	{lazyregexp.New(`-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(-----END [A-Z ]*PRIVATE KEY-----|\z)`), Placeholder},
+	{lazyregexp.New(`\b(sk|pk|rk)[-_](ant-|live_|test_|proj-|or-)?[A-Za-z0-9_-]{16,}`), Placeholder},
+	{lazyregexp.New(`\b(gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,})`), Placeholder},
+	{lazyregexp.New(`\bxox[a-z]-[A-Za-z0-9-]{10,}|\bxapp-[A-Za-z0-9-]{10,}`), Placeholder},
+	{lazyregexp.New(`\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[A-Za-z0-9_-]{30,}`), Placeholder},
+	{lazyregexp.New(`\b[0-9]{8,10}:[A-Za-z0-9_-]{35}\b`), Placeholder},
+	{lazyregexp.New(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), Placeholder},
+	{lazyregexp.New(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{16,}`), "${1} " + Placeholder},
+	{lazyregexp.New(`(://[^/\s:@]+:)[^@\s/]+@`), "${1}" + Placeholder + "@"},
+	{lazyregexp.New(`(?i)((?:password|passwd|secret|token|api[_-]?key|access[_-]?key)["']?\s*[:=]\s*["']?)[^\s"',;\[]{6,}`), "${1}" + Placeholder},
 }
 
 // Text returns s without text that looks like a secret. It is idempotent.
@@ -32,7 +36,7 @@ func Text(s string) string {
 		if likely&(1<<i) == 0 {
 			continue
 		}
-		s = f.re.ReplaceAllString(s, f.with)
+		s = f.re().ReplaceAllString(s, f.with)
 	}
 	return s
 }

@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
+
+	"hermesd/internal/lazyregexp"
 )
 
 // folder is the directory of the profiles in the main home directory.
@@ -16,7 +17,7 @@ const folder = "profiles"
 // ErrName reports an invalid name of a profile.
 var ErrName = errors.New("a profile is called by small letters, digits, - and _, 64 at most")
 
-var names = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+var names = lazyregexp.New(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 
 // Home returns the home directory of a profile below home. The names "", "default"
 // and "main" mean home itself. If home is the directory of a profile, the result is
@@ -28,7 +29,7 @@ func Home(home, name string) (string, error) {
 	switch {
 	case ours(name):
 		return home, nil
-	case !names.MatchString(name):
+	case !names().MatchString(name):
 		return "", fmt.Errorf("%q: %w", name, ErrName)
 	}
 	return filepath.Join(home, folder, name), nil
@@ -38,7 +39,7 @@ func Home(home, name string) (string, error) {
 // one. The name is part of the session keys of the profile.
 func FromHome(home string) string {
 	dir, name := filepath.Split(filepath.Clean(home))
-	if filepath.Base(dir) == folder && names.MatchString(name) && !ours(name) {
+	if filepath.Base(dir) == folder && names().MatchString(name) && !ours(name) {
 		return name
 	}
 	return ""
