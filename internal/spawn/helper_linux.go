@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -196,7 +195,7 @@ func endDescendants(child int) {
 // children returns the process IDs whose parent is pid.
 func children(pid int) []int {
 	var out []int
-	forEachProcess(func(id int, stat []byte) {
+	forEachProcess(anyProcess, func(id int, stat []byte) {
 		if f := bytes.Fields(stat); len(f) > 1 && string(f[1]) == strconv.Itoa(pid) {
 			out = append(out, id)
 		}
@@ -204,8 +203,12 @@ func children(pid int) []int {
 	return out
 }
 
-// forEachProcess calls visit with the fields of /proc/<id>/stat that follow the name.
-func forEachProcess(visit func(id int, stat []byte)) {
+// anyProcess selects all processes.
+func anyProcess(string) bool { return true }
+
+// forEachProcess calls visit, for each process whose directory in /proc is selected, with
+// the fields of the file stat that follow the name.
+func forEachProcess(selected func(dir string) bool, visit func(id int, stat []byte)) {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return
@@ -214,7 +217,7 @@ func forEachProcess(visit func(id int, stat []byte)) {
 	names, _ := dir.Readdirnames(-1) // as many as could be read
 	for _, name := range names {
 		id, err := strconv.Atoi(name)
-		if err != nil {
+		if err != nil || !selected("/proc/"+name) {
 			continue
 		}
 		if raw, err := os.ReadFile("/proc/" + name + "/stat"); err == nil {
@@ -297,14 +300,13 @@ func setLimits(e helperRequest) error {
 
 // countThreads returns the number of threads of the account.
 func countThreads(uid int) (n uint64) {
-	forEachProcess(func(id int, stat []byte) {
-		info, err := os.Stat("/proc/" + strconv.Itoa(id))
-		if err != nil {
-			return
-		}
-		st, ok := info.Sys().(*syscall.Stat_t)
-		if f := strings.Fields(string(stat)); ok && int(st.Uid) == uid && len(f) > 17 {
-			if t, err := strconv.ParseUint(f[17], 10, 32); err == nil {
+	owned := func(dir string) bool {
+		var st unix.Stat_t
+		return unix.Stat(dir, &st) == nil && int(st.Uid) == uid
+	}
+	forEachProcess(owned, func(_ int, stat []byte) {
+		if f := bytes.Fields(stat); len(f) > 17 {
+			if t, err := strconv.ParseUint(string(f[17]), 10, 32); err == nil {
 				n += t
 			}
 		}
