@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/tui/text"
 )
 
 func (c *cli) configCmd() *cobra.Command {
@@ -69,9 +70,9 @@ func (c *cli) configCheck() error {
 			where = report.Missing + " does not exist: the defaults"
 		}
 		if res.OK {
-			return s + fmt.Sprintf("%s: ok, %d warnings\nmodel: %s\n", where, len(res.Warnings), report.Model)
+			return s + fmt.Sprintf("%s: ok, %s\nmodel: %s\n", where, text.Count(len(res.Warnings), "warning"), report.Model)
 		}
-		return s + fmt.Sprintf("%s: %d errors, %d warnings\n", where, len(res.Problems), len(res.Warnings))
+		return s + fmt.Sprintf("%s: %s, %s\n", where, text.Count(len(res.Problems), "error"), text.Count(len(res.Warnings), "warning"))
 	})
 	if perr == nil && !res.OK {
 		return &exitError{exitConfig}

@@ -81,19 +81,19 @@ func (c *cli) installed() func(context.Context) string {
 
 func doctorText(found []doctor.Finding) string {
 	var b strings.Builder
-	count := map[doctor.Level]int{}
+	levels := map[doctor.Level]int{}
 	for _, f := range found {
 		mark := map[doctor.Level]string{doctor.OK: "ok", doctor.Warning: "WARNING", doctor.Error: "ERROR"}[f.Level]
 		if f.Fixed {
 			mark = "fixed"
 		} else {
-			count[f.Level]++
+			levels[f.Level]++
 		}
 		fmt.Fprintf(&b, "%-8s %-10s %s\n", mark, f.Check, text.Line(f.Text))
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "%-19s → %s\n", "", text.Line(f.Fix))
 		}
 	}
-	fmt.Fprintf(&b, "\n%d errors, %d warnings.\n", count[doctor.Error], count[doctor.Warning])
+	fmt.Fprintf(&b, "\n%s, %s.\n", text.Count(levels[doctor.Error], "error"), text.Count(levels[doctor.Warning], "warning"))
 	return b.String()
 }

@@ -162,7 +162,7 @@ func sessionText(s admin.Session, full bool) string {
 	}
 	line("created", "%s", r.Created.Local().Format(time.DateTime))
 	line("last used", "%s", r.Updated.Local().Format(time.DateTime))
-	line("size", "%d messages, %d archived, %d turns", r.Messages, r.Archived(), r.Turns)
+	line("size", "%s, %d archived, %s", text.Count(r.Messages, "message"), r.Archived(), text.Count(r.Turns, "turn"))
 	var u llm.Usage
 	if len(r.Usage) > 0 && json.Unmarshal(r.Usage, &u) == nil {
 		line("tokens", "%d in, %d cached, %d out", u.Input+u.CacheWrite, u.CacheRead, u.Output)

@@ -138,7 +138,7 @@ accepted and sent. What is still to be sent is sent first. There is no way back.
 }
 
 func sessionName(r session.Record) string {
-	s := fmt.Sprintf("%s (%d messages", r.ID, r.Messages+r.Archived())
+	s := fmt.Sprintf("%s (%s", r.ID, text.Count(r.Messages+r.Archived(), "message"))
 	if r.Title != "" {
 		s += ", " + text.Cut(r.Title, 40)
 	}
@@ -163,7 +163,7 @@ func (c *cli) deleted(ctx context.Context, client *admin.Client, ids []string) e
 		}
 		var b strings.Builder
 		for _, g := range done {
-			fmt.Fprintf(&b, "%s is deleted: %d messages, %d files.\n", g.ID, g.Messages, len(g.Files))
+			fmt.Fprintf(&b, "%s is deleted: %s, %s.\n", g.ID, text.Count(g.Messages, "message"), text.Count(len(g.Files), "file"))
 		}
 		b.WriteString(afterwards)
 		return b.String()

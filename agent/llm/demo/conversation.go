@@ -89,6 +89,9 @@ var greeting = regexp.MustCompile(`(?i)^\W*(hello|hi|hey|good (morning|evening|d
 // defaultText answers a text that no other rule handles.
 func (c conversation) defaultText() string {
 	seen := fmt.Sprintf("I have seen %d messages in this conversation.", len(c.messages))
+	if len(c.messages) == 1 {
+		seen = "I have seen 1 message in this conversation."
+	}
 	if value, ok := arithmetic(c.newest); ok {
 		return "Demo model: that makes " + value + ". " + seen
 	}

@@ -81,13 +81,14 @@ func (c conversation) namedCalls() []llm.Block {
 type rule struct {
 	asks  *regexp.Regexp
 	tools []string // names or parts of names, in order of preference
+	also  []string // properties that are given although they are not required
 }
 
 var rules = []rule{
-	{regexp.MustCompile(`(?is)\bread\s+(?:the\s+)?file\s+(\S+)`), []string{"read_file", "file_read", "read"}},
-	{regexp.MustCompile(`(?is)\bsearch\s+(?:(?:the\s+)?(?:web|history|sessions?)\s+)?for\s+(.+)`), []string{"web_search", "session_search", "search"}},
-	{regexp.MustCompile(`(?is)\bremember\s+(?:that\s+)?(.+)`), []string{"memory", "remember"}},
-	{regexp.MustCompile(`(?is)\brun\s+(?:the\s+)?command\s+(.+)`), []string{"terminal", "shell", "bash"}},
+	{regexp.MustCompile(`(?is)\bread\s+(?:the\s+)?file\s+(\S+)`), []string{"read_file", "file_read", "read"}, nil},
+	{regexp.MustCompile(`(?is)\bsearch\s+(?:(?:the\s+)?(?:web|history|sessions?)\s+)?for\s+(.+)`), []string{"web_search", "session_search", "search"}, nil},
+	{regexp.MustCompile(`(?is)\bremember\s+(?:that\s+)?(.+)`), []string{"memory", "remember"}, []string{"action", "content"}},
+	{regexp.MustCompile(`(?is)\brun\s+(?:the\s+)?command\s+(.+)`), []string{"terminal", "shell", "bash"}, nil},
 }
 
 func (c conversation) impliedCalls() []llm.Block {
@@ -99,7 +100,7 @@ func (c conversation) impliedCalls() []llm.Block {
 		for _, want := range r.tools {
 			i := slices.IndexFunc(c.r.Tools, func(t llm.Tool) bool { return strings.Contains(t.Name, want) })
 			if i >= 0 {
-				return []llm.Block{c.call(c.r.Tools[i], fill(c.r.Tools[i].Schema, stripFiller(m[1])), 0)}
+				return []llm.Block{c.call(c.r.Tools[i], fill(c.r.Tools[i].Schema, stripFiller(m[1]), r.also...), 0)}
 			}
 		}
 	}
@@ -145,13 +146,19 @@ type schema struct {
 	Items      *schema           `json:"items"`
 }
 
-// fill returns an input that matches the schema and contains text where possible.
-func fill(raw json.RawMessage, text string) json.RawMessage {
+// fill returns an input that matches the schema and contains text where possible. It has
+// the required properties, and those of also.
+func fill(raw json.RawMessage, text string, also ...string) json.RawMessage {
 	var s schema
 	if json.Unmarshal(raw, &s) != nil {
 		return json.RawMessage(`{}`)
 	}
 	s.Type = json.RawMessage(`"object"`)
+	for _, name := range also {
+		if !slices.Contains(s.Required, name) {
+			s.Required = append(s.Required, name)
+		}
+	}
 	return s.fill(text, 0)
 }
 

@@ -142,7 +142,7 @@ func (l *loader) dotenv(r *Report) map[string]dotVar {
 	}
 	r.Dotenv = name
 	if err != nil {
-		l.Problems = append(l.Problems, Problem{File: name, Line: 1, Column: 1, Text: fmt.Sprintf("the file cannot be read: %v", err)})
+		l.Problems = append(l.Problems, Problem{File: name, Text: fmt.Sprintf("the file cannot be read: %v", err)})
 		return nil
 	}
 	if info, err := os.Stat(name); err == nil && yamlconf.Readable(info) {
@@ -169,7 +169,7 @@ func (l *loader) yaml(o Options, c *Config, r *Report) {
 	}
 	r.File = l.file
 	if err != nil {
-		l.Problems = append(l.Problems, Problem{File: l.file, Line: 1, Column: 1, Text: fmt.Sprintf("the file cannot be read: %v", err)})
+		l.Problems = append(l.Problems, Problem{File: l.file, Text: fmt.Sprintf("the file cannot be read: %v", err)})
 		return
 	}
 	r.Blank = len(bytes.TrimSpace(data)) == 0

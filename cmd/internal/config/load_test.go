@@ -250,7 +250,7 @@ func TestNamedFileMustExist(t *testing.T) {
 	dir := t.TempDir()
 	env := func(string) (string, bool) { return "", false }
 	_, _, err := config.Load(config.Options{Home: dir, File: filepath.Join(dir, "other.yaml"), Env: env})
-	if err == nil || !strings.Contains(err.Error(), "other.yaml:1:1: the file cannot be read: no such file") {
+	if err == nil || !strings.Contains(err.Error(), "other.yaml: the file cannot be read: no such file") {
 		t.Errorf("error %v", err)
 	}
 	write(t, filepath.Join(dir, "other.yaml"), "timezone: UTC")

@@ -169,3 +169,11 @@ func TestCutCountsColumns(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 errors", 1: "1 error", 2: "2 errors"} {
+		if got := text.Count(n, "error"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
