@@ -38,6 +38,9 @@ func (s *scan) secretPath(w *word) {
 	if strings.HasPrefix(strings.TrimLeft(t[from:to], "@*"), ".env") {
 		p = "." + p
 	}
+	if p == "credentials" && before[strings.LastIndexAny(before, ends)+1:] == "cat" {
+		p = "./" + p // elsewhere it is an English word
+	}
 	switch secret, key := secretFile(p); {
 	case key:
 		s.chunk.classes = s.lex.key
