@@ -81,19 +81,19 @@ func (c *cli) installed() func(context.Context) string {
 
 func doctorText(found []doctor.Finding) string {
 	var b strings.Builder
-	levels := map[doctor.Level]int{}
+	count := map[doctor.Level]int{}
 	for _, f := range found {
 		mark := map[doctor.Level]string{doctor.OK: "ok", doctor.Warning: "WARNING", doctor.Error: "ERROR"}[f.Level]
 		if f.Fixed {
 			mark = "fixed"
 		} else {
-			levels[f.Level]++
+			count[f.Level]++
 		}
 		fmt.Fprintf(&b, "%-8s %-10s %s\n", mark, f.Check, text.Line(f.Text))
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "%-19s → %s\n", "", text.Line(f.Fix))
 		}
 	}
-	fmt.Fprintf(&b, "\n%s, %s.\n", text.Count(levels[doctor.Error], "error"), text.Count(levels[doctor.Warning], "warning"))
+	fmt.Fprintf(&b, "\n%s, %s.\n", text.Count(count[doctor.Error], "error"), text.Count(count[doctor.Warning], "warning"))
 	return b.String()
 }

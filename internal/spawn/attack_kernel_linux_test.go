@@ -107,6 +107,7 @@ func kernelAttacks() []attack {
 		{"settings of the kernel", func(targets) error {
 			return anyOf([]string{"/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/drop_caches", "/proc/sysrq-trigger", "/proc/irq/default_smp_affinity", "/proc/mtrr", "/proc/acpi/wakeup", "/sys/kernel/mm/ksm/run"}, openFor(os.O_WRONLY))
 		}},
+		{"its own part of /proc, for writing", func(targets) error { return openFor(os.O_WRONLY)("/proc/self/comm") }},
 		{"the memory of the kernel", func(targets) error { return anyOf([]string{"/proc/kcore", "/proc/kmsg"}, openFor(os.O_RDONLY)) }},
 		{"the name of the machine", func(targets) error { return unix.Sethostname([]byte("taken")) }},
 	}

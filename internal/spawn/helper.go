@@ -48,8 +48,8 @@ type helperRequest struct {
 }
 
 // init runs the sandbox helper and does not return if this process was started as one. A
-// program is initialized in the order of its imports: here the helper need not wait for
-// packages that it does not use, whose initialization takes longer than the helper itself.
+// package is initialized when those that it imports are, which is before most others of
+// the program: their initialization takes longer than the helper itself.
 func init() {
 	if len(os.Args) < 3 || os.Args[1] != helperArg {
 		return

@@ -93,17 +93,21 @@ func etcPaths() []string {
 		"passwd", "group", "nsswitch.conf", "hosts", "host.conf", "hostname", "resolv.conf", "gai.conf", "services", "protocols",
 		"ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "ca-certificates.conf", "pki/tls", "pki/ca-trust", "crypto-policies",
 		"localtime", "timezone", "locale.alias", "locale.conf", "default/locale", "os-release", "debian_version", "lsb-release", "redhat-release", "alpine-release",
-		"ld.so.cache", "ld-musl-x86_64.path", "ld-musl-aarch64.path", "alternatives", "mime.types", "bash.bashrc", "bashrc", "gitconfig", "npmrc", "fonts",
+		"ld.so.cache", "ld.so.conf", "ld-musl-x86_64.path", "ld-musl-aarch64.path", "alternatives", "mime.types", "bash.bashrc", "bashrc", "gitconfig", "npmrc", "fonts",
 	}
 	paths := make([]string, len(names))
 	for i, n := range names {
 		paths[i] = "/etc/" + n
 	}
-	java, err := filepath.Glob("/etc/java*") // Debian keeps the configuration of each version there
-	if err != nil {
-		return paths // cannot happen: the pattern is valid
+	// Debian keeps the configuration of each version of Java in a directory. Linkers read
+	// ld.so.conf and the files that it includes.
+	for _, pattern := range []string{"/etc/java*", "/etc/ld.so.conf.d/*.conf"} {
+		more, err := filepath.Glob(pattern)
+		if err == nil { // the patterns are valid
+			paths = append(paths, more...)
+		}
 	}
-	return append(paths, java...)
+	return paths
 }
 
 // A place is a path in the sandbox.

@@ -181,7 +181,10 @@ func listen(addr string) (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: addr}), unix.Listen(fd, 8)); err != nil {
+	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: addr}); err == nil {
+		err = unix.Listen(fd, 8)
+	}
+	if err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}
