@@ -15,6 +15,9 @@ import (
 // A ContextWindow keeps the context of a run within the model's context length.
 type ContextWindow struct {
 	Engine Engine
+	// Window is the context length of the model in tokens, and Limit the number
+	// of tokens that a request may have; 0: no limit.
+	Window, Limit int
 	// First is the number of the first active message within the whole
 	// transcript of the session.
 	First int
@@ -73,11 +76,18 @@ func (t *Turn) fixedTokens() int {
 	return tokens.Request(&q) + tokens.Text(t.Overlay.Turn.String())
 }
 
-// View returns the context in the form that an engine reads.
+// View returns the context in the form that an engine reads. If the provider
+// counts more tokens than the estimate, the limit of the view is lower by the
+// same factor.
 func (w *ContextWindow) View(t *Turn, focus string) ContextView {
-	return ContextView{
-		Messages: t.Transcript.Since(0), First: w.First, FixedTokens: t.fixedTokens(), Tokens: w.Size(t), Focus: focus,
+	v := ContextView{
+		Messages: t.Transcript.Since(0), First: w.First, FixedTokens: t.fixedTokens(), Tokens: w.Size(t), Focus: focus, Limit: w.Limit,
 	}
+	estimate := v.FixedTokens + tokens.Transcript(t.Transcript, t.Transcript.Len())
+	if v.Tokens > estimate {
+		v.Limit = v.Limit * estimate / v.Tokens
+	}
+	return v
 }
 
 // adoptCompaction applies the compaction that was made before the turn.
@@ -117,6 +127,9 @@ func (r *run) applyCompaction(s Step) error {
 		return fmt.Errorf("%w: unexpected compaction", ErrSteps)
 	}
 	before := tr.Len()
+	if w := r.t.ContextWindow; w != nil {
+		r.replaced = append(r.replaced, replacedList{w.First, tr.Since(0)})
+	}
 	tr.Replace(slices.Clone(s.Compaction.Messages))
 	r.turnStart = max(0, r.turnStart+tr.Len()-before)
 	if newest := newestUserMessage(tr); r.turnStart < newest {
@@ -141,36 +154,65 @@ func newestUserMessage(tr *llm.Transcript) int {
 	return 0
 }
 
-// fitContext compacts the context if its engine says that this is due. A
-// failure does not prevent the model call.
+// fitContext compacts the context if its engine says that this is due, or if
+// the request is above the limit. A failure does not prevent the model call.
 func (r *run) fitContext(ctx context.Context) error {
 	w := r.t.ContextWindow
 	if w == nil {
 		return nil
 	}
 	size := w.Size(&r.t)
-	due := w.Engine.ShouldCompress(size)
+	due := w.Engine.ShouldCompress(size) || w.Limit > 0 && size > w.Limit
 	if p, ok := w.Engine.(Preflighter); ok && !due && r.calls == 0 {
 		due = p.Preflight(r.t.Transcript.Since(0))
 	}
 	if !due {
 		return nil
 	}
-	v := w.View(&r.t, "")
-	err := r.compact(ctx, v)
-	switch {
-	case r.stopped || ctx.Err() != nil:
-		return err
-	case errors.Is(err, ErrCoolingDown):
-		return nil
-	case err != nil:
-		return r.emit(Notice{Kind: ContextFull, Err: err})
-	}
-	return nil
+	_, err := r.compact(ctx, w.View(&r.t, ""))
+	return err
 }
 
-// compact lets the engine compact v and applies the result.
-func (r *run) compact(ctx context.Context, v ContextView) error {
+// compact lets the engine compact v. If the request is then still above the
+// limit of v, because no summary could be obtained or it does not suffice, the
+// context is compacted without a model. done reports whether there was a
+// compaction. The error is that of an interrupted run; other failures become a
+// Notice.
+func (r *run) compact(ctx context.Context, v ContextView) (done bool, err error) {
+	err = r.compactOnce(ctx, v)
+	done = err == nil
+	again := r.isAbove(v.Limit)
+	if v.Limit == 0 {
+		again = v.Force && !done
+	}
+	if again && !r.stopped && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, ErrCoolingDown) {
+			if err := r.emit(Notice{Kind: NoSummary, Err: err}); err != nil {
+				return done, err
+			}
+		}
+		last := r.t.ContextWindow.View(&r.t, v.Focus)
+		last.Limit, last.Force, last.WithoutModel = v.Limit, true, true
+		err = r.compactOnce(ctx, last)
+		done = done || err == nil
+	}
+	switch {
+	case r.stopped || ctx.Err() != nil:
+		return done, err
+	case err == nil || errors.Is(err, ErrCoolingDown):
+		return done, nil
+	}
+	return done, r.emit(Notice{Kind: ContextFull, Err: err})
+}
+
+// isAbove reports whether the estimate for the next request is above limit; 0
+// is no limit.
+func (r *run) isAbove(limit int) bool {
+	return limit > 0 && r.t.fixedTokens()+tokens.Transcript(r.t.Transcript, r.t.Transcript.Len()) > limit
+}
+
+// compactOnce lets the engine compact v and applies the result.
+func (r *run) compactOnce(ctx context.Context, v ContextView) error {
 	p, err := r.a.runEngine(ctx, r.t.ContextWindow.Engine, v)
 	if err != nil {
 		return err
@@ -202,6 +244,10 @@ func (a *Agent) runEngine(ctx context.Context, e Engine, v ContextView) (p Compa
 	return p, nil
 }
 
+// overflowPercent is the size, in percent of the estimate, to which a request
+// that the provider rejects as too long is shortened.
+const overflowPercent = 80
+
 // shortenContext compacts the context after the provider rejected a request as
 // too long, and reports whether the request is to be sent again.
 func (r *run) shortenContext(ctx context.Context, e *llm.Error, attempts int) (bool, error) {
@@ -213,22 +259,17 @@ func (r *run) shortenContext(ctx context.Context, e *llm.Error, attempts int) (b
 		if l, ok := w.Engine.(Lifecycle); ok {
 			l.Limits(Limits{Model: r.t.Model, Window: e.Limit})
 		}
+		if w.Window > e.Limit {
+			w.Limit, w.Window = w.Limit*e.Limit/w.Window, e.Limit
+		}
 		if err := r.emit(ContextLengthLearned{Provider: e.Provider, Model: r.t.Model, Window: e.Limit}); err != nil {
 			return false, err
 		}
 	}
 	v := w.View(&r.t, "")
 	v.Force = true
-	err := r.compact(ctx, v)
-	if err != nil && ctx.Err() == nil && !r.stopped {
-		if err := r.emit(Notice{Kind: ContextFull, Err: err}); err != nil {
-			return false, err
-		}
-		v.WithoutModel = true
-		err = r.compact(ctx, v)
+	if v.Limit > 0 { // the provider counts more than the estimate
+		v.Limit = min(v.Limit, (v.FixedTokens+tokens.Transcript(r.t.Transcript, r.t.Transcript.Len()))*overflowPercent/100)
 	}
-	if err != nil && (r.stopped || ctx.Err() != nil) {
-		return false, err
-	}
-	return err == nil, nil
+	return r.compact(ctx, v)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,8 +169,58 @@ func TestContextOverflowIsCompactedWithoutModel(t *testing.T) {
 	turn := s.turn("what now?", longTranscript())
 	turn.ContextWindow = &agent.ContextWindow{Engine: f}
 	l := collect(t.Context(), s, turn, nil)
-	if l.final.Text != "answer" || len(f.views) != 2 || !strings.Contains(l.String(), "crowded: the summary model is away") {
+	if l.final.Text != "answer" || len(f.views) != 2 || !strings.Contains(l.String(), "plain: the summary model is away") {
 		t.Errorf("%v\n%s", l.err, l.String())
+	}
+}
+
+// A request above the limit is compacted although the engine is in its cooldown, and
+// the tools can read what was replaced.
+func TestRequestAboveTheLimitIsCompactedWithoutModel(t *testing.T) {
+	var replaced []string
+	look := echoTool("look", tool.Pure, false)
+	look.run = func(_ context.Context, c tool.Call) (string, error) {
+		for _, row := range []int{4, 5, 24, 25, 26} {
+			m, ok := c.Replaced(row)
+			replaced = append(replaced, fmt.Sprint(row, " ", ok, " ", m.Text()[:min(len(m.Text()), 10)]))
+		}
+		return "seen", nil
+	}
+	p := llmtest.NewScripted(llmtest.Use("look", `{}`), llmtest.Say("answer"))
+	s := newHarness(t, agent.Config{}, p, look)
+	f := &foldingEngine{limit: 1 << 30, fail: func(v agent.ContextView) error {
+		if v.WithoutModel && v.Force && v.Limit == 1000 {
+			return nil
+		}
+		return agent.ErrCoolingDown
+	}}
+	turn := s.turn("what now?", longTranscript())
+	turn.ContextWindow = &agent.ContextWindow{Engine: f, First: 5, Window: 1200, Limit: 1000}
+	l := collect(t.Context(), s, turn, nil)
+	if l.final.Text != "answer" || len(f.views) != 2 || f.passes != 1 || strings.Contains(l.String(), "notice") {
+		t.Errorf("%d passes, %v\n%s", f.passes, l.err, l.String())
+	}
+	if want := []string{"4 false ", "5 true question 0", "24 true word word ", "25 true what now?", "26 false "}; !slices.Equal(replaced, want) {
+		t.Errorf("replaced: %q, want %q", replaced, want)
+	}
+}
+
+// If the provider counts more than the estimate, the limit for the engine is lower.
+func TestLimitOfTheViewIsAnEstimate(t *testing.T) {
+	s := newHarness(t, agent.Config{}, llmtest.NewScripted())
+	turn := s.turn("", longTranscript())
+	w := &agent.ContextWindow{Limit: 10_000}
+	estimate := w.Size(&turn)
+	if v := w.View(&turn, ""); v.Limit != 10_000 || v.Tokens != estimate {
+		t.Errorf("without a reported size: %d, %d tokens", v.Limit, v.Tokens)
+	}
+	w.Reported, w.At = 2*estimate, 20
+	if v := w.View(&turn, ""); v.Limit != 5_000 {
+		t.Errorf("the limit is %d, want half of it", v.Limit)
+	}
+	w.Reported = estimate / 2
+	if v := w.View(&turn, ""); v.Limit != 10_000 {
+		t.Errorf("the limit is %d with a smaller reported size", v.Limit)
 	}
 }
 

@@ -79,19 +79,25 @@ type ContextView struct {
 	FixedTokens int
 	// Tokens is the best known size of the whole request, in tokens.
 	Tokens int
+	// Limit is the number of tokens that the whole request may have after the
+	// compaction, as estimated; 0 for no limit. To keep it, an engine gives up
+	// whatever else it protects, the newest user message last.
+	Limit int
 	// Focus names the topic that the summary keeps in most detail; "" for none.
 	Focus string
-	// Force overrides cooldowns.
+	// Force overrides cooldowns. A request above Limit overrides the pause after
+	// compactions that did not help.
 	Force bool
-	// WithoutModel requests a compaction without a model call: the provider
-	// rejected the request as too long, and no summary could be obtained.
+	// WithoutModel requests a compaction without a model call: the request is
+	// too long, and no summary could be obtained.
 	WithoutModel bool
 }
 
 // A Compaction is the result of compacting a ContextView.
 type Compaction struct {
 	// Messages is the complete new list. It is legal if ContextView.Messages
-	// was, and contains the newest user message verbatim.
+	// was, and contains the newest user message verbatim, unless that message
+	// alone exceeds ContextView.Limit: then a note stands in place of its middle.
 	Messages []llm.Message `json:"messages"`
 	// ContextView.Messages[From:To] are archived. All messages before From and
 	// from To on are part of Messages, unless they were shortened.

@@ -37,6 +37,7 @@ const (
 	Empty        NoticeKind = "empty"    // the answer was empty; it is requested again
 	Continue     NoticeKind = "continue" // the answer was cut off; the model is asked to continue
 	ContextFull  NoticeKind = "crowded"  // the context could not be compacted
+	NoSummary    NoticeKind = "plain"    // no model could write the summary; the context is compacted without one
 	ReduceOutput NoticeKind = "shorten"  // the requested answer length exceeds the model's limit; the limit is requested
 )
 

@@ -28,8 +28,9 @@ type run struct {
 	stopped      bool            // the consumer wants no more events
 	offeredTools map[string]bool // names in the frozen tools array
 
-	turnStart      int // index of the message that began the turn
-	calls          int // model calls so far
+	replaced       []replacedList // by compactions, oldest first
+	turnStart      int            // index of the message that began the turn
+	calls          int            // model calls so far
 	invalidAnswers int
 	emptyAnswers   int    // consecutive
 	continuations  int    // parts of the current answer that are in the transcript

@@ -194,11 +194,30 @@ func (g *callGroup) start(ctx context.Context, c llm.Block) error {
 		return nil
 	}
 	g.active[c.ID] = c
-	call := tool.Call{ID: c.ID, Input: input, Session: g.r.t.Session, Transcript: g.transcript, User: g.r.t.User, CheckTool: g.r.newToolCheck()}
+	call := tool.Call{ID: c.ID, Input: input, Session: g.r.t.Session, Transcript: g.transcript, Replaced: replacedRow(g.r.replaced), User: g.r.t.User, CheckTool: g.r.newToolCheck()}
 	// The group waits for the call; if the group abandons it, Agent.Wait still
 	// does.
 	g.r.a.running.Go(func() { g.outcomes <- g.r.a.runTool(ctx, t, c, call) })
 	return nil
+}
+
+// A replacedList holds the messages that a compaction of the run has replaced.
+// The number of the first one is first.
+type replacedList struct {
+	first    int
+	messages []llm.Message
+}
+
+// replacedRow returns the implementation of tool.Call.Replaced.
+func replacedRow(lists []replacedList) func(row int) (llm.Message, bool) {
+	return func(row int) (llm.Message, bool) {
+		for _, l := range lists {
+			if i := row - l.first; i >= 0 && i < len(l.messages) {
+				return l.messages[i], true
+			}
+		}
+		return llm.Message{}, false
+	}
 }
 
 // newToolCheck returns a check of the tools that the actor of the turn may use

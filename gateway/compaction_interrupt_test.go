@@ -22,9 +22,10 @@ import (
 
 func TestCompactionDiscardedIfNotAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 86_000), answerWithUsage("Three.", 86_500), answerWithUsage("Four.", 500))
+		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 20), answerWithUsage("Three.", 30), answerWithUsage("Four.", 40))
 		f := &foldingEngine{limit: 1 << 30, delay: time.Minute}
 		w.useEngine(f, 100_000)
+		w.compactAtMessages(4)
 		w.start()
 		defer w.stop()
 		w.talk("a", "b")

@@ -38,8 +38,12 @@ func (f *foldingEngine) State() json.RawMessage {
 }
 func (f *foldingEngine) Status() agent.EngineStatus { return agent.EngineStatus{Engine: "folder"} }
 func (f *foldingEngine) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
+	delay := f.delay
+	if v.WithoutModel {
+		delay = 0
+	}
 	select {
-	case <-time.After(f.delay):
+	case <-time.After(delay):
 	case <-ctx.Done():
 		return agent.Compaction{}, ctx.Err()
 	}
@@ -152,11 +156,21 @@ func TestCompactionBeforeTurnLosesNothing(t *testing.T) {
 	})
 }
 
+// compactAtMessages sets the number of messages at which hygiene compacts.
+func (w *harness) compactAtMessages(n int) {
+	set := w.configure
+	w.configure = func(o *gateway.Options) {
+		set(o)
+		o.Compression.MessageLimit = n
+	}
+}
+
 func TestCompactionSlowIsAdoptedByLaterTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 86_000), answerWithUsage("Three.", 86_500), answerWithUsage("Four.", 500))
+		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 20), answerWithUsage("Three.", 30), answerWithUsage("Four.", 500))
 		f := &foldingEngine{limit: 1 << 30, delay: time.Minute}
 		w.useEngine(f, 100_000)
+		w.compactAtMessages(4)
 		w.start()
 		defer w.stop()
 		w.talk("a", "b")
@@ -174,6 +188,31 @@ func TestCompactionSlowIsAdoptedByLaterTurn(t *testing.T) {
 		}
 		if n := len(w.model.Requests()[3].Messages); n != 7 {
 			t.Errorf("the fourth request has %d messages", n)
+		}
+	})
+}
+
+// A summary that takes longer than a message waits is made without a model if the
+// session is above the limit.
+func TestCompactionSlowIsReplacedAboveTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 86_000), answerWithUsage("Three.", 300))
+		f := &foldingEngine{limit: 1 << 30, delay: time.Minute, describe: func(p *agent.Compaction) { p.Explain("No model could write the summary.") }}
+		w.useEngine(f, 100_000)
+		w.start()
+		defer w.stop()
+		w.talk("a", "b")
+		w.sendText("7", "c")
+		w.advance(40 * time.Second) // the wait ends after 30 s
+		seen := w.adapter.visible("7")
+		if seen[len(seen)-1] != "Three." || f.passes != 1 || !strings.Contains(strings.Join(seen, "\n"), "No model could write the summary") {
+			t.Errorf("%d passes, visible %q", f.passes, seen)
+		}
+		if r := w.model.Requests()[2]; len(r.Messages) != 5 || !strings.HasPrefix(r.Messages[0].Text(), "[sum of 0 to ") {
+			t.Errorf("the third request has %d messages", len(r.Messages))
+		}
+		if d := cmp.Diff([]string{"a", "One.", "b", "Two.", "c", "Three."}, w.allTexts()); d != "" {
+			t.Error(d)
 		}
 	})
 }

@@ -85,9 +85,21 @@ func (w *harness) useExclusiveEngine(e *exclusiveEngine, window int) {
 
 func TestEngineIsNotUsedDuringCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 86_000), answerWithUsage("Three.", 86_500), answerWithUsage("Four.", 500))
+		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 20), answerWithUsage("Three.", 30), answerWithUsage("Four.", 40))
 		e := &exclusiveEngine{foldingEngine: foldingEngine{limit: 1 << 30, delay: time.Minute}}
 		w.useExclusiveEngine(e, 100_000)
+		w.compactAtMessages(4)
+		first := w.configure
+		w.configure = func(o *gateway.Options) {
+			first(o)
+			made := 0
+			o.Compression.Engine = func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) {
+				if made++; made == 1 {
+					return e, nil
+				}
+				return &exclusiveEngine{foldingEngine: foldingEngine{limit: 1 << 30}, t: t}, nil
+			}
+		}
 		w.start()
 		defer w.stop()
 		w.talk("a", "b")

@@ -11,6 +11,15 @@ type Settings struct {
 	// MessageLimit is the number of messages at which a session is compacted whatever
 	// its tokens are, for providers that report no usage; 0: no limit.
 	MessageLimit int
+	// Threshold is the fraction of the context length at which the context engine
+	// compacts.
+	Threshold float64
+}
+
+// MaxRequest returns the number of tokens that a request may have: the threshold of
+// hygiene, or that of the context engine if it is higher.
+func (s Settings) MaxRequest(contextLength int) int {
+	return max(Threshold(contextLength), int(s.Threshold*float64(contextLength)))
 }
 
 // Facts are the figures of a session before a turn.
@@ -40,6 +49,10 @@ const (
 	thresholdPercent = 85 // compact the session
 	urgentPercent    = 95 // the message waits for the compaction
 )
+
+// MaxShare is the share of the context length that a request may have, unless the
+// threshold of the context engine is higher.
+const MaxShare = thresholdPercent / 100.0
 
 // minHistory is the minimum number of messages for a compaction.
 const minHistory = 4

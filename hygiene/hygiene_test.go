@@ -45,6 +45,14 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func TestMaxRequest(t *testing.T) {
+	for threshold, want := range map[float64]int{0: 85_000, 0.5: 85_000, 0.85: 85_000, 0.9: 90_000, 1: 100_000} {
+		if got := (hygiene.Settings{Threshold: threshold}).MaxRequest(100_000); got != want {
+			t.Errorf("threshold %v: %d, want %d", threshold, got, want)
+		}
+	}
+}
+
 func TestDecideIsMonotoneInTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := hygiene.Facts{

@@ -47,7 +47,11 @@ type Call struct {
 	Input      json.RawMessage // valid JSON, an object
 	Session    string          // session ID
 	Transcript *llm.Transcript // read-only; the messages so far
-	User       UserChannel     // reaches the user of the turn
+	// Replaced returns a message that a compaction of the running turn has replaced, by its
+	// number in the whole transcript. Such messages are stored when the turn ends; a nil
+	// Replaced has none.
+	Replaced func(row int) (m llm.Message, ok bool)
+	User     UserChannel // reaches the user of the turn
 	// CheckTool returns why a tool may not be used in the turn, nil if it may. A nil
 	// CheckTool allows all tools. A tool that runs other tools in its name calls it for
 	// each of them.

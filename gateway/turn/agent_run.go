@@ -231,6 +231,9 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 			if err := t.recordCompaction(ev); err != nil {
 				return final, notices, err
 			}
+			if text := strings.TrimSpace(t.compactionNote(ev.Compaction)); text != "" && ev.Reason == agent.WhyCompression {
+				notices = append(notices, t.notices([]string{text})...)
+			}
 		case agent.ContextLengthLearned:
 			if learn := t.runner.opts.Compression.Learn; learn != nil {
 				learn(ev.Provider, ev.Model, ev.Window)

@@ -97,17 +97,17 @@ func (c *backgroundCompactions) get(id session.ID) *backgroundCompaction {
 	return c.bySession[id]
 }
 
-// handOverEngine is called when the session's state is evicted from memory. It
-// reports whether a compaction uses the session's engine; that compaction then ends
-// the engine.
-func (c *backgroundCompactions) handOverEngine(id session.ID) bool {
+// handOverEngine is called when the session does not use its engine any more. It
+// reports whether a compaction uses the engine; that compaction then ends it.
+func (c *backgroundCompactions) handOverEngine(id session.ID, e agent.Engine) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.bySession[id]
-	if p != nil {
-		p.ownsEngine = true
+	if p == nil || p.engine != e {
+		return false
 	}
-	return p != nil
+	p.ownsEngine = true
+	return true
 }
 
 func (c *backgroundCompactions) updateStats(f func(*CompactionStats)) {
@@ -213,9 +213,19 @@ func (r *Runner) expireCompaction(id session.ID, p *backgroundCompaction) {
 }
 
 // claimCompaction makes the turn the owner of a finished compaction and of its
-// engine, whose state includes the result.
+// engine, whose state includes the result. If the session got another engine in the
+// meantime, that one stays unless the result can be adopted.
 func (t *turn) claimCompaction(p *backgroundCompaction) {
 	t.runner.compactions.remove(t.session.record.ID, p)
-	t.session.engine, t.session.limits = p.engine, agent.Limits{}
+	unused := t.session.engine
+	if unused != nil && unused != p.engine && (p.err != nil || !p.appliesTo(t.session)) {
+		unused = p.engine
+	} else {
+		t.session.engine = p.engine
+	}
+	if l, ok := unused.(agent.Lifecycle); ok && unused != t.session.engine {
+		l.End()
+	}
+	t.session.limits = agent.Limits{}
 	t.updateLimits()
 }

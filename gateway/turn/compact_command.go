@@ -117,7 +117,7 @@ func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, fo
 			return nil, context.Cause(ctx)
 		}
 		t.claimCompaction(p)
-		w.Engine = p.engine
+		w.Engine = t.session.engine
 		if started || p.err != nil || p.appliesTo(t.session) {
 			return p, nil
 		}

@@ -99,22 +99,38 @@ func (t *turn) openContextWindow(ctx context.Context, resumed bool) (*agent.Cont
 	}
 	rows, busy := t.compactBeforeTurn(ctx, w)
 	if busy {
-		return nil, rows
+		w.Engine = t.replaceEngine(ctx)
+		if w.Engine == nil {
+			return nil, rows
+		}
 	}
 	return w, rows
 }
 
+// replaceEngine gives the session another engine while a compaction uses its own.
+// It returns nil if it cannot be created.
+func (t *turn) replaceEngine(ctx context.Context) agent.Engine {
+	if p := t.runner.compactions.get(t.session.record.ID); p != nil && p.engine == t.session.engine {
+		t.runner.compactions.handOverEngine(t.session.record.ID, p.engine)
+		t.session.engine = nil
+	}
+	return t.engine(ctx)
+}
+
 // newContextWindow returns the context window of the session as stored.
 func (t *turn) newContextWindow(e agent.Engine) *agent.ContextWindow {
-	w := &agent.ContextWindow{Engine: e, First: t.session.record.Start, Reported: t.session.record.PromptTokens, At: t.session.record.PromptMessages}
+	window := t.session.model.Window
+	w := &agent.ContextWindow{Engine: e, Window: window, Limit: t.runner.opts.Compression.MaxRequest(window), First: t.session.record.Start, Reported: t.session.record.PromptTokens, At: t.session.record.PromptMessages}
 	if refresh := t.runner.opts.Compression.Refresh; refresh != nil {
 		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.session.record, p) }
 	}
 	return w
 }
 
-// compactBeforeTurn compacts the session before the turn if hygiene decides so. busy
-// reports whether a compaction is still running, which a later turn adopts.
+// compactBeforeTurn compacts the session before the turn if hygiene decides so. If the
+// session is above the limit and its summary is not finished in time, the compaction
+// is made without a model. busy reports whether a compaction is still running, which a
+// later turn adopts.
 func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (rows []outbox.Row, busy bool) {
 	current := agent.Turn{Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript}
 	p := t.runner.compactions.get(t.session.record.ID)
@@ -135,12 +151,32 @@ func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (r
 	if p == nil {
 		return nil, false
 	}
-	if !t.awaitCompaction(ctx, p, d.Urgent) {
-		return nil, true
+	tooLong := facts.Window > 0 && d.Tokens > w.Limit
+	if !t.awaitCompaction(ctx, p, d.Urgent || tooLong && p.reason == agent.WhyCompression) {
+		if ctx.Err() != nil || !tooLong {
+			return nil, true
+		}
+		p = t.compactWithoutModel(p, w, &current)
 	}
 	t.claimCompaction(p)
-	w.Engine = p.engine
+	w.Engine = t.session.engine
 	return t.adoptCompaction(w, p, d), false
+}
+
+// compactWithoutModel ends p, unless it has just finished, and returns a compaction
+// without a summary of a model in its place.
+func (t *turn) compactWithoutModel(p *backgroundCompaction, w *agent.ContextWindow, current *agent.Turn) *backgroundCompaction {
+	p.cancel()
+	<-p.done
+	if p.err == nil {
+		return p
+	}
+	t.claimCompaction(p)
+	v := w.View(current, "")
+	v.Messages, v.Force, v.WithoutModel = slices.Clone(v.Messages), true, true
+	p = t.startCompaction(t.session.engine, v, agent.WhyHygiene)
+	<-p.done
+	return p
 }
 
 // awaitCompaction waits for p and reports whether it is finished. It waits for MaxWait,

@@ -176,7 +176,7 @@ func New(o Options) *Runner {
 // endEngine ends the context engine of an evicted session, unless a compaction uses
 // it.
 func (r *Runner) endEngine(s *sessionState) {
-	if l, ok := s.engine.(agent.Lifecycle); ok && !r.compactions.handOverEngine(s.record.ID) {
+	if l, ok := s.engine.(agent.Lifecycle); ok && !r.compactions.handOverEngine(s.record.ID, s.engine) {
 		l.End()
 	}
 }

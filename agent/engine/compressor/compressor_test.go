@@ -113,8 +113,12 @@ func TestAPassKeepsTheHeadAndTheTailAndSaysWhatTheSummaryStandsFor(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := second.Messages[0]
-	if first.Role != llm.User || !strings.Contains(first.Text(), "archived messages 10 to ") || strings.Count(first.Text(), "[CONTEXT COMPACTION]") != 1 {
+	// The first messages are still there.
+	first := second.Messages[3]
+	if d := second.Messages[0].Text(); d != "question 0 about fact-0" || second.Messages[2].Blocks[0].Text != at.Blocks[0].Text {
+		t.Errorf("the conversation begins with %q", d)
+	}
+	if first.Role != llm.Assistant || !strings.Contains(first.Text(), "archived messages 10 to ") || strings.Count(first.Text(), "[CONTEXT COMPACTION]") != 1 {
 		t.Errorf("the second summary is %.300q", first.Text())
 	}
 	for _, fact := range []string{"fact-1 ", "fact-3 ", "fact-1000 "} {

@@ -225,22 +225,34 @@ func TestAPlainPassAsksNoModelAndSaysSo(t *testing.T) {
 func TestTwoPassesThatDoNotHelpPauseTheNextOnes(t *testing.T) {
 	c := &enginetest.Clerk{}
 	e := newEngine(compressor.Options{Completer: c})
-	s := &enginetest.Session{}
-	s.Append(llm.UserText(strings.Repeat("long words ", 9000)))
-	for range 2 {
-		if _, err := e.Compress(t.Context(), s.View()); !errors.Is(err, agent.ErrCoolingDown) {
+	s := toolConversation(12)
+	s.Fixed = 1_000_000 // nothing that a pass does to the messages is 10 % of this
+	for n := range 2 {
+		if n > 0 {
+			s.Append(toolConversation(12).Active()...)
+		}
+		p, err := e.Compress(t.Context(), s.View())
+		if err != nil {
 			t.Fatal(err)
 		}
+		s.Adopt(p)
+		s.Append(llm.AssistantText("so it is"))
 	}
+	s.Append(llm.UserText("and now?"))
+	calls := c.Calls
 	if !strings.Contains(e.Status().Cooldown, "/compress") {
 		t.Errorf("it rests: %q", e.Status().Cooldown)
 	}
-	s.Append(toolConversation(10).Active()[1:]...) // not legal, but 40 messages later
 	v := s.View()
-	v.Messages = v.Messages[:20]
-	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrCoolingDown) || c.Calls != 0 {
-		t.Errorf("after 19 messages: %v", err)
+	if _, err := e.Compress(t.Context(), v); !errors.Is(err, agent.ErrCoolingDown) || c.Calls != calls {
+		t.Errorf("while it rests: %v", err)
 	}
+	v.Limit = v.Tokens - 1
+	if _, err := newEngine(compressor.Options{Completer: c, State: e.State()}).Compress(t.Context(), v); errors.Is(err, agent.ErrCoolingDown) {
+		t.Error("a request above the limit does not end the pause")
+	}
+	s.Append(llm.AssistantText("so it is"))
+	s.Append(toolConversation(10).Active()...)
 	e.Compress(t.Context(), s.View())
 	if e.Status().Cooldown != "" {
 		t.Errorf("after 20 messages it rests still: %q", e.Status().Cooldown)

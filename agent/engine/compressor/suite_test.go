@@ -18,6 +18,6 @@ func exactSettings() compressor.Settings {
 
 func TestSuite(t *testing.T) {
 	enginetest.Suite(t, func(s enginetest.Setup) agent.Engine {
-		return compressor.New(compressor.Options{Settings: exactSettings(), Limits: s.Limits, Completer: s.Summarise, State: s.State})
+		return compressor.New(compressor.Options{Settings: s.Settings(), Limits: s.Limits, Completer: s.Summarise, State: s.State})
 	})
 }

@@ -14,18 +14,37 @@ import (
 	"pgregory.net/rapid"
 
 	"hermesd/agent"
+	"hermesd/agent/engine/internal/compaction"
 	"hermesd/agent/engine/internal/plan"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/llm"
 )
 
 // A Setup holds the parameters of an engine under test. Its settings are the
-// defaults with MinThresholdTokens 0.
+// defaults with MinThresholdTokens 0, unless it has others.
 type Setup struct {
-	Limits    agent.Limits
-	Summarise summary.Completer
-	State     json.RawMessage
-	Session   *Session
+	Threshold     float64 // 0: the default
+	FirstN, LastN int     // 0: the default
+	Limits        agent.Limits
+	Summarise     summary.Completer
+	State         json.RawMessage
+	Session       *Session
+}
+
+// Settings returns the settings of s.
+func (s Setup) Settings() compaction.Settings {
+	o := compaction.Defaults()
+	o.MinThresholdTokens = 0
+	if s.Threshold > 0 {
+		o.Threshold = s.Threshold
+	}
+	if s.FirstN > 0 {
+		o.ProtectFirstN = s.FirstN
+	}
+	if s.LastN > 0 {
+		o.ProtectLastN = s.LastN
+	}
+	return o
 }
 
 // defaultChecks is the default number of random conversations, with which an
@@ -46,6 +65,9 @@ func Main(m *testing.M) {
 func Suite(t *testing.T, build func(Setup) agent.Engine) {
 	t.Run("any list becomes one that is legal and loses nothing", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { testAnyList(t, build) })
+	})
+	t.Run("no request is above the limit", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { testLimit(t, build) })
 	})
 	t.Run("it is due at the threshold and not one token before", func(t *testing.T) {
 		for window, want := range map[int]int{200_000: 100_000, 32_801: 16_400, 1_000_000: 500_000} {

@@ -20,7 +20,7 @@ func options() lcm.Options {
 func TestSuite(t *testing.T) {
 	enginetest.Suite(t, func(s enginetest.Setup) agent.Engine {
 		o := options()
-		o.Limits, o.Completer, o.State = s.Limits, s.Summarise, s.State
+		o.Settings, o.Limits, o.Completer, o.State = s.Settings(), s.Limits, s.Summarise, s.State
 		return lcm.New(o, s.Session)
 	})
 }

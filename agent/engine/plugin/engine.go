@@ -107,6 +107,7 @@ type wireView struct {
 	First    int           `json:"first"`
 	Fixed    int           `json:"fixed"`
 	Tokens   int           `json:"tokens"`
+	Limit    int           `json:"limit,omitempty"`
 	Focus    string        `json:"focus,omitempty"`
 	Force    bool          `json:"force,omitempty"`
 	Plain    bool          `json:"plain,omitempty"`
@@ -133,6 +134,9 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 	if err == nil {
 		p, err = buildCompaction(v, a)
 	}
+	if err == nil && v.Limit > 0 && p.After > v.Limit {
+		err = fmt.Errorf("%w: %d tokens are left, and the limit is %d", errUnfit, p.After, v.Limit)
+	}
 	var said *rpcError
 	switch {
 	case err == nil:
@@ -141,7 +145,7 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 		e.state.Own = a.State
 		e.mu.Unlock()
 		return p, nil
-	case errors.As(err, &said) && said.Code == codeCoolingDown:
+	case errors.As(err, &said) && said.Code == codeCoolingDown && !v.WithoutModel:
 		return p, fmt.Errorf("%w: %s", agent.ErrCoolingDown, oneLine(said.Message))
 	case ctx.Err() != nil:
 		return p, context.Cause(ctx)
@@ -156,7 +160,7 @@ func (e *Engine) requestCompaction(ctx context.Context, v agent.ContextView) (a 
 	e.mu.Lock()
 	l, state := e.limits, e.state.Own
 	e.mu.Unlock()
-	w := wireView{Messages: withoutRaw(v.Messages), First: v.First, Fixed: v.FixedTokens, Tokens: v.Tokens, Focus: v.Focus, Force: v.Force, Plain: v.WithoutModel}
+	w := wireView{Messages: withoutRaw(v.Messages), First: v.First, Fixed: v.FixedTokens, Tokens: v.Tokens, Limit: v.Limit, Focus: v.Focus, Force: v.Force, Plain: v.WithoutModel}
 	err = e.h.call(ctx, "compress", map[string]any{"session": e.session, "limits": wireLimits(l), "state": state, "view": w}, &a)
 	return a, err
 }

@@ -91,6 +91,20 @@ func TestTheBuiltInEngineStepsIn(t *testing.T) {
 	}
 }
 
+// The built-in engine steps in when a request is above the limit and the program leaves
+// too much, or does nothing.
+func TestTheLimitIsKept(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[string]string{goodAnswer(strings.Repeat("long ", 500)): "tokens are left, and the limit is 1500", "rest": "too short"} {
+		e, v := newEngine(newHost(t, 10*time.Second, mode), "s"), longView()
+		v.Limit, v.Force, v.WithoutModel = 1500, true, true
+		p, err := e.Compress(t.Context(), v)
+		if err != nil || p.After > 1500 || p.After == 0 || !strings.Contains(p.Explanation, want) {
+			t.Errorf("%.20s: %d tokens are left, %q, %v", mode, p.After, p.Explanation, err)
+		}
+	}
+}
+
 func TestAMissingProgram(t *testing.T) {
 	h := plugin.NewHost(plugin.Manifest{Name: "rogue", Command: []string{"./not-there"}, Timeout: time.Second, Dir: t.TempDir()}, nopLogger())
 	defer h.Close()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/tokens"
@@ -93,7 +92,7 @@ func groupParts(parts []string, room int) [][]string {
 		for p != "" {
 			piece, n := p, tokens.Text(p)
 			if n > room {
-				piece = firstTokens(p, room)
+				piece = tokens.Prefix(p, room)
 				n = tokens.Text(piece)
 			}
 			if n > left && len(group) > 0 {
@@ -108,24 +107,6 @@ func groupParts(parts []string, room int) [][]string {
 		out = append(out, group)
 	}
 	return out
-}
-
-// firstTokens returns the beginning of s that has at most n tokens, in whole
-// characters.
-func firstTokens(s string, n int) string {
-	quarters := 0
-	for i := 0; i < len(s); {
-		_, size := utf8.DecodeRuneInString(s[i:])
-		quarters += 4 * tokens.Text(s[i:i+size])
-		if size == 1 {
-			quarters -= 3
-		}
-		if quarters > 4*n && i > 0 {
-			return s[:i]
-		}
-		i += size
-	}
-	return s
 }
 
 // writeStep writes the summary of previous and parts.

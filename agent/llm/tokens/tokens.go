@@ -55,6 +55,44 @@ func weigh[T ~string | ~[]byte](s T) int {
 	return n
 }
 
+// Prefix returns the beginning of s that has at most n tokens, in whole characters, but at
+// least one character.
+func Prefix(s string, n int) string {
+	left := n * quarters
+	for i := 0; i < len(s); {
+		w, size := weighRune(s[i:])
+		if left -= w; left < 0 && i > 0 {
+			return s[:i]
+		}
+		i += size
+	}
+	return s
+}
+
+// Suffix returns the end of s that has at most n tokens, in whole characters.
+func Suffix(s string, n int) string {
+	left := n * quarters
+	for i := len(s); i > 0; {
+		_, size := utf8.DecodeLastRuneInString(s[:i])
+		w, _ := weighRune(s[i-size : i])
+		if left -= w; left < 0 {
+			return s[i:]
+		}
+		i -= size
+	}
+	return s
+}
+
+// weighRune returns the estimate for the first character of s in quarters of a token, and
+// its length in bytes.
+func weighRune(s string) (quarters, size int) {
+	if s[0] < utf8.RuneSelf {
+		return perLatin, 1
+	}
+	r, size := utf8.DecodeRuneInString(s)
+	return weight(r), size
+}
+
 // plain reports whether the eight bytes at s[i:] are ASCII.
 func plain[T ~string | ~[]byte](s T, i int) bool {
 	s = s[i : i+8]

@@ -16,6 +16,25 @@ import (
 	"hermesd/agent/llm/tokens"
 )
 
+func TestPrefixAndSuffixHaveAtMostTheTokens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, n := rapid.String().Draw(t, "text"), rapid.IntRange(0, 30).Draw(t, "tokens")
+		head, tail := tokens.Prefix(s, n), tokens.Suffix(s, n)
+		if !strings.HasPrefix(s, head) || !strings.HasSuffix(s, tail) || utf8.ValidString(s) && (!utf8.ValidString(head) || !utf8.ValidString(tail)) {
+			t.Fatalf("%q and %q of %q", head, tail, s)
+		}
+		if utf8.RuneCountInString(head) > 1 && tokens.Text(head) > n || tokens.Text(tail) > n || tokens.Text(s) <= n && (head != s || tail != s) {
+			t.Fatalf("%d and %d tokens of %d, want at most %d", tokens.Text(head), tokens.Text(tail), tokens.Text(s), n)
+		}
+		if len(head) < len(s) {
+			_, size := utf8.DecodeRuneInString(s[len(head):])
+			if tokens.Text(s[:len(head)+size]) <= n {
+				t.Fatalf("%q is too short", head)
+			}
+		}
+	})
+}
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestText(t *testing.T) {

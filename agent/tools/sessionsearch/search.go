@@ -130,6 +130,7 @@ type input struct {
 	Sort      string `json:"sort"`
 	SessionID string `json:"session_id"`
 	Around    *int   `json:"around"`
+	Offset    *int   `json:"offset"`
 	Window    int    `json:"window"`
 }
 
@@ -137,15 +138,18 @@ func (s searcher) run(ctx context.Context, c tool.Call, in input) (string, error
 	var out string
 	var err error
 	in.Query, in.SessionID = strings.TrimSpace(in.Query), strings.TrimSpace(in.SessionID)
+	if in.SessionID == "" && in.Around != nil {
+		in.SessionID = c.Session
+	}
 	switch {
-	case in.SessionID != "" && in.Around != nil:
+	case in.Around != nil && in.Offset != nil:
+		out, err = s.readRow(ctx, c, in)
+	case in.Around != nil:
 		out, err = s.scroll(ctx, c, in)
 	case in.SessionID != "":
 		out, err = s.read(ctx, c, in.SessionID)
 	case in.Query != "":
 		out, err = s.search(ctx, c, in)
-	case in.Around != nil:
-		return "", errors.New("around needs the session_id whose rows it counts")
 	default:
 		out, err = s.recent(ctx, c, in.Limit)
 	}
@@ -260,6 +264,54 @@ func (s searcher) scroll(ctx context.Context, c tool.Call, in input) (string, er
 		fmt.Fprintf(&b, "There is nothing to read around row %d; the rows are 0 to %d.\n", at, info.Rows-1)
 	}
 	return b.String(), nil
+}
+
+// maxPiece limits the characters of a long row that one call returns.
+const maxPiece = 8000
+
+// readRow returns a piece of one row.
+func (s searcher) readRow(ctx context.Context, c tool.Call, in input) (string, error) {
+	row, from := max(*in.Around, 0), max(*in.Offset, 0)
+	p, ok := Passage{Row: row}, false
+	if c.Replaced != nil && in.SessionID == c.Session { // it is stored when the turn ends
+		var m llm.Message
+		if m, ok = c.Replaced(row); ok {
+			p.Role, p.Text = string(m.Role), messageText(m)
+		}
+	}
+	if !ok {
+		info, rows, err := s.l.Rows(ctx, c.Session, in.SessionID, row, row+1)
+		if err != nil {
+			return "", err
+		}
+		if len(rows) == 0 {
+			return fmt.Sprintf("There is nothing to read in row %d; the rows are 0 to %d, and those in the context are not shown.", row, info.Rows-1), nil
+		}
+		p = rows[0]
+	}
+	text := []rune(p.Text)
+	from = min(from, len(text))
+	to := min(from+maxPiece, len(text))
+	p.Text = string(text[from:to])
+	out := formatRow("> ", p, maxPiece)
+	if to < len(text) {
+		out += fmt.Sprintf("Characters %d to %d of %d; go on with offset %d.\n", from, to-1, len(text), to)
+	}
+	return out, nil
+}
+
+// messageText returns what a message says, and the results of its tool calls.
+func messageText(m llm.Message) string {
+	var parts []string
+	for _, b := range m.Blocks {
+		switch b.Type {
+		case llm.Text, llm.ToolResult:
+			parts = append(parts, b.Text)
+		case llm.ToolUse:
+			parts = append(parts, b.Name+" "+string(b.Input))
+		}
+	}
+	return strings.Join(parts, "\n")
 }
 
 func (s searcher) read(ctx context.Context, c tool.Call, id string) (string, error) {

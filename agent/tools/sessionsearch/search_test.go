@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/sessionsearch"
 )
@@ -99,6 +100,40 @@ func TestReadTruncatesInTheMiddle(t *testing.T) {
 	}
 	if out := run(t, s, sessionsearch.Options{}, `{"session_id": "s", "around": 1000, "window": 99}`); strings.Count(out, "\n") != 52 || utf8.RuneCountInString(out) > 30_000 {
 		t.Errorf("%d lines of %d characters", strings.Count(out, "\n"), utf8.RuneCountInString(out))
+	}
+}
+
+func TestLongRowIsReadInPieces(t *testing.T) {
+	s := &shelf{rows: []string{"first", strings.Repeat("山", 7999) + "abc", "third"}}
+	out := run(t, s, sessionsearch.Options{}, `{"around": 1, "offset": 0}`)
+	if !strings.HasPrefix(out, "> [1 user] 山") || !strings.HasSuffix(out, "a\nCharacters 0 to 7999 of 8002; go on with offset 8000.\n") {
+		t.Errorf("got %.30q … %q", out, out[len(out)-80:])
+	}
+	for offset, want := range map[int]string{8000: "> [1 user] bc\n", 8001: "> [1 user] c\n", 99999: "> [1 user] \n"} {
+		if got := run(t, s, sessionsearch.Options{}, fmt.Sprintf(`{"around": 1, "offset": %d}`, offset)); got != want {
+			t.Errorf("offset %d: %q, want %q", offset, got, want)
+		}
+	}
+	if got := run(t, s, sessionsearch.Options{}, `{"around": 9, "offset": 0}`); !strings.Contains(got, "nothing to read in row 9") {
+		t.Errorf("got %q", got)
+	}
+	if got := run(t, s, sessionsearch.Options{}, `{"around": 1, "window": 1}`); !strings.Contains(got, "[0 user] first") || !strings.Contains(got, "[2 user] third") {
+		t.Errorf("without session_id: %q", got)
+	}
+}
+
+// A message that the running turn has shortened is not stored yet.
+func TestReplacedRowIsReadFromTheTurn(t *testing.T) {
+	s := &shelf{}
+	c := tool.Call{Session: "me", Input: json.RawMessage(`{"around": 4, "offset": 6}`), Replaced: func(row int) (llm.Message, bool) {
+		return llm.UserText("whole text"), row == 4
+	}}
+	if out, err := sessionsearch.New(s, sessionsearch.Options{}).Run(t.Context(), c); err != nil || out != "> [4 user] text\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+	c.Input = json.RawMessage(`{"session_id": "s", "around": 4, "offset": 6}`)
+	if out, err := sessionsearch.New(s, sessionsearch.Options{}).Run(t.Context(), c); err != nil || !strings.Contains(out, "nothing to read") {
+		t.Errorf("another session: %q, %v", out, err)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/web"
 	"hermesd/gateway/session"
+	"hermesd/hygiene"
 	"hermesd/internal/safehttp"
 	"hermesd/internal/spawn"
 )
@@ -184,7 +185,8 @@ func (a *App) subAgentModel(ctx context.Context, id string) (delegate.Model, err
 			if !a.opts.Config.Compression.Enabled {
 				return nil
 			}
-			return &agent.ContextWindow{Engine: compressor.New(a.compressorOptions(m, nil))}
+			limit := hygiene.Settings{Threshold: a.opts.Config.Compression.Threshold}.MaxRequest(m.Window)
+			return &agent.ContextWindow{Engine: compressor.New(a.compressorOptions(m, nil)), Window: m.Window, Limit: limit}
 		},
 	}, nil
 }

@@ -78,7 +78,7 @@ func (a *App) findEngine(name string) (engineMaker, error) {
 func (a *App) compactionOptions() (turn.CompactionOptions, error) {
 	c := a.opts.Config.Compression
 	t := turn.CompactionOptions{
-		Settings: hygiene.Settings{Enabled: c.Enabled, MessageLimit: c.HygieneHardMessageLimit},
+		Settings: hygiene.Settings{Enabled: c.Enabled, MessageLimit: c.HygieneHardMessageLimit, Threshold: c.Threshold},
 		MaxWait:  c.HygieneMaxWait, Learn: a.lengths.setFromError,
 	}
 	if c.RefreshMemory {

@@ -16,6 +16,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
+	"hermesd/hygiene"
 	"hermesd/internal/secret"
 )
 
@@ -63,6 +64,12 @@ func (l *loader) check(c *Config) {
 		}
 	}
 	l.everybody(c)
+	switch x := c.Compression; {
+	case !x.Enabled:
+		l.WarnAt("compression.enabled", "nothing keeps a conversation within the context of the model: a server that drops what is too long, as Ollama does, forgets without an error")
+	case x.Threshold > hygiene.MaxShare:
+		l.WarnAt("compression.threshold", "a request may then have more than 85 %% of the context, up to this share: little is left for the answer")
+	}
 }
 
 // everybody warns about settings that grant access to users who are not listed.

@@ -9,13 +9,13 @@ import (
 // Compression configures when and how conversations are compacted.
 type Compression struct {
 	Enabled                 bool          `yaml:"enabled" default:"true" doc:"Summarise the older part of a conversation before it fills the model's context. Nothing is deleted: it is archived, and can be searched."`
-	Threshold               float64       `yaml:"threshold" default:"0.5" range:"0.01..1" doc:"Share of the context at which the agent compacts inside a turn."`
+	Threshold               float64       `yaml:"threshold" default:"0.5" range:"0..1" doc:"Share of the context at which the agent compacts inside a turn. A value that is written holds as it is."`
 	TargetRatio             float64       `yaml:"target_ratio" default:"0.2" range:"0.1..0.8" doc:"Share of the threshold that stays as it was, at the end."`
 	ProtectLastN            int           `yaml:"protect_last_n" default:"20" range:"1..10000" doc:"Messages at the end that stay as they are, at least."`
 	ProtectFirstN           int           `yaml:"protect_first_n" default:"3" range:"1..100" doc:"Messages at the beginning that stay as they are, the system prompt counted."`
-	MinThresholdTokens      int           `yaml:"min_threshold_tokens" default:"64000" range:"0..10000000" doc:"The threshold is at least this, and at most 0.8 of the context: half of a small one is mostly prompt. 0: exactly threshold."`
+	MinThresholdTokens      int           `yaml:"min_threshold_tokens" default:"64000" range:"0..10000000" doc:"The threshold is at least this, and at most 0.8 of the context: half of a small one is mostly prompt. 0: exactly threshold, as also where only threshold is written."`
 	HygieneHardMessageLimit int           `yaml:"hygiene_hard_message_limit" default:"5000" range:"0..10000000" doc:"Messages from which on a conversation is compacted before a turn whatever its tokens are; 0: no such limit."`
-	HygieneMaxWait          time.Duration `yaml:"hygiene_max_wait" default:"30s" range:"0s..10m" doc:"How long a message waits for a compaction before its turn, unless the context is nearly full."`
+	HygieneMaxWait          time.Duration `yaml:"hygiene_max_wait" default:"30s" range:"0s..10m" doc:"How long a message waits for the summary of a compaction before its turn; then the summary is made without a model. It waits longer if 95 % of the context are used."`
 	RefreshMemory           bool          `yaml:"refresh_memory" default:"false" doc:"Read memories again at a compaction, as part of the same break of the provider's cache."`
 }
 

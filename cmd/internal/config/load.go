@@ -188,10 +188,14 @@ func (l *loader) yaml(o Options, c *Config, r *Report) {
 	}
 }
 
-// finish applies the rules between keys: a token enables its platform or account, a
+// finish applies the rules between keys: a written threshold has no minimum, a token enables its platform or account, a
 // disabled platform disables its accounts, and accounts inherit missing settings
 // from their platform.
 func (l *loader) finish(c *Config) {
+	_, threshold := l.Origins["compression.threshold"]
+	if _, floor := l.Origins["compression.min_threshold_tokens"]; threshold && !floor {
+		c.Compression.MinThresholdTokens = 0 // what is written holds
+	}
 	for _, p := range c.Platforms.all() {
 		path := "platforms." + string(p.platform)
 		_, said := l.Origins[path+".enabled"]

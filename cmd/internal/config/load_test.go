@@ -102,6 +102,39 @@ telegram:
 	}
 }
 
+// A written threshold holds as it is; the minimum of tokens is for the default.
+func TestWrittenThresholdHasNoMinimum(t *testing.T) {
+	for y, want := range map[string]struct {
+		threshold float64
+		minimum   int
+	}{
+		"":                               {0.5, 64_000},
+		"compression: {threshold: 0.25}": {0.25, 0},
+		"compression: {threshold: 0.0}":  {0, 0},
+		"compression: {threshold: 1}":    {1, 0},
+		"compression: {threshold: 0.25, min_threshold_tokens: 9000}": {0.25, 9000},
+		"compression: {target_ratio: 0.3}":                           {0.5, 64_000},
+	} {
+		c, _ := setup{yaml: y}.good(t)
+		if c.Compression.Threshold != want.threshold || c.Compression.MinThresholdTokens != want.minimum {
+			t.Errorf("%q: %+v", y, c.Compression)
+		}
+	}
+}
+
+func TestSettingsThatExceedTheContextAreWarnedOf(t *testing.T) {
+	for y, want := range map[string]string{
+		"compression: {threshold: 0.86}": "config.yaml:1:26: compression.threshold: a request may then have more than 85 % of the context",
+		"compression: {enabled: false}":  "config.yaml:1:24: compression.enabled: nothing keeps a conversation within the context",
+		"compression: {threshold: 0.85}": "",
+	} {
+		_, r := setup{yaml: y}.good(t)
+		if got := texts(r.Warnings); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%q warns:\n%s", y, got)
+		}
+	}
+}
+
 func TestOrderOfSources(t *testing.T) {
 	s := setup{
 		yaml:   "agent: {max_turns: 11}\naccess: {allow_from: [1]}\n",

@@ -82,6 +82,13 @@ func (e *Engine) TokenLimits() TokenLimits {
 	return e.tokenLimits
 }
 
+// window returns the context length in tokens.
+func (e *Engine) window() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return contextLength(e.limits)
+}
+
 // ShouldCompress implements agent.Engine. Compress checks the cooldowns.
 func (e *Engine) ShouldCompress(tokens int) bool { return tokens >= e.TokenLimits().Threshold }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,17 +58,20 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 	}
 	end := v.First + len(v.Messages)
 	paused := false
-	e.withState(func(s *state) { paused = s.coolingDown(end) && !v.Force && !v.WithoutModel })
+	above := v.Limit > 0 && v.FixedTokens+plan.Tokens(v.Messages) > v.Limit
+	e.withState(func(s *state) {
+		paused = s.coolingDown(end) && !v.Force && !v.WithoutModel && (!above || s.inFailureCooldown())
+	})
 	if paused {
 		return agent.Compaction{}, agent.ErrCoolingDown
 	}
 	j := &compactionRun{e: e, v: v, limits: e.TokenLimits()}
+	if v.Limit > 0 {
+		j.v.Limit = max(v.Limit-noteTokens, 1) // the system prompt may get the note
+	}
 	j.ms, j.wasRepaired = plan.Repair(v.Messages)
 	j.choosePlan()
-	if !j.hasMiddle && j.cleared == 0 {
-		if !v.Force {
-			e.withState(func(s *state) { s.recordIneffective(end) })
-		}
+	if !j.hasMiddle && j.cleared == 0 && !j.isAbove(j.ms) {
 		return agent.Compaction{}, agent.ErrCoolingDown
 	}
 	p, err := j.compact(ctx)
@@ -84,45 +88,127 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 	return p, nil
 }
 
-// choosePlan decides which messages stay.
+// choosePlan decides which messages stay. Together with everything else of the
+// request they are to be smaller than the threshold. If they are not, the tail
+// gives up its tool output and then protect_last_n. If they are above the limit
+// even then, the first messages are given up, and after them the older part of
+// the newest turn.
 func (j *compactionRun) choosePlan() {
-	at, text := plan.Summary(j.ms)
-	e := j.e.o.Settings
-	b := plan.Bounds{Head: max(e.ProtectFirstN-1, 0), LastN: e.ProtectLastN, Budget: j.limits.Tail}
-	if at >= 0 {
-		b.Head, j.previous = 0, text
+	var at int
+	at, j.previous = plan.Summary(j.ms)
+	b := plan.Bounds{Head: j.headLength(at), LastN: j.e.o.Settings.ProtectLastN, Budget: j.limits.Tail}
+	goal, limit := max(j.room(j.limits.Threshold), j.limits.Tail), j.room(j.v.Limit)
+	if j.v.Limit > 0 {
+		goal = min(goal, limit)
 	}
-	j.plan, j.hasMiddle = plan.NewPlan(j.ms, b)
-	if !j.hasMiddle {
-		j.plan.Head, j.plan.Tail = 0, 0
-	}
-	j.tail = j.ms[j.plan.Tail:]
-	if plan.Tokens(j.tail) <= j.limits.Threshold {
-		j.dropSmallMiddle()
+	defer j.dropSmallMiddle()
+	if j.usePlan(plan.NewPlan(j.ms, b)); j.fits(goal) {
 		return
 	}
-	room := max(j.limits.Threshold-j.v.FixedTokens-j.limits.Summary, j.limits.Tail)
-	j.tail, j.cleared = plan.PruneTail(j.tail, room)
-	if plan.Tokens(j.tail) <= j.limits.Threshold {
+	if j.prune(goal); j.fits(goal) {
 		return
 	}
-	// The tail is too large even without its output: shrink it to its budget.
 	b.LastN = 2
 	if p, ok := plan.NewPlan(j.ms, b); ok && (!j.hasMiddle || p.Tail > j.plan.Tail) {
-		j.plan, j.hasMiddle = p, true
-		j.tail, j.cleared = plan.PruneTail(j.ms[p.Tail:], room)
+		j.usePlan(p, true)
+		j.prune(goal)
 	}
+	if j.v.Limit == 0 || j.fits(limit) {
+		return
+	}
+	j.usePlan(plan.NewPlan(j.ms, plan.Bounds{LastN: 1, Budget: max(limit, 0)}))
+	if j.prune(limit); j.fits(limit) {
+		return
+	}
+	u := plan.NewestUser(j.ms)
+	if p, ok := plan.NewPlanWithin(j.ms, limit-plan.Tokens(j.ms[max(u, 0):u+1])); ok {
+		j.usePlan(p, true)
+		j.prune(limit)
+	}
+}
+
+// usePlan makes p the plan. ok reports whether it has messages to summarize.
+func (j *compactionRun) usePlan(p plan.Plan, ok bool) {
+	if !ok {
+		p = plan.Plan{Newest: -1}
+	}
+	j.plan, j.hasMiddle, j.tail, j.cleared = p, ok, j.ms[p.Tail:], 0
+}
+
+// prune clears tool output of the tail until what stays has at most room tokens.
+func (j *compactionRun) prune(room int) {
+	j.tail, j.cleared = plan.PruneTail(j.ms[j.plan.Tail:], room-j.headTokens())
+}
+
+// fits reports whether the messages that stay have at most room tokens.
+func (j *compactionRun) fits(room int) bool { return j.headTokens()+plan.Tokens(j.tail) <= room }
+
+// headTokens returns the tokens of the messages that stay before the tail.
+func (j *compactionRun) headTokens() int {
+	n := plan.Tokens(j.ms[:j.plan.Head])
+	if j.plan.Newest >= 0 {
+		n += tokens.Message(j.ms[j.plan.Newest])
+	}
+	return n
+}
+
+// noteTokens is the size of Note.
+var noteTokens = tokens.Text(Note)
+
+// frameTokens is the size of summaryHeader and summaryFooter.
+var frameTokens = tokens.Text(summaryHeader + summaryFooter)
+
+// room returns how many tokens the messages that stay may have in a request of n
+// tokens with a summary.
+func (j *compactionRun) room(n int) int {
+	return n - j.v.FixedTokens - j.limits.Summary - frameTokens
+}
+
+// isAbove reports whether a request with the messages ms is above the limit.
+func (j *compactionRun) isAbove(ms []llm.Message) bool {
+	return j.v.Limit > 0 && j.v.FixedTokens+plan.Tokens(ms) > j.v.Limit
+}
+
+// headLength returns how many messages at the beginning stay. at is the index of
+// the message with the earlier summary, -1 for none. After the first compaction
+// they stay only if they are small.
+func (j *compactionRun) headLength(at int) int {
+	n := max(j.e.o.Settings.ProtectFirstN-1, 0)
+	if at < 0 {
+		return n
+	}
+	if j.ms[at].Blocks[0].Text != j.previous { // it is merged into a message of the head
+		at++
+	}
+	n = min(n, at)
+	if plan.Tokens(plan.WithoutSummary(j.ms[:n], j.previous)) > fraction(windowSummary, j.e.window()) {
+		return 0
+	}
+	return n
 }
 
 // dropSmallMiddle keeps a middle that is too small for a summary.
 func (j *compactionRun) dropSmallMiddle() {
+	if !j.hasMiddle {
+		return
+	}
 	n := 0
-	for _, m := range j.ms[j.plan.Head:j.plan.Tail] {
+	for _, m := range j.middle(j.ms) {
 		if n += tokens.Message(m); n >= minMiddleTokens {
 			return
 		}
 	}
-	j.hasMiddle = false
+	j.hasMiddle, j.plan.Newest = false, -1
+}
+
+// middle returns the messages of ms that the summary replaces, without an
+// earlier summary and the newest user message if that stays.
+func (j *compactionRun) middle(ms []llm.Message) []llm.Message {
+	ms = ms[j.plan.Head:j.plan.Tail]
+	if i := j.plan.Newest - j.plan.Head; j.plan.Newest >= 0 && len(plan.OwnBlocks(ms[i])) == len(plan.WithoutSummary(ms[i:i+1], j.previous)[0].Blocks) {
+		ms = slices.Concat(ms[:i], ms[i+1:])
+	}
+	return plan.WithoutSummary(ms, j.previous)
 }
 
 func (j *compactionRun) compact(ctx context.Context) (agent.Compaction, error) {
@@ -141,6 +227,9 @@ func (j *compactionRun) compact(ctx context.Context) (agent.Compaction, error) {
 	} else {
 		p.PromptNote = ""
 	}
+	if j.isAbove(p.Messages) {
+		j.truncate(&p)
+	}
 	if j.wasRepaired {
 		p.From, p.To = 0, len(j.v.Messages)
 	}
@@ -155,7 +244,7 @@ func (j *compactionRun) compact(ctx context.Context) (agent.Compaction, error) {
 // summarize replaces the middle by a summary.
 func (j *compactionRun) summarize(ctx context.Context, p *agent.Compaction) (body, banner string, err error) {
 	pruned := plan.Prune(j.ms, j.plan.Tail)
-	head, mid := pruned[:j.plan.Head], plan.WithoutSummary(pruned[j.plan.Head:], j.previous)
+	head, mid := plan.WithoutSummary(pruned[:j.plan.Head], j.previous), j.middle(pruned)
 	from, to := j.plan.Head, j.plan.Tail
 	if i, n := plan.Changed(j.ms[:j.plan.Head], head); n > 0 {
 		from = i
@@ -187,9 +276,41 @@ func (j *compactionRun) summarize(ctx context.Context, p *agent.Compaction) (bod
 		p.Explain("No model could write the summary, so it was made without one: it names what was asked and done last. The whole text is archived.")
 	}
 	banner = fmt.Sprintf(summaryHeader, first, part.To-1, body)
-	p.Messages = plan.Assemble(head, j.plan, banner, j.tail)
+	var own []llm.Block
+	if j.plan.Newest >= 0 {
+		own = plan.OwnBlocks(j.ms[j.plan.Newest])
+	}
+	p.Messages = plan.Assemble(head, j.plan, banner, own, j.tail)
 	j.e.withState(func(s *state) { s.From = first })
 	return body, banner, nil
+}
+
+// truncate shortens the messages of p until the request is within the limit, as
+// far as possible, and archives the originals.
+func (j *compactionRun) truncate(p *agent.Compaction) {
+	shift := len(j.ms) - len(p.Messages) // of the tail
+	row := func(i int) int {
+		switch {
+		case !j.hasMiddle || i < j.plan.Head:
+			return i
+		case i >= j.plan.Tail-shift:
+			return i + shift
+		case j.plan.Newest >= 0:
+			return j.plan.Newest
+		}
+		return j.plan.Head // a summary, which is not truncated
+	}
+	short := plan.Truncate(p.Messages, j.v.Limit-j.v.FixedTokens, func(i int) int { return j.v.First + row(i) })
+	from, to := plan.Changed(p.Messages, short)
+	if to == 0 {
+		return
+	}
+	p.Messages = short
+	if from, to = row(from), row(to-1)+1; p.To == 0 {
+		p.From, p.To = from, to
+	}
+	p.From, p.To = min(p.From, from), max(p.To, to)
+	p.Explain("What is too long for the context of the model was shortened in the middle; the whole text is archived.")
 }
 
 // previousSummary returns the text of the previous summary, and sets first to

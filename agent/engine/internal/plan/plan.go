@@ -29,6 +29,9 @@ type Plan struct {
 	// as a block.
 	Role  llm.Role
 	Merge bool
+	// Newest is the index of the newest user message if it is between Head and
+	// Tail: it stays in the message of the summary, behind it. Otherwise -1.
+	Newest int
 }
 
 // NewPlan chooses the boundaries in a legal list. No call is separated from its
@@ -42,7 +45,7 @@ func NewPlan(ms []llm.Message, b Bounds) (p Plan, ok bool) {
 	if s > 0 && s < len(ms) && hasToolResults(ms[s]) {
 		s--
 	}
-	p = Plan{Head: h, Role: llm.User}
+	p = Plan{Head: h, Role: llm.User, Newest: -1}
 	plain := s < len(ms) && ms[s].Role == llm.User
 	switch {
 	case h%2 == 0 && plain:
@@ -54,6 +57,29 @@ func NewPlan(ms []llm.Message, b Bounds) (p Plan, ok bool) {
 	}
 	p.Tail = max(s, 0)
 	return p, p.Tail > h
+}
+
+// NewPlanWithin returns a plan for a list whose newest turn alone is too long:
+// of the messages after the newest user message, only the last exchange stays,
+// and older ones as far as they fit into budget tokens. ok reports whether there
+// are messages to summarize.
+func NewPlanWithin(ms []llm.Message, budget int) (p Plan, ok bool) {
+	u, s := NewestUser(ms), len(ms)-1
+	if u < 0 || u >= s {
+		return p, false
+	}
+	if ms[s].Role == llm.User {
+		s--
+	}
+	left := budget - Tokens(ms[s:])
+	for s-2 > u {
+		if left -= Tokens(ms[s-2 : s]); left < 0 {
+			break
+		}
+		s -= 2
+	}
+	p = Plan{Tail: s, Role: llm.User, Newest: u}
+	return p, s > u && s > 1
 }
 
 // tailStart returns the beginning of the tail before the boundaries are moved.
@@ -103,8 +129,9 @@ func Tokens(ms []llm.Message) int {
 	return n
 }
 
-// Assemble returns a new list with text, a summary, inserted as p says.
-func Assemble(head []llm.Message, p Plan, text string, tail []llm.Message) []llm.Message {
+// Assemble returns a new list with text, a summary, inserted as p says. own holds
+// the blocks of the message p.Newest.
+func Assemble(head []llm.Message, p Plan, text string, own []llm.Block, tail []llm.Message) []llm.Message {
 	out := slices.Clone(head)
 	block := llm.Block{Type: llm.Text, Text: text}
 	if p.Merge {
@@ -112,9 +139,15 @@ func Assemble(head []llm.Message, p Plan, text string, tail []llm.Message) []llm
 		m.Blocks = append(slices.Clone(m.Blocks), block)
 		out[p.Head-1] = m
 	} else {
-		out = append(out, llm.Message{Role: p.Role, Blocks: []llm.Block{block}})
+		out = append(out, llm.Message{Role: p.Role, Blocks: append([]llm.Block{block}, own...)})
 	}
 	return append(out, tail...)
+}
+
+// OwnBlocks returns the blocks of a message that the user wrote: no tool results
+// and no summary.
+func OwnBlocks(m llm.Message) []llm.Block {
+	return slices.DeleteFunc(slices.Clone(m.Blocks), func(b llm.Block) bool { return !isUserContent(b) })
 }
 
 // Summary returns the newest summary in ms and the index of its message; -1 if

@@ -58,7 +58,7 @@ func TestBoundariesPartNoCallFromItsResult(t *testing.T) {
 		if p.Tail > plan.NewestUser(ms) || len(ms)-p.Tail < min(b.LastN, len(ms)) || p.Head < min(b.Head, len(ms)) {
 			t.Fatalf("%+v of %d messages, %+v", p, len(ms), b)
 		}
-		out := plan.Assemble(ms[:p.Head], p, plan.SummaryHeading+" here", ms[p.Tail:])
+		out := plan.Assemble(ms[:p.Head], p, plan.SummaryHeading+" here", nil, ms[p.Tail:])
 		if err := llm.ValidateMessages(out); err != nil {
 			t.Fatal(err)
 		}
