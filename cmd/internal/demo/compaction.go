@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -12,8 +11,8 @@ import (
 // Ann pastes this many long texts, each with this many lines. They fill the context to
 // between 85 and 95 %.
 const (
-	pastes = 3
-	pasted = 280
+	pastes = 6
+	pasted = 370
 )
 
 // A contextFilling is the output of a conversation that fills the model's context. It runs
@@ -37,7 +36,7 @@ func (t *demoRun) startFilling(ctx context.Context) *contextFilling {
 
 func (t *demoRun) paste(ctx context.Context) (lines []string, err error) {
 	add := func(text string) { lines = append(lines, t.line(title(chat.Slack), text)) }
-	compacted := false
+	compactions := 0
 	for i := range pastes + 1 {
 		text := t.number("what is 5 * 5?")
 		if i < pastes {
@@ -54,14 +53,16 @@ func (t *demoRun) paste(ctx context.Context) (lines []string, err error) {
 		}
 		for _, one := range t.newAnswers(t.dm) {
 			isNotice := strings.Contains(one.text, "summarised the older part")
-			compacted = compacted || isNotice
+			if isNotice {
+				compactions++
+			}
 			if isNotice || i == pastes { // the other answers are not interesting
 				add("  " + one.short())
 			}
 		}
 	}
-	if !compacted {
-		return lines, errors.New("context was filled but not compacted")
+	if compactions != 1 {
+		return lines, fmt.Errorf("context was filled once and compacted %d times", compactions)
 	}
 	return lines, nil
 }

@@ -129,7 +129,7 @@ func (w *simulators) addSlack() (string, error) {
 
 // window is the context length of the model in tokens: small, so that a conversation
 // fills it.
-const window = 16_000
+const window = 40_000
 
 // settings make messages wait for the running turn. Only hygiene compacts the full
 // context, not the context engine within a turn, and little of the conversation is
