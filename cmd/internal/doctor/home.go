@@ -18,7 +18,7 @@ func (v *checker) checkHome() bool {
 	info, err := os.Stat(v.o.Home)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		v.report("home", Error, "`hermesd run` makes it; or name another with --home", "%s does not exist", v.o.Home)
+		v.report("home", Warning, "run `hermesd setup`; or name another home directory with --home", "%s does not exist: hermesd is not set up yet", v.o.Home)
 		return false
 	case err != nil:
 		v.report("home", Error, "make it readable for this user", "%v", err)
