@@ -172,6 +172,9 @@ func (l *loader) guess(path, model, baseURL string, key secret.Value) (provider,
 			return "openai", path + ".api_key"
 		}
 	}
+	if strings.EqualFold(model, "demo") {
+		return "demo", path + " names it"
+	}
 	order := []string{"anthropic", "openrouter", "openai"}
 	switch name := strings.ToLower(model); {
 	case strings.HasPrefix(name, "anthropic/"):

@@ -38,6 +38,8 @@ func TestProvider(t *testing.T) {
 		{name: "named provider without a key", yaml: "model: {provider: anthropic}", want: endpoint{"anthropic", "claude-opus-4-6", "https://api.anthropic.com", "", "model.provider"}, warning: "model.api_key: there is no key for anthropic: set ANTHROPIC_API_KEY in .env"},
 		{name: "key in the file goes first", env: keys(a), yaml: "model: {provider: anthropic, api_key: own-key-1}", want: endpoint{"anthropic", "claude-opus-4-6", "https://api.anthropic.com", "own-key-1", "model.provider"}},
 		{name: "key in the file tells", yaml: "model: {api_key: sk-or-abc}", want: endpoint{"openrouter", "anthropic/claude-opus-4.6", "https://openrouter.ai/api/v1", "sk-or-abc", "model.api_key"}},
+		{name: "demo by its name", yaml: "model: demo", want: endpoint{"demo", "demo", "", "", "model names it"}},
+		{name: "demo by its name though there is a key", env: keys(a), yaml: "model: {default: Demo}", want: endpoint{"demo", "demo", "", "", "model names it"}},
 		{name: "demo though there is a key", env: keys(a), yaml: "model: {provider: demo}", want: endpoint{"demo", "demo", "", "", "model.provider"}},
 		{name: "ollama", yaml: "model: {provider: ollama, default: m}", want: endpoint{"ollama", "m", "http://127.0.0.1:11434/v1", "", "model.provider"}},
 		{name: "custom", yaml: "model: {provider: custom, default: m, base_url: 'http://10.0.0.1:8000/v1/', api_key: abcdefgh}", want: endpoint{"custom", "m", "http://10.0.0.1:8000/v1", "abcdefgh", "model.provider"}},

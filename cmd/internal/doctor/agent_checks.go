@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"hermesd/agent/contextfile"
@@ -20,10 +22,12 @@ import (
 // may write to the agent.
 func (v *checker) checkAccess() {
 	c, model := v.o.Config, v.o.Report.Model
-	switch model.Provider {
-	case "demo":
+	switch {
+	case model.Provider == "demo" && (c.Model.Provider == "demo" || strings.EqualFold(c.Model.Default, "demo")):
+		v.reportOK("model", "the built-in demo model answers, as the configuration says: it has no intelligence")
+	case model.Provider == "demo":
 		v.report("model", Warning, "run `hermesd setup`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in .env", "the built-in demo model answers: it has no intelligence")
-	case "anthropic", "openai", "openrouter":
+	case slices.Contains([]string{"anthropic", "openai", "openrouter"}, model.Provider):
 		if model.APIKey == "" {
 			v.report("model", Error, "set its key in .env", "%s needs a key, and there is none", model.Provider)
 		} else {

@@ -184,6 +184,8 @@ func TestMachineProblems(t *testing.T) {
 func TestConfigProblems(t *testing.T) {
 	p := newHarness(t)
 	p.requireFinding(doctor.Warning, "model", "demo model")
+	p.put("config.yaml", "model: demo\n")
+	p.requireFinding(doctor.OK, "model", "demo model answers, as the configuration says")
 	p.requireFinding(doctor.Warning, "platforms", "none is configured")
 	p.put("config.yaml", "unauthorized_dm_behavior: ignore\nmodel:\n  provider: openai\n  default: gpt\nplatforms:\n  telegram:\n    token: 1:x\n")
 	p.requireFinding(doctor.Error, "model", "needs a key")
