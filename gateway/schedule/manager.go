@@ -186,6 +186,9 @@ func (b *Manager) reschedule(j *Job, d JobPatch, now time.Time) error {
 	if d.Zone != nil {
 		zoneName = cmp.Or(*d.Zone, b.validator.Zone)
 	}
+	if zoneName == "Local" { // depends on the environment of the process
+		zoneName = b.validator.Zone
+	}
 	s, err := Parse(text, zoneName, now)
 	if err != nil {
 		return &invalidError{err}

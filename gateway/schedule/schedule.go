@@ -29,7 +29,8 @@ type Schedule struct {
 	Every time.Duration `json:"every,omitempty"`
 	// Expr is the normalized expression of Cron: five fields with numbers only.
 	Expr string `json:"expr,omitempty"`
-	// Zone is the IANA name of the wall clock's zone, or "Local".
+	// Zone is the IANA name of the wall clock's zone, or a UTC offset such as
+	// "UTC+02:00". Jobs of older versions may have "Local", the zone of the host.
 	Zone string `json:"zone,omitempty"`
 }
 
@@ -167,8 +168,12 @@ func firstInstantAt(w time.Time, loc *time.Location) time.Time {
 	}
 }
 
-// loadZone returns the zone with the given IANA name; "" is UTC.
+// loadZone returns the zone with the given IANA name or UTC offset; "" is UTC.
 func loadZone(name string) (*time.Location, error) {
+	if t, err := time.Parse("UTC-07:00", name); err == nil {
+		_, offset := t.Zone()
+		return time.FixedZone(name, offset), nil
+	}
 	loc, err := time.LoadLocation(name)
 	if err != nil {
 		return nil, i18n.Errorf("there is no time zone %q; want a name such as Europe/Berlin or UTC", name)

@@ -14,6 +14,7 @@ import (
 
 	"hermesd/agent/injection"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/config/timezone"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/schedule"
@@ -22,9 +23,9 @@ import (
 )
 
 // CronRules returns the validator of scheduled prompts that the daemon and the
-// command line share. cfg may be nil; then times are in the local time zone.
+// command line share. cfg may be nil; then times are in the time zone of the host.
 func CronRules(cfg *config.Config) schedule.Validator {
-	r := schedule.Validator{Zone: "Local", Scan: scanPrompt}
+	r := schedule.Validator{Zone: timezone.Name(time.Now()), Scan: scanPrompt}
 	if cfg != nil && cfg.Timezone != "" {
 		r.Zone = cfg.Timezone
 	}

@@ -1,7 +1,8 @@
 package timezone
 
-// Named and Names export the functions that determine the name of the zone.
+// Named, Names and NameOf export the functions that determine the name of the zone.
 var (
-	Named = named
-	Names = names
+	Named  = named
+	Names  = names
+	NameOf = nameOf
 )

@@ -13,6 +13,17 @@ import (
 // name cannot be determined.
 var Local = sync.OnceValue(func() *time.Location { return named(time.Local, names("/")) })
 
+// Name returns the IANA name of the time zone of the host or, if it cannot be
+// determined, the UTC offset at t, such as "UTC+02:00".
+func Name(t time.Time) string { return nameOf(Local(), t) }
+
+func nameOf(zone *time.Location, t time.Time) string {
+	if name := zone.String(); name != "Local" {
+		return name
+	}
+	return t.In(zone).Format("UTC-07:00")
+}
+
 // names returns the candidate names of the zone in the files below root, the most
 // reliable first.
 func names(root string) []string {

@@ -48,3 +48,27 @@ func TestTheZoneOfTheMachineHasItsName(t *testing.T) {
 		})
 	}
 }
+
+func TestNameOfZone(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	winter, summer := time.Date(2026, 1, 15, 12, 0, 0, 0, time.UTC), time.Date(2026, 7, 15, 12, 0, 0, 0, time.UTC)
+	unnamed := time.FixedZone("Local", -(3*60+30)*60)
+	for _, c := range []struct {
+		zone *time.Location
+		at   time.Time
+		want string
+	}{
+		{berlin, winter, "Europe/Berlin"}, {berlin, summer, "Europe/Berlin"}, {time.UTC, winter, "UTC"},
+		{unnamed, winter, "UTC-03:30"}, {time.FixedZone("Local", 7200), summer, "UTC+02:00"},
+	} {
+		if got := timezone.NameOf(c.zone, c.at); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+	if got := timezone.Name(winter); got == "Local" || got == "" {
+		t.Errorf("the host's zone is %q", got)
+	}
+}
