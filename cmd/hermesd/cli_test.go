@@ -296,7 +296,13 @@ func TestTheBuildIsTold(t *testing.T) {
 	if b.Commit != "abc" || !b.Modified || len(b.Modules) != 2 || b.Modules[1] != (module{"c", "v2"}) {
 		t.Errorf("got %+v", b)
 	}
-	if got := buildOf(nil).text(); !strings.Contains(got, "unknown commit") {
+	if got := b.text(false); strings.Contains(got, "v1") || strings.Count(got, "\n") != 2 {
+		t.Errorf("without modules: %q", got)
+	}
+	if got := b.text(true); !strings.Contains(got, "v2") {
+		t.Errorf("with modules: %q", got)
+	}
+	if got := buildOf(nil).text(false); !strings.Contains(got, "unknown commit") {
 		t.Errorf("got %q", got)
 	}
 	commit, date = "def", "2026-11-23T08:00:00Z" // a release

@@ -60,17 +60,20 @@ func buildOf(info *debug.BuildInfo) build {
 }
 
 func (c *cli) versionCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print version, commit, Go version and the versions of dependencies", Args: args(0, 0),
+	var modules bool
+	cmd := &cobra.Command{
+		Use: "version", Short: "Print version, commit and Go version", Args: args(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			info, _ := debug.ReadBuildInfo()
 			b := buildOf(info)
-			return c.show(b, func() string { return b.text() })
+			return c.show(b, func() string { return b.text(modules) })
 		},
 	}
+	cmd.Flags().BoolVar(&modules, "modules", false, "also print the versions of the modules that it is built from")
+	return cmd
 }
 
-func (b build) text() string {
+func (b build) text(modules bool) string {
 	var s strings.Builder
 	commit := b.Commit
 	if commit == "" {
@@ -79,7 +82,11 @@ func (b build) text() string {
 	if b.Modified {
 		commit += ", modified"
 	}
-	fmt.Fprintf(&s, "hermesd %s (%s)\n%s %s\n\n", b.Version, commit, b.Go, b.Platform)
+	fmt.Fprintf(&s, "hermesd %s (%s)\n%s %s\n", b.Version, commit, b.Go, b.Platform)
+	if !modules {
+		return s.String()
+	}
+	s.WriteString("\n")
 	rows := make([][]string, len(b.Modules))
 	for i, m := range b.Modules {
 		rows[i] = []string{m.Path, m.Version}
