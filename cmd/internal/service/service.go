@@ -180,8 +180,12 @@ func (s *Service) runVerb(ctx context.Context, verb string) error {
 }
 
 // Logs writes the last lines of the service's journal to out. If follow is set, it
-// continues with new lines until ctx ends.
+// continues with new lines until ctx ends. Without systemd it returns ErrNoManager and
+// where the log is: journalctl prints nothing then, and succeeds.
 func (s *Service) Logs(ctx context.Context, out io.Writer, lines int, follow bool) error {
+	if _, err := s.State(ctx); errors.Is(err, ErrNoManager) {
+		return fmt.Errorf("%w; there is no journal either: `hermesd run` logs to standard error, or to the file that logging.file names", ErrNoManager)
+	}
 	unit := "--unit=" + s.unit
 	if s.o.User {
 		unit = "--user-unit=" + s.unit

@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -295,6 +296,11 @@ func TestServiceWithoutSystemd(t *testing.T) {
 	w.put("says", "Failed to connect to bus: No medium found")
 	if _, err := w.install(service.InstallOptions{}); err == nil || !strings.Contains(err.Error(), "XDG_RUNTIME_DIR") {
 		t.Errorf("got %v", err)
+	}
+	w.put("deny", "show\n")
+	w.put("says", "System has not been booted with systemd as init system (PID 1). Can't operate.")
+	if err := w.service().Logs(t.Context(), io.Discard, 20, false); !errors.Is(err, service.ErrNoManager) || !strings.Contains(err.Error(), "logging.file") {
+		t.Errorf("logs: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := w.install(service.InstallOptions{}); !errors.Is(err, service.ErrNoManager) {
