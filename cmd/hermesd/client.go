@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -70,7 +68,8 @@ func explainUnanswered(err error) error {
 // closing limits the time for closing what this process opened.
 const closing = 10 * time.Second
 
-// withStore opens the store of home and calls f with a client of it.
+// withStore opens the store of home, or makes an empty one, and calls f with a client
+// of it.
 func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) error) (err error) {
 	if err := isHome(home); err != nil {
 		return err
@@ -80,11 +79,7 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 		return explainUnanswered(err)
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	path := h.Path(dbName)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s holds no conversations yet; start with `hermesd run` or `hermesd chat`", home)
-	}
-	store, err := bolt.Open(ctx, path, bolt.Options{})
+	store, err := bolt.Open(ctx, h.Path(dbName), bolt.Options{})
 	if err != nil {
 		return err
 	}
