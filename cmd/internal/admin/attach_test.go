@@ -72,6 +72,7 @@ func TestATerminalSpeaksHearsAndLearnsTheOutcome(t *testing.T) {
 			t.Errorf("a message that was shown has no receipt: %v", err)
 		}
 		r.store.end(inbox.Outcome{Result: inbox.Replied},
+			outbox.Row{ID: 7, Role: outbox.Notice, State: outbox.Sent, Receipt: &chat.Receipt{ID: "o7"}, Msg: chat.Outbound{Text: chat.PlainText("a notice")}},
 			outbox.Row{ID: 8, Role: outbox.Preview, State: outbox.Sent, Receipt: &chat.Receipt{ID: "o8"}},
 			outbox.Row{ID: 9, Role: outbox.Reply, State: outbox.Sent, Receipt: &chat.Receipt{ID: "o9"}, Msg: chat.Outbound{Text: chat.PlainText("answer")}})
 		o := next(t, ch).Outcome

@@ -98,7 +98,7 @@ func outcomeOf(id string, c inbox.MessageHistory) *Outcome {
 		if r.Role == outbox.Reply && r.Delete == 0 {
 			o.Text = append(o.Text, r.Msg.Text)
 		}
-		if r.Receipt != nil {
+		if r.Receipt != nil && r.Role != outbox.Notice {
 			o.Messages = append(o.Messages, r.Receipt.ID)
 		}
 	}

@@ -72,8 +72,8 @@ type Outcome struct {
 	Reason string       `json:"reason,omitempty"`
 	// Text is the answer, one element per message.
 	Text []chat.RichText `json:"text,omitempty"`
-	// Messages are the IDs of all messages that the turn sent, including previews
-	// and notices.
+	// Messages are the IDs of the messages that show Text or showed it before, as a
+	// preview. Other messages of the turn are notices.
 	Messages []string   `json:"messages,omitempty"`
 	Trace    turn.Trace `json:"trace,omitzero"`
 }
