@@ -70,7 +70,7 @@ func (t *turn) compactNow(ctx context.Context, s *sessionState, focus string) (s
 		t.reportCompaction(agent.WhyCompression, true, p)
 		t.session = nil
 		t.log.Warn("cannot compact session", zap.Error(err))
-		return t.T("I could not summarise it (%v). Everything is as it was.", err), nil
+		return t.T("I could not summarise it: %v. Everything is as it was.", err), nil
 	}
 	old := s.transcript.Since(0)
 	s.transcript.Replace(append(p.Messages[:len(p.Messages):len(p.Messages)], old[len(compaction.view.Messages):]...))

@@ -208,7 +208,7 @@ func (t *turn) adoptCompaction(w *agent.ContextWindow, p *backgroundCompaction, 
 	case p.err != nil:
 		t.log.Warn("cannot compact session", zap.Error(p.err))
 		t.reportCompaction(p.reason, true, p.result)
-		return t.notices([]string{t.T("I could not summarise the older part of this conversation (%v). Nothing is lost; I try again later.", p.err)})
+		return t.notices([]string{t.T("I could not summarise the older part of this conversation: %v. Nothing is lost; I try again later.", p.err)})
 	case !p.appliesTo(t.session):
 		t.log.Info("compaction ignored: the conversation has changed since")
 		return nil

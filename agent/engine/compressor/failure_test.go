@@ -107,6 +107,11 @@ func TestTheMainModelIsAskedOnce(t *testing.T) {
 	if _, err := e.Compress(t.Context(), s.View()); err == nil || main.Calls != 2 || !strings.Contains(err.Error(), "also down") {
 		t.Errorf("%v, %d calls", err, main.Calls)
 	}
+	down := &enginetest.Clerk{Fail: main.Fail}
+	e = newEngine(compressor.Options{Completer: down, Main: main})
+	if _, err := e.Compress(t.Context(), s.View()); err == nil || down.Calls != 1 || err.Error() != "also down" {
+		t.Errorf("both fail with the same error: %v, %d calls", err, down.Calls)
+	}
 }
 
 func TestARequestForTheSummaryIsOneCallWithoutTools(t *testing.T) {

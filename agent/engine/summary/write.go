@@ -118,6 +118,9 @@ func (w *Writer) writeStep(ctx context.Context, t Task, previous string, parts [
 	w.Fault = err
 	w.First, w.Second = w.Second, nil
 	text, second := w.completeSummary(ctx, w.First, t, previous, parts)
+	if second != nil && second.Error() == err.Error() {
+		return "", err
+	}
 	if second != nil {
 		return "", fmt.Errorf("%w; the main model: %w", err, second)
 	}

@@ -83,7 +83,7 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 		return agent.Compaction{}, err
 	case err != nil:
 		e.withState(func(s *state) { s.recordFailure(err) })
-		return agent.Compaction{}, fmt.Errorf("the conversation could not be summarised: %w", err)
+		return agent.Compaction{}, err
 	}
 	return p, nil
 }
