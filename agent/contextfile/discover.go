@@ -24,7 +24,8 @@ const (
 	maxResultChars = 24_000
 	// maxParents is how many directories above the touched one are checked.
 	maxParents = 5
-	// maxPaths limits the paths of one call that are checked.
+	// maxPaths limits the paths of one call that are checked, and also the words of a
+	// command that are looked up because they may name a directory.
 	maxPaths = 100
 )
 
@@ -84,7 +85,7 @@ func (d *Discovery) markVisited(folder string) bool {
 // tree that the arguments name and that were not visited before. It is usually
 // "".
 func (d *Discovery) AfterTool(input json.RawMessage) (string, []Note) {
-	paths := findPaths(input)
+	paths := findPaths(input, d.isDir)
 	if d.dir == "" || len(paths) == 0 {
 		return "", nil
 	}
@@ -141,6 +142,22 @@ func (d *Discovery) folderOf(p string) (string, bool) {
 		real = filepath.Dir(real)
 	}
 	return relativeTo(d.dir, real)
+}
+
+// isDir reports whether a path names a directory below the working directory.
+func (d *Discovery) isDir(p string) bool {
+	if !filepath.IsAbs(p) {
+		p = filepath.Join(d.dir, p)
+	}
+	rel, ok := relativeTo(d.workdir, p)
+	if !ok {
+		rel, ok = relativeTo(d.dir, p)
+	}
+	if !ok || d.dir == "" {
+		return false
+	}
+	info, err := os.Stat(filepath.Join(d.dir, rel))
+	return err == nil && info.IsDir()
 }
 
 func relativeTo(dir, p string) (string, bool) {

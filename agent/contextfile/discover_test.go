@@ -59,6 +59,25 @@ func TestFoldersAreDiscoveredOnceAsTheyAreTouched(t *testing.T) {
 	}
 }
 
+func TestNamedDirectoriesOfACommandAreDiscovered(t *testing.T) {
+	dir := tree(t, map[string]string{"frontend/AGENTS.md": "fe", "backend/AGENTS.md": "be", "docs/AGENTS.md": "docs", "docs/img/AGENTS.md": "img", "make": "a file"})
+	d := contextfile.NewDiscovery(dir)
+	for _, step := range []struct {
+		in   json.RawMessage
+		want string
+	}{
+		{args(t, "command", "make ls nowhere -frontend"), ""},
+		{args(t, "command", "cd frontend && ls"), block("frontend/AGENTS.md", "fe")},
+		{args(t, "command", "cd frontend && ls"), ""},
+		{args(t, "command", "ls img", "workdir", "docs"), block("docs/AGENTS.md", "docs") + block("docs/img/AGENTS.md", "img")},
+		{args(t, "command", "(cd 'backend'; make)", "workdir", dir), block("backend/AGENTS.md", "be")},
+	} {
+		if got, notes := d.AfterTool(step.in); got != step.want || len(notes) > 0 {
+			t.Errorf("%s: got %q %s, want %q", step.in, got, texts(notes), step.want)
+		}
+	}
+}
+
 func TestASessionGoesOnAfterARestart(t *testing.T) {
 	dir := tree(t, map[string]string{"a/AGENTS.md": "A", "b\tc/AGENTS.md": "B"})
 	first, _ := contextfile.NewDiscovery(dir).AfterTool(args(t, "path", "a/x", "file_path", "b\tc/x"))

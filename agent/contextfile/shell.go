@@ -10,9 +10,10 @@ import (
 const maxCommand = 64 << 10
 
 // findPaths returns the possible paths in the arguments of a tool: path,
-// file_path, workdir, and the words of a shell command that look like one.
-// Relative paths are resolved against workdir if it is given.
-func findPaths(input json.RawMessage) []string {
+// file_path, workdir, and the words of a shell command that look like one or that
+// isDir reports to be a directory. Relative paths are resolved against workdir if it
+// is given.
+func findPaths(input json.RawMessage, isDir func(string) bool) []string {
 	var in map[string]json.RawMessage
 	if json.Unmarshal(input, &in) != nil {
 		return nil
@@ -26,10 +27,14 @@ func findPaths(input json.RawMessage) []string {
 	}
 	var out []string
 	workdir := text("workdir")
-	add := func(p string) {
+	resolved := func(p string) string {
 		if workdir != "" && !filepath.IsAbs(p) && !strings.HasPrefix(p, "~/") {
-			p = filepath.Join(workdir, p)
+			return filepath.Join(workdir, p)
 		}
+		return p
+	}
+	add := func(p string) {
+		p = resolved(p)
 		if p != "" && len(p) < 4096 && len(out) < maxPaths {
 			out = append(out, p)
 		}
@@ -42,10 +47,17 @@ func findPaths(input json.RawMessage) []string {
 	if workdir != "" {
 		out = append(out, workdir)
 	}
+	names := 0
 	for _, key := range []string{"command", "cmd"} {
 		for _, token := range splitWords(text(key)) {
-			if looksLikePath(token) {
+			switch {
+			case looksLikePath(token):
 				add(token)
+			case isName(token) && names < maxPaths:
+				names++
+				if isDir(resolved(token)) {
+					add(token)
+				}
 			}
 		}
 	}
@@ -58,6 +70,11 @@ func looksLikePath(token string) bool {
 		return false
 	}
 	return !strings.HasPrefix(token, "git@")
+}
+
+// isName reports whether a word of a command may be the name of a directory.
+func isName(token string) bool {
+	return !strings.ContainsAny(token, "/.:") && !strings.HasPrefix(token, "-")
 }
 
 // splitWords splits a command into words as a shell does. If its quotes do not
