@@ -235,7 +235,7 @@ func TestSoulIsReadOrSaysWhyNot(t *testing.T) {
 func TestTheStarterSoulIsWrittenOnceAndOverNothing(t *testing.T) {
 	home := t.TempDir()
 	for i, want := range []bool{true, false} {
-		if wrote, err := contextfile.WriteStarterSoul(home, "You are {{x}}.\n\n"); wrote != want || err != nil {
+		if wrote, err := contextfile.WriteStarterSoul(home, "You are {{x}}.\n\n", "You are Old."); wrote != want || err != nil {
 			t.Errorf("%d: %v %v", i, wrote, err)
 		}
 	}
@@ -257,13 +257,48 @@ func TestTheStarterSoulIsWrittenOnceAndOverNothing(t *testing.T) {
 		if err := make(filepath.Join(home, "SOUL.md")); err != nil {
 			t.Fatal(err)
 		}
-		if wrote, err := contextfile.WriteStarterSoul(home, "x"); wrote || err != nil {
+		if wrote, err := contextfile.WriteStarterSoul(home, "x", ""); wrote || err != nil {
 			t.Errorf("%s: %v %v", name, wrote, err)
 		}
 	}
-	if _, err := contextfile.WriteStarterSoul(filepath.Join(home, "gone"), "x"); err == nil {
+	if _, err := contextfile.WriteStarterSoul(filepath.Join(home, "gone"), "x", ""); err == nil {
 		t.Error("no error without a home")
 	}
+}
+
+// TestStarterSoulFollowsUntilChanged: each start writes its own starter text, until
+// somebody has changed the file.
+func TestStarterSoulFollowsUntilChanged(t *testing.T) {
+	home := tree(t, map[string]string{"SOUL.md": "You are Old.\n"}) // of a version that recorded nothing
+	path := filepath.Join(home, "SOUL.md")
+	start := func(text, want string, wrote bool) {
+		t.Helper()
+		got, err := contextfile.WriteStarterSoul(home, text, "You are Old.")
+		raw, rerr := os.ReadFile(path)
+		if err != nil || rerr != nil || string(raw) != want || got != wrote {
+			t.Errorf("with %q: wrote %v, %v %v, it is %q", text, got, err, rerr, raw)
+		}
+	}
+	start("You are New.", "You are New.\n", true)
+	start("You are New.", "You are New.\n", false)
+	start("You are Newer.", "You are Newer.\n", true)
+	start("You are Old.", "You are Old.\n", true)
+	for _, own := range []string{"You are New.\n", "You are Old. You like tea.\n", "I am Ada.", ""} {
+		if err := os.WriteFile(path, []byte(own), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		start("You are Newer.", own, false)
+	}
+	if err := os.WriteFile(path, []byte("You are Newer.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, filepath.Join(home, "x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("x", path); err != nil {
+		t.Fatal(err)
+	}
+	start("You are New.", "You are Newer.\n", false) // a link is somebody's
 }
 
 func FuzzLoadProject(f *testing.F) {

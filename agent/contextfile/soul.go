@@ -56,28 +56,58 @@ func (r *Reader) Soul(home string) (string, []Note) {
 	return strings.TrimSpace(Truncate(SoulFile, text)), notes
 }
 
+// starterFile records the text that WriteStarterSoul wrote last.
+const starterFile = "cache/starter-soul.md"
+
 // WriteStarterSoul writes text to SOUL.md in home, which must exist, with mode
-// 0600. It never changes an existing file, and reports whether it wrote. The
-// write is atomic.
-func WriteStarterSoul(home, text string) (bool, error) {
-	path := filepath.Join(home, SoulFile)
-	if _, err := os.Lstat(path); err == nil {
-		return false, nil
+// 0600, and reports whether it wrote. It replaces an existing file only if nobody
+// has changed it: if it has the text that WriteStarterSoul wrote last, or earlier,
+// the starter text of versions that recorded nothing. The write is atomic.
+func WriteStarterSoul(home, text, earlier string) (bool, error) {
+	text = strings.TrimSpace(text) + "\n"
+	path, record := filepath.Join(home, SoulFile), filepath.Join(home, filepath.FromSlash(starterFile))
+	info, err := os.Lstat(path)
+	exists := err == nil
+	if exists {
+		old, err := os.ReadFile(path)
+		last, _ := os.ReadFile(record) // "" if there is no record
+		switch {
+		case !info.Mode().IsRegular(), err != nil: // Soul reports what is wrong
+			return false, nil
+		case string(old) == text && string(last) == text:
+			return false, nil
+		case string(old) != text && (len(last) == 0 || string(old) != string(last)) && string(old) != strings.TrimSpace(earlier)+"\n":
+			return false, nil
+		}
 	}
-	f, err := os.CreateTemp(home, ".soul_*.tmp") // 0600
-	if err != nil {
+	if err := writeStarter(home, path, text, exists); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)
+	} else if err != nil {
+		return false, nil // somebody has written one meanwhile
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // by then a second name of the file
-	_, err = f.WriteString(strings.TrimSpace(text) + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)
+	if err := os.MkdirAll(filepath.Dir(record), 0o700); err != nil {
+		return true, fmt.Errorf("record the starter %s: %w", SoulFile, err)
 	}
-	switch err := os.Link(f.Name(), path); {
-	case errors.Is(err, fs.ErrExist):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)
+	if err := os.WriteFile(record, []byte(text), 0o600); err != nil {
+		return true, fmt.Errorf("record the starter %s: %w", SoulFile, err)
 	}
 	return true, nil
+}
+
+// writeStarter writes text to path and, if replace is not set, fails with
+// fs.ErrExist if there is a file.
+func writeStarter(home, path, text string, replace bool) error {
+	f, err := os.CreateTemp(home, ".soul_*.tmp") // 0600
+	if err != nil {
+		return err //nolint:wrapcheck // wrapped by the caller
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // by then a second name of the file, or gone
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if replace {
+		return os.Rename(f.Name(), path) //nolint:wrapcheck // wrapped by the caller
+	}
+	return os.Link(f.Name(), path) //nolint:wrapcheck // wrapped by the caller
 }

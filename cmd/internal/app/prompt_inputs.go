@@ -56,7 +56,7 @@ func newPromptInputs(c *config.Config, home string, log *zap.Logger) (*promptInp
 	if err != nil {
 		return nil, err
 	}
-	if written, err := contextfile.WriteStarterSoul(home, prompt.Identity(c.Agent.Name)); err != nil {
+	if written, err := contextfile.WriteStarterSoul(home, prompt.Identity(c.Agent.Name), prompt.Identity("")); err != nil {
 		log.Warn("cannot write starter SOUL.md", zap.Error(err))
 	} else if written {
 		log.Info("wrote a starter SOUL.md", zap.String("path", filepath.Join(home, "SOUL.md")))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"hermesd/agent/contextfile"
+	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup/atomicfiles"
 )
@@ -51,7 +53,7 @@ func (p *Plan) check() []config.Problem {
 // Write creates the home directory (mode 0700) and writes both files, or neither.
 // Afterwards it loads the configuration again and restores the old files if it is
 // invalid. After an error the files are unchanged, or the next Load completes an
-// interrupted write.
+// interrupted write. Finally it writes SOUL.md, unless somebody has written one.
 func (p *Plan) Write() error {
 	if len(p.Changes) == 0 {
 		return nil
@@ -72,10 +74,12 @@ func (p *Plan) Write() error {
 	if err := atomicfiles.Write(p.s.Home, files...); err != nil {
 		return err //nolint:wrapcheck // complete as it is
 	}
-	if _, _, err := config.Load(config.Options{Home: p.s.Home, File: p.s.o.File, Env: p.s.o.Env}); err != nil {
+	c, _, err := config.Load(config.Options{Home: p.s.Home, File: p.s.o.File, Env: p.s.o.Env})
+	if err != nil {
 		return errors.Join(fmt.Errorf("what was written is not valid, so the old files are put back: %w", err), restoreFiles(p.s.Home, files))
 	}
-	return nil
+	_, err = contextfile.WriteStarterSoul(p.s.Home, prompt.Identity(c.Agent.Name), prompt.Identity(""))
+	return err //nolint:wrapcheck // complete as it is
 }
 
 // restoreFiles writes the old contents back.
