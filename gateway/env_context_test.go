@@ -160,7 +160,7 @@ func TestMemoryAndSkillsCommands(t *testing.T) {
 		w.writeFile("skills/off/SKILL.md", "---\nname: off\ndescription: Not wanted\n---\nDo it.")
 		w.start()
 		defer w.stop()
-		w.expectReply("/memory", "MEMORY.md: 2 entries, 3%", "1 of them are left out of prompts", "USER.md: 0 entries, 0% — 0/1,375 chars")
+		w.expectReply("/memory", "MEMORY.md: 2 entries, 3%", "1 of them is left out of prompts", "USER.md: 0 entries, 0% — 0/1,375 chars")
 		w.expectReply("/skills", "Skills (1)", "/review How to **review** 'it'", "Not offered here", "off: turned off in the configuration")
 		for text, want := range map[string]string{"/memory": "requires level owner", "/skills": "/review How"} {
 			w.sendText("8", text)

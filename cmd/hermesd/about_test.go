@@ -74,7 +74,7 @@ func TestForeignTextCannotCommandATerminal(t *testing.T) {
 func TestAnUndeclaredBreakIsCalledAProblem(t *testing.T) {
 	calls := []ledger.Record{{N: 1, Break: ledger.NewSession}, {N: 2, Break: ledger.Undeclared, BreakLayer: "message 3", Usage: llm.Usage{Input: 10}, MissedTokens: 9000}}
 	out := traceText(admin.Trace{Calls: calls, Forgotten: 7})
-	for _, want := range []string{"undeclared at message 3", "9000", "1 undeclared", "PROBLEM", "7 older calls are not kept"} {
+	for _, want := range []string{"undeclared at message 3", "9000", "1 undeclared", "PROBLEM", "Not kept any more: 7 older calls"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}

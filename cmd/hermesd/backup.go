@@ -85,7 +85,7 @@ func (c *cli) backup(cmd *cobra.Command, name string, secrets bool) error {
 	}
 	return c.show(done, func() string {
 		var b strings.Builder
-		fmt.Fprintf(&b, "%s holds %d files, %s.\n", name, len(m.Files), text.Bytes(done.Size))
+		fmt.Fprintf(&b, "%s holds %s, %s.\n", name, text.Count(len(m.Files), "file"), text.Bytes(done.Size))
 		for _, s := range m.Skipped {
 			fmt.Fprintf(&b, "Not in it: %s.\n", text.Line(s))
 		}
@@ -139,7 +139,7 @@ that were not delivered will be.`,
 func restoredText(home string, r backup.Report) string {
 	var b strings.Builder
 	m := r.Manifest
-	fmt.Fprintf(&b, "%s is as it was on %s: %d files, made by hermesd %s.\n", home, m.Made.Local().Format("2006-01-02 15:04"), len(m.Files), text.Line(m.Version))
+	fmt.Fprintf(&b, "%s is as it was on %s: %s, made by hermesd %s.\n", home, m.Made.Local().Format("2006-01-02 15:04"), text.Count(len(m.Files), "file"), text.Line(m.Version))
 	if _, err := os.Stat(r.Aside); err == nil {
 		fmt.Fprintf(&b, "What was there before is in %s; remove it when you do not need it any more.\n", r.Aside)
 	}

@@ -281,7 +281,7 @@ func cronText(s admin.Cron, now time.Time) string {
 	default:
 		fmt.Fprintf(&b, "Running; the clock was last asked %s.\n", text.Ago(s.LastTick, now))
 	}
-	fmt.Fprintf(&b, "%d jobs, %d runs under way, %d wait\n", s.Jobs, s.Running, s.Waiting)
+	fmt.Fprintf(&b, "%s, %s under way, %d waiting\n", text.Count(s.Jobs, "job"), text.Count(s.Running, "run"), s.Waiting)
 	if !s.Next.IsZero() {
 		fmt.Fprintf(&b, "next: %s at %s\n", s.NextJob, s.Next.Local().Format("Mon 2006-01-02 15:04:05 MST"))
 	}
@@ -316,7 +316,7 @@ once: one that is there, or was removed, stays as it is.`,
 					c.printNote("%s", text.Line(p))
 				}
 				return c.show(done, func() string {
-					return fmt.Sprintf("%d jobs taken, %d known already, %d problems.\n", len(done.Added), len(done.Existing), len(done.Problems))
+					return fmt.Sprintf("%s taken, %d known already, %s.\n", text.Count(len(done.Added), "job"), len(done.Existing), text.Count(len(done.Problems), "problem"))
 				})
 			})
 		},

@@ -53,7 +53,7 @@ func outboxText(box admin.Outbox, now time.Time) string {
 	}
 	s := text.Table([]string{"ID", "STATE", "TO", "ROLE", "ATTEMPTS", "CREATED", "NEXT", "PROBLEM", "TEXT"}, rows)
 	if box.Omitted > 0 {
-		s += fmt.Sprintf("%d older ones are not shown.\n", box.Omitted)
+		s += fmt.Sprintf("%s not shown.\n", text.Count(box.Omitted, "older message"))
 	}
 	return s
 }
@@ -86,7 +86,7 @@ func rowText(r outbox.Row, now time.Time) string {
 		fmt.Fprintf(&b, "%-9s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
 	}
 	line(r.ID.String(), "%s to %s: %s", r.Role, r.Msg.To, r.State)
-	line("created", "%s, tried %d times", text.Ago(r.Created, now), r.Attempts)
+	line("created", "%s, tried %s", text.Ago(r.Created, now), text.Count(r.Attempts, "time"))
 	if !r.Terminal() && !r.NextAttempt.IsZero() {
 		line("next", "%s", text.Ago(r.NextAttempt, now))
 	}

@@ -111,11 +111,11 @@ func traceText(t admin.Trace) string {
 		}
 	}
 	s := text.Table([]string{"CALL", "TIME", "MODEL", "~PREFIX", "BYTES", "~TAIL", "INPUT", "READ", "WRITE", "OUTPUT", "BREAK", "MISSED"}, rows)
-	s += fmt.Sprintf("\n%d calls; %.0f %% of what was sent came from the provider's cache; %d declared breaks, %d undeclared.\n",
-		sum.Calls, sum.Reuse(), sum.Declared(), sum.Undeclared())
+	s += fmt.Sprintf("\n%s; %.0f %% of what was sent came from the provider's cache; %s, %d undeclared.\n",
+		text.Count(sum.Calls, "call"), sum.Reuse(), text.Count(sum.Declared(), "declared break"), sum.Undeclared())
 	s += "~ is an estimate. READ and WRITE are tokens from and to the cache; MISSED should have been read from it.\n"
 	if t.Forgotten > 0 {
-		s += fmt.Sprintf("%d older calls are not kept any more.\n", t.Forgotten)
+		s += fmt.Sprintf("Not kept any more: %s.\n", text.Count(t.Forgotten, "older call"))
 	}
 	if sum.Undeclared() > 0 {
 		s += "PROBLEM: an undeclared break is a bug of hermesd. `hermesd prompt diff` shows where; please report it.\n"
@@ -138,8 +138,8 @@ func breakOf(r ledger.Record) string {
 func diffText(d admin.Diff) string {
 	var b strings.Builder
 	for _, r := range []ledger.Record{d.A, d.B} {
-		fmt.Fprintf(&b, "call %d  %s  %s  %d messages, ~%d tokens of prefix, break: %s\n",
-			r.N, r.CalledAt.Local().Format(time.DateTime), text.Line(admin.ModelOf(r)), r.Messages, r.PrefixTokens, text.Line(breakOf(r)))
+		fmt.Fprintf(&b, "call %d  %s  %s  %s, ~%d tokens of prefix, break: %s\n",
+			r.N, r.CalledAt.Local().Format(time.DateTime), text.Line(admin.ModelOf(r)), text.Count(r.Messages, "message"), r.PrefixTokens, text.Line(breakOf(r)))
 	}
 	long, short := d.A, d.B
 	if long.Messages < short.Messages {
@@ -149,7 +149,7 @@ func diffText(d admin.Diff) string {
 	case d.Where == "" && d.A.Hash == d.B.Hash:
 		b.WriteString("\nBoth sent the same.\n")
 	case d.Where == "":
-		fmt.Fprintf(&b, "\nThey do not part: call %d begins with all that call %d sent, and adds %d messages.\n", long.N, short.N, long.Messages-short.Messages)
+		fmt.Fprintf(&b, "\nThey do not part: call %d begins with all that call %d sent, and adds %s.\n", long.N, short.N, text.Count(long.Messages-short.Messages, "message"))
 	default:
 		fmt.Fprintf(&b, "\nThey part at: %s\n%s\n", text.Line(d.Where), meaning(d.Where))
 	}

@@ -204,7 +204,7 @@ func serviceText(st service.State) string {
 		line("unit file", "%s", st.Unit)
 	}
 	if st.PID != 0 {
-		line("process", "%d, since %s, restarted %d times by systemd", st.PID, st.Since, st.Restarts)
+		line("process", "%d, since %s, restarted %s by systemd", st.PID, st.Since, text.Count(st.Restarts, "time"))
 	} else {
 		line("last run", "%s, exit code %d", st.Result, st.Exit)
 	}

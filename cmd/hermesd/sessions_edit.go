@@ -188,7 +188,7 @@ func (c *cli) pruneCmd() *cobra.Command {
 				if dry || len(ids) == 0 {
 					return c.show(ids, func() string { return expiredText(ids, days) })
 				}
-				if err := c.confirm(yes, fmt.Sprintf("Delete %d conversations that were not used for %d days, for good?", len(ids), days)); err != nil {
+				if err := c.confirm(yes, fmt.Sprintf("Delete %s not used for %s, for good?", text.Count(len(ids), "conversation"), text.Count(days, "day"))); err != nil {
 					return err
 				}
 				names := make([]string, len(ids))
@@ -207,13 +207,13 @@ func (c *cli) pruneCmd() *cobra.Command {
 
 func expiredText(ids []session.ID, days int) string {
 	if len(ids) == 0 {
-		return fmt.Sprintf("Every conversation was used in the last %d days.\n", days)
+		return fmt.Sprintf("Every conversation was used in the last %s.\n", text.Count(days, "day"))
 	}
 	var b strings.Builder
 	for _, id := range ids {
 		b.WriteString(string(id) + "\n")
 	}
-	fmt.Fprintf(&b, "%d conversations were not used for %d days.\n", len(ids), days)
+	fmt.Fprintf(&b, "%s not used for %s.\n", text.Count(len(ids), "conversation"), text.Count(days, "day"))
 	return b.String()
 }
 

@@ -106,7 +106,7 @@ func skillsText(list []skillRow, bad int) string {
 			}
 			rows[i] = []string{text.Cut(s.Category, 30), s.Name, text.Cut(s.Description, 60), text.Cut(state, 80)}
 		}
-		out = text.Table([]string{"CATEGORY", "NAME", "DESCRIPTION", "STATE"}, rows) + fmt.Sprintf("\n%d skills, %d hidden.\n", len(list), hidden)
+		out = text.Table([]string{"CATEGORY", "NAME", "DESCRIPTION", "STATE"}, rows) + fmt.Sprintf("\n%s, %d hidden.\n", text.Count(len(list), "skill"), hidden)
 	}
 	if bad > 0 {
 		out += strconv.Itoa(bad) + " problems were found: `hermesd skills check` tells them.\n"
@@ -166,7 +166,7 @@ func (c *cli) skillsCheck() error {
 	n := len(l.Catalog().Skills())
 	err = c.show(found, func() string {
 		if len(found) == 0 {
-			return fmt.Sprintf("%d skills, nothing is wrong with them.\n", n)
+			return fmt.Sprintf("%s, nothing is wrong with them.\n", text.Count(n, "skill"))
 		}
 		var b strings.Builder
 		for _, w := range found {
@@ -175,7 +175,7 @@ func (c *cli) skillsCheck() error {
 		return b.String()
 	})
 	if err == nil && len(found) > 0 {
-		return fmt.Errorf("%d problems in %d skills; correct the files that are named", len(found), n)
+		return fmt.Errorf("%s in %s; correct the files that are named", text.Count(len(found), "problem"), text.Count(n, "skill"))
 	}
 	return err
 }

@@ -95,7 +95,7 @@ func reuseLine(r gateway.CallStats) string {
 	if r.Calls == 0 {
 		return "no model was called since the start"
 	}
-	s := fmt.Sprintf("%.0f %% of %d tokens in %d calls since the start came from the provider's cache", r.Percent, r.Prompt, r.Calls)
+	s := fmt.Sprintf("%.0f %% of %d tokens in %s since the start came from the provider's cache", r.Percent, r.Prompt, text.Count(r.Calls, "call"))
 	if r.Missed > 0 {
 		s += fmt.Sprintf(", %d more should have", r.Missed)
 	}

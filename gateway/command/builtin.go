@@ -99,10 +99,7 @@ func newSession(_ context.Context, env Env, c Call) (Result, error) {
 		text += " " + formatStopped(c, running, waiting)
 	}
 	n, end := env.Background(c.Session.ID)
-	switch {
-	case n == 1:
-		text += " " + c.T("The command that it runs in the background is ended.")
-	case n > 1:
+	if n > 0 {
 		text += " " + c.T("The %d commands that it runs in the background are ended.", n)
 	}
 	return Result{Text: text, Open: true, Title: CleanTitle(c.Args), Stop: true, AfterCommit: end}, nil
@@ -127,10 +124,7 @@ func formatStopped(c Call, running bool, waiting int) string {
 	if running {
 		parts = append(parts, c.T("the running turn is stopped"))
 	}
-	switch {
-	case waiting == 1:
-		parts = append(parts, c.T("1 waiting message is cancelled"))
-	case waiting > 1:
+	if waiting > 0 {
 		parts = append(parts, c.T("%d waiting messages are cancelled", waiting))
 	}
 	s := strings.Join(parts, ", ")

@@ -1,8 +1,9 @@
 // Package i18n translates the daemon's own sentences into the language of the users.
 //
 // The key of a sentence is its English text; the translations are in one YAML file per
-// language in this directory. A sentence without translation stays English. Only text
-// shown in a chat is translated: text for models, logs and the command line is English.
+// language in this directory. A sentence without translation stays English. en.yaml has
+// the plural forms of the English sentences themselves. Only text shown in a chat is
+// translated: text for models, logs and the command line is English.
 // The main type is Printer, which is safe for concurrent use.
 package i18n
 
@@ -12,12 +13,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/text/feature/plural"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
-	"golang.org/x/text/message/catalog"
 )
 
 //go:embed *.yaml
@@ -25,44 +25,77 @@ var files embed.FS
 
 // A Printer translates sentences into one language. The zero Printer uses English. A
 // Printer is safe for concurrent use.
-type Printer struct{ in *message.Printer }
+type Printer struct{ in *catalog }
+
+// A catalog has the sentences of one language, by their English text. It is immutable.
+type catalog struct {
+	sentences map[string]sentence
+	sprintf   func(format string, args ...any) string // formats numbers for the language
+}
 
 // For returns the Printer of a language: "en" (also "") or one that has a file.
 func For(name string) (Printer, error) {
 	if name == "" || name == "en" {
 		return Printer{}, nil
 	}
-	raw, err := files.ReadFile(name + ".yaml")
+	sentences, err := load(name)
 	if err != nil {
-		return Printer{}, fmt.Errorf("i18n: no translations for language %q", name)
+		return Printer{}, err
 	}
 	tag, err := language.Parse(name)
 	if err != nil {
 		return Printer{}, fmt.Errorf("i18n: parse language %q: %w", name, err)
 	}
-	c, err := parseCatalog(tag, raw)
-	if err != nil {
-		return Printer{}, fmt.Errorf("i18n: parse %s.yaml: %w", name, err)
-	}
-	return Printer{message.NewPrinter(tag, message.Catalog(c))}, nil
+	numbers := message.NewPrinter(tag)
+	return Printer{&catalog{sentences, func(format string, args ...any) string { return numbers.Sprintf(format, args...) }}}, nil
 }
+
+func load(name string) (map[string]sentence, error) {
+	raw, err := files.ReadFile(name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("i18n: no translations for language %q", name)
+	}
+	var all map[string]sentence
+	if err := yaml.Unmarshal(raw, &all); err != nil {
+		return nil, fmt.Errorf("i18n: parse %s.yaml: %w", name, err)
+	}
+	return all, nil
+}
+
+// english returns the catalog of the zero Printer.
+var english = sync.OnceValue(func() *catalog {
+	sentences, err := load("en")
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return &catalog{sentences, fmt.Sprintf}
+})
 
 // T translates an English sentence and formats it with args. The verbs are those of
 // package fmt; numbers are formatted for the language, and errors are translated by
 // LocalizeError.
 func (p Printer) T(english string, args ...any) string { return p.format(english, args) }
 
-func (p Printer) format(english string, args []any) string {
-	if p.in == nil {
-		return fmt.Sprintf(english, args...)
-	}
-	localized := slices.Clone(args)
-	for i, a := range args {
-		if err, ok := a.(error); ok {
-			localized[i] = p.LocalizeError(err)
+func (p Printer) format(text string, args []any) string {
+	c := p.in
+	if c == nil {
+		c = english()
+	} else {
+		args = slices.Clone(args)
+		for i, a := range args {
+			if err, ok := a.(error); ok {
+				args[i] = p.LocalizeError(err)
+			}
 		}
 	}
-	return p.in.Sprintf(english, localized...)
+	s, ok := c.sentences[text]
+	if ok {
+		text = s.choose(args)
+	}
+	if len(s.Forms) > 0 && !strings.Contains(text, "%") {
+		return text // the form for one does not contain the number
+	}
+	return c.sprintf(text, args...)
 }
 
 // LocalizeError returns the text of an error of Errorf in the Printer's language, and
@@ -96,7 +129,7 @@ type localizedError struct {
 	args    []any
 }
 
-func (e *localizedError) Error() string { return fmt.Sprintf(e.english, e.args...) }
+func (e *localizedError) Error() string { return Printer{}.format(e.english, e.args) }
 
 func (e *localizedError) Unwrap() (all []error) {
 	for _, a := range e.args {
@@ -113,7 +146,7 @@ func (p Printer) Translate(english string) string {
 	if p.in == nil || strings.Contains(english, "%") {
 		return english
 	}
-	return p.in.Sprintf(message.Key(english, english))
+	return p.format(english, nil)
 }
 
 // N marks a sentence that Translate translates elsewhere, and returns it unchanged.
@@ -142,20 +175,15 @@ func (s *sentence) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*plain)(s))
 }
 
-func parseCatalog(tag language.Tag, raw []byte) (catalog.Catalog, error) {
-	var all map[string]sentence
-	if err := yaml.Unmarshal(raw, &all); err != nil {
-		return nil, err
-	}
-	c := catalog.NewBuilder(catalog.Fallback(tag))
-	for english, s := range all {
-		var m []catalog.Message
-		for name, f := range s.Forms {
-			m = append(m, catalog.Var(name, plural.Selectf(f.Arg, "%d", plural.One, f.One, plural.Other, f.Other)))
+// choose returns the text with the forms for the numbers in args.
+func (s sentence) choose(args []any) string {
+	text := s.Text
+	for name, f := range s.Forms {
+		form := f.Other
+		if f.Arg <= len(args) && fmt.Sprint(args[f.Arg-1]) == "1" {
+			form = f.One
 		}
-		if err := c.Set(tag, english, append(m, catalog.String(s.Text))...); err != nil {
-			return nil, fmt.Errorf("%q: %w", english, err)
-		}
+		text = strings.ReplaceAll(text, "${"+name+"}", form)
 	}
-	return c, nil
+	return text
 }

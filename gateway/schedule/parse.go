@@ -123,10 +123,7 @@ func parseSpan(low string) (d time.Duration, ok bool, err error) {
 
 // durationText returns a duration in words, as an argument of i18n.Errorf.
 func durationText(d time.Duration) error {
-	switch n := int(d / (24 * time.Hour)); {
-	case d == time.Minute:
-		return i18n.Errorf("1 minute")
-	case n > 1 && d == time.Duration(n)*24*time.Hour:
+	if n := int(d / (24 * time.Hour)); n > 1 && d == time.Duration(n)*24*time.Hour {
 		return i18n.Errorf("%d days", n)
 	}
 	return i18n.Errorf("%d minutes", int(d.Minutes()))
