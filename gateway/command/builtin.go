@@ -12,11 +12,11 @@ import (
 // Builtin returns the commands of the daemon, in the order of /help.
 func Builtin() []Command {
 	return []Command{
-		{Name: "start", Help: "say hello", Level: access.Guest, Immediate: true, Run: start},
+		{Name: "start", Help: "say hello", Level: access.Guest, IgnoresArgs: true, Immediate: true, Run: start},
 		{Name: "help", Aliases: []string{"commands"}, Args: "[command]", Help: "list the commands", Level: access.Guest, Immediate: true, Run: help},
 		{Name: "new", Aliases: []string{"reset"}, Args: "[title]", Help: "start a new conversation; the old one is kept", Level: access.Guest, SharedLevel: access.Member, Immediate: true, Run: newSession},
 		{Name: "status", Help: "show this conversation and the daemon", Level: access.Guest, Immediate: true, Run: status},
-		{Name: "stop", Help: "stop the running turn and cancel what waits", Level: access.Guest, Immediate: true, Run: stop},
+		{Name: "stop", Help: "stop the running turn and cancel what waits", Level: access.Guest, IgnoresArgs: true, Immediate: true, Run: stop},
 		{Name: "title", Args: "[name]", Help: "show or set the name of this conversation", Level: access.Guest, SharedLevel: access.Member, Run: title},
 		{Name: "sessions", Args: "[search]", Help: "list earlier conversations of this chat", Level: access.Guest, Immediate: true, Run: sessions},
 		{Name: "compress", Args: "[focus]", Help: "summarise the older part of this conversation; it is archived, not deleted", Level: access.Guest, SharedLevel: access.Member, Run: compress},
@@ -55,6 +55,7 @@ func Builtin() []Command {
 // noSessionYet is the reply of commands that need a session if there is none.
 const noSessionYet = "There is no conversation yet. Write something first."
 
+// start greets. Links to a bot on Telegram put text after the command.
 func start(_ context.Context, _ Env, c Call) (Result, error) {
 	return Result{Text: c.T("Hello. Write me a message and I answer. `/help` lists the commands.")}, nil
 }
@@ -105,18 +106,23 @@ func newSession(_ context.Context, env Env, c Call) (Result, error) {
 	return Result{Text: text, Open: true, Title: CleanTitle(c.Args), Stop: true, AfterCommit: end}, nil
 }
 
+// stop stops the running turn, whatever is written after the command.
 func stop(_ context.Context, env Env, c Call) (Result, error) {
 	running, waiting := env.Busy(c.Key)
+	ignored := ""
+	if c.Args != "" {
+		ignored = " " + c.T("What is written after `/stop` has no effect.")
+	}
 	restricted := c.Shared && c.Principal.Level < access.Member
 	switch {
 	case !running && waiting == 0:
-		return Result{Text: c.T("Nothing is running.")}, nil
+		return Result{Text: c.T("Nothing is running.") + ignored}, nil
 	case restricted && !env.IsSoleAuthor(c):
 		return Result{Text: c.T("This would stop what other people asked for. They or a member can use `/stop`.")}, nil
 	case restricted:
-		return Result{Text: formatStopped(c, true, 0), Stop: true, KeepWaiting: true}, nil
+		return Result{Text: formatStopped(c, true, 0) + ignored, Stop: true, KeepWaiting: true}, nil
 	}
-	return Result{Text: formatStopped(c, running, waiting), Stop: true}, nil
+	return Result{Text: formatStopped(c, running, waiting) + ignored, Stop: true}, nil
 }
 
 func formatStopped(c Call, running bool, waiting int) string {

@@ -25,6 +25,8 @@ type Command struct {
 	// SharedLevel is the lowest level that may use it in a conversation that several
 	// people share, if that is higher than Level.
 	SharedLevel access.Level
+	// IgnoresArgs is set if a command without Args runs although there is text after it.
+	IgnoresArgs bool
 	// Immediate commands do not wait for the running turn.
 	Immediate bool
 	// Run runs the command. The caller has checked the level.
@@ -251,8 +253,9 @@ func (t *Table) Menu(level access.Level) []chat.CommandInfo {
 	return items
 }
 
-// Run runs the command that c names. If it does not exist, or the level of the user is
-// too low, the Result is a reply that says so.
+// Run runs the command that c names. If it does not exist, the level of the user is too
+// low, or there is text after a command that takes none, the Result is a reply that
+// says so.
 func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 	cmd, ok := t.Lookup(c.Name)
 	switch {
@@ -262,6 +265,8 @@ func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 		return Result{Text: c.T("Several people share this conversation. Here `/%s` requires level %s; yours is %s.", cmd.Name, cmd.SharedLevel, c.Principal.Level)}, nil
 	case c.Principal.Level < cmd.Level:
 		return Result{Text: c.T("You cannot use `/%s`: it requires level %s, yours is %s.", cmd.Name, cmd.Level, c.Principal.Level)}, nil
+	case c.Args != "" && cmd.Args == "" && !cmd.IgnoresArgs:
+		return Result{Text: c.T("`/%s` takes nothing after it, so nothing was done. Say `/%s` alone.", cmd.Name, cmd.Name)}, nil
 	}
 	c.Name = cmd.Name
 	return cmd.Run(ctx, env, c)
@@ -275,17 +280,37 @@ func (t *Table) Immediate(name string) bool {
 }
 
 func (t *Table) unknownReply(c Call, name string) string {
-	best, bestDistance := "", 4
-	for n := range t.byName {
-		if d := distance(name, n); d < bestDistance || d == bestDistance && n < best {
-			best, bestDistance = n, d
-		}
-	}
 	s := c.T("There is no command `/%s`.", name)
-	if best != "" {
-		s += " " + c.T("Did you mean `/%s`?", best)
+	if near := t.suggest(c, name); len(near) > 0 {
+		s += " " + c.T("Did you mean %s?", "`/"+strings.Join(near, "`, `/")+"`")
 	}
 	return s + " " + c.T("`/help` lists what there is. To send text that begins with a slash, put a space and a word before it.")
+}
+
+// suggest returns the commands that the caller may use and whose names begin with
+// name, in the order of /help; if there are none, the name or alias that differs least
+// from it, in at most half of its letters and three.
+func (t *Table) suggest(c Call, name string) []string {
+	var begin []string
+	best, bestDistance := "", min(len(name)/2, 3)+1
+	for _, cmd := range t.list {
+		if c.Principal.Level < cmd.minLevel(c) {
+			continue
+		}
+		for _, n := range append([]string{cmd.Name}, cmd.Aliases...) {
+			if strings.HasPrefix(n, name) {
+				begin = append(begin, n)
+				break
+			}
+			if d := distance(name, n); d < bestDistance {
+				best, bestDistance = n, d
+			}
+		}
+	}
+	if len(begin) == 0 && best != "" {
+		return []string{best}
+	}
+	return begin
 }
 
 // distance returns the Levenshtein distance of a and b in bytes.

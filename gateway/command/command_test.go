@@ -159,6 +159,10 @@ func TestCommandsReply(t *testing.T) {
 		{"/sessions nothing", "No conversation found."},
 		{"/title", "is called `Trip`"},
 		{"/stop", "Nothing is running."},
+		{"/stop that", "Nothing is running. What is written after `/stop` has no effect."},
+		{"/start deeplink", "Hello"},
+		{"/skills install foo", "`/skills` takes nothing after it, so nothing was done."},
+		{"/retry in English", "`/retry` takes nothing after it"},
 		{"/new", "The old one is kept as `20260101_100000_0123abcd`."},
 		{"/model", "`a/one` answers"},
 		{"/model b/two", "`b/two` answers here. It costs."},
@@ -220,6 +224,11 @@ func TestCommandsReply(t *testing.T) {
 		{"/delete", "Delete this conversation for good? 4 messages"},
 		{"/delete now", "I delete"},
 		{"/hlep", "Did you mean `/help`?"},
+		{"/s", "Did you mean `/start`, `/status`, `/stop`, `/sessions`, `/skills`, `/steer`?"},
+		{"/re", "Did you mean `/reset`, `/reasoning`, `/reload`, `/retry`, `/resume`?"},
+		{"/z", "There is no command `/z`. `/help` lists"},
+		{"/xy", "There is no command `/xy`. `/help` lists"},
+		{"/nw", "Did you mean `/new`?"},
 		{"/zzzzzzzz", "There is no command `/zzzzzzzz`. `/help` lists"},
 	}
 	for _, tt := range tests {
@@ -228,6 +237,17 @@ func TestCommandsReply(t *testing.T) {
 		r, err := table.Run(t.Context(), env, c)
 		if err != nil || !strings.Contains(r.Text, tt.want) {
 			t.Errorf("%s says %q, %v; want %q", tt.text, r.Text, err, tt.want)
+		}
+	}
+}
+
+func TestPauseKnowsItsArgument(t *testing.T) {
+	table := command.NewTable(command.Builtin()...)
+	for text, want := range map[string]string{"/pause": "paused true", "/pause OFF": "paused false", "/pause for an hour": "I know `/pause` and `/pause off`."} {
+		c := call(text)
+		c.Principal.Level = access.Owner
+		if r, err := table.Run(t.Context(), &fake{}, c); err != nil || r.Text != want {
+			t.Errorf("%s says %q, %v; want %q", text, r.Text, err, want)
 		}
 	}
 }

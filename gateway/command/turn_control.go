@@ -87,10 +87,13 @@ func answer(_ context.Context, env Env, c Call) (Result, error) {
 
 // pause pauses the daemon, or resumes it with "off".
 func pause(ctx context.Context, env Env, c Call) (Result, error) {
-	if strings.EqualFold(c.Args, "off") {
+	switch strings.ToLower(c.Args) {
+	case "":
+		return Result{Text: env.Pause(ctx, c, true)}, nil
+	case "off":
 		return Result{Text: env.Pause(ctx, c, false)}, nil
 	}
-	return Result{Text: env.Pause(ctx, c, true)}, nil
+	return Result{Text: c.T("I know `/pause` and `/pause off`.")}, nil
 }
 
 // setHome makes the chat the home channel of its platform.
