@@ -1,0 +1,101 @@
+package hermesd_test
+
+import (
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// stays matches the packages to which ARCHITECTURE.md confines a dependency.
+var (
+	stays  = regexp.MustCompile("Stays? in ((?:`[^`]+`(?:, | and )?)+)")
+	quoted = regexp.MustCompile("`([^`]+)`")
+)
+
+// TestDependenciesStayWhereThePageSays checks the sentences "Stays in …" of
+// ARCHITECTURE.md against the imports. The simulators may import everything.
+func TestDependenciesStayWhereThePageSays(t *testing.T) {
+	places := map[string][]string{}
+	for _, line := range lines(t, "ARCHITECTURE.md") {
+		cells := strings.Split(line, "|")
+		m := stays.FindStringSubmatch(line)
+		if len(cells) < 4 || m == nil {
+			continue
+		}
+		for _, module := range quoted.FindAllStringSubmatch(cells[1], -1) {
+			for _, dir := range quoted.FindAllStringSubmatch(m[1], -1) {
+				places[module[1]] = append(places[module[1]], dir[1])
+			}
+		}
+	}
+	if len(places) < 15 {
+		t.Fatalf("only %d dependencies stay somewhere", len(places))
+	}
+	sources(t, func(path, pkg string) {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, im := range f.Imports {
+			name, _ := strconv.Unquote(im.Path.Value)
+			for module, dirs := range places {
+				if under(name, module) && !under(pkg, "internal/sim") && !slices.ContainsFunc(dirs, func(dir string) bool { return under(pkg, dir) }) {
+					t.Errorf("%s imports %s, which stays in %s", path, name, strings.Join(dirs, ", "))
+				}
+			}
+		}
+	})
+}
+
+// TestReadmeBuildIsStatic checks that the command that README.md calls static builds
+// without C. With C, package net is linked dynamically.
+func TestReadmeBuildIsStatic(t *testing.T) {
+	for n, line := range lines(t, "README.md") {
+		if strings.Contains(line, "static") && !strings.Contains(line, "CGO_ENABLED=0 go build") {
+			t.Errorf("README.md:%d: %s", n+1, line)
+		}
+	}
+}
+
+// TestPromptPageHasOnlyFilledLayers checks that the daemon can fill each layer that
+// docs/prompt.md describes.
+func TestPromptPageHasOnlyFilledLayers(t *testing.T) {
+	field := map[string]string{ // of prompt.Inputs
+		"honcho": "Honcho", "system message": "SystemMessage", "memory": "Memory", "user profile": "UserProfile",
+		"external memory": "ExternalMemory", "skills": "Skills", "context files": "ContextFiles", "platform": "Platform",
+	}
+	always := []string{"layer", "---", "identity", "guidance", "session", "note"}
+	var code strings.Builder
+	files, err := filepath.Glob("cmd/internal/app/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.Write(raw)
+	}
+	page, _, _ := strings.Cut(strings.Join(lines(t, "docs/prompt.md"), "\n"), "\n## The text of a turn")
+	for line := range strings.SplitSeq(page, "\n") {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			continue
+		}
+		for name := range strings.SplitSeq(strings.TrimSpace(cells[1]), ", ") {
+			f := field[name]
+			filled := f != "" && regexp.MustCompile(`\bin\.`+f+`\b[^=\n]* = |\b`+f+`: `).MatchString(code.String())
+			if !slices.Contains(always, name) && !filled {
+				t.Errorf("docs/prompt.md describes the layer %q, which nothing fills", name)
+			}
+		}
+	}
+}
