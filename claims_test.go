@@ -64,6 +64,46 @@ func TestReadmeBuildIsStatic(t *testing.T) {
 	}
 }
 
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	unsaid  = regexp.MustCompile(`[^\pL\pN_ -]`) // what an anchor leaves out
+)
+
+// TestLinksLead checks the links between pages, with their anchors.
+func TestLinksLead(t *testing.T) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, page := range append(pages, "README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md") {
+		for _, m := range link.FindAllStringSubmatch(strings.Join(lines(t, page), "\n"), -1) {
+			path, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(path, ":") {
+				continue // not a page of ours
+			}
+			to := page
+			if path != "" {
+				to = filepath.Join(filepath.Dir(page), path)
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s: %s: %v", page, m[1], err)
+				continue
+			}
+			if anchor == "" {
+				continue
+			}
+			found := false
+			for _, h := range heading.FindAllStringSubmatch(strings.Join(lines(t, to), "\n"), -1) {
+				found = found || strings.ReplaceAll(unsaid.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == anchor
+			}
+			if !found {
+				t.Errorf("%s: %s: there is no such heading", page, m[1])
+			}
+		}
+	}
+}
+
 // TestPromptPageHasOnlyFilledLayers checks that the daemon can fill each layer that
 // docs/prompt.md describes.
 func TestPromptPageHasOnlyFilledLayers(t *testing.T) {
