@@ -170,7 +170,7 @@ func track(req *http.Request) (*http.Request, *passage, error) {
 		GetConn: func(string) { p.asked.Store(true) },
 		GotConn: func(httptrace.GotConnInfo) { p.joined.Store(true) },
 	}))
-	if req.Body == nil {
+	if req.Body == nil || req.Body == http.NoBody {
 		p.done.Store(true)
 		return req, p, nil
 	}
@@ -181,6 +181,16 @@ func track(req *http.Request) (*http.Request, *passage, error) {
 	if len(head) == smallBody {
 		all := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), req.Body), 64<<10)
 		req.Body = &trackedBody{r: all, c: req.Body, p: p}
+		if again := req.GetBody; again != nil {
+			req.GetBody = func() (io.ReadCloser, error) {
+				p.joined.Store(false)
+				body, err := again()
+				if err != nil {
+					return nil, err
+				}
+				return &trackedBody{r: bufio.NewReaderSize(body, 64<<10), c: body, p: p}, nil
+			}
+		}
 		return req, p, nil
 	}
 	_ = req.Body.Close()

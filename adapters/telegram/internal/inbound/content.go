@@ -221,6 +221,6 @@ func service(m *models.Message) bool {
 		m.Giveaway != nil || m.GiveawayWinners != nil || m.GiveawayCompleted != nil ||
 		m.PaidMessagePriceChanged != nil || m.ChatOwnerLeft != nil || m.ChatOwnerChanged != nil ||
 		m.SuggestedPostApproved != nil || m.SuggestedPostApprovalFailed != nil || m.SuggestedPostDeclined != nil ||
-		m.SuggestedPostPaid != nil || m.SuggestedPostRefunded != nil || m.VoiceChatScheduled != nil ||
-		m.VoiceChatStarted != nil || m.VoiceChatEnded != nil || m.VoiceChatParticipantsInvited != nil
+		m.SuggestedPostPaid != nil || m.SuggestedPostRefunded != nil || m.VideoChatScheduled != nil ||
+		m.VideoChatStarted != nil || m.VideoChatEnded != nil || m.VideoChatParticipantsInvited != nil
 }
