@@ -189,6 +189,7 @@ func TestFilesOnlyInListedPackages(t *testing.T) {
 		"agent/prompt":                 "the prefill file that the operator has named",
 		"agent/engine/plugin":          "programs that the operator has put into the home",
 		"adapters/httpapi":             "its key",
+		"adapters/adaptertest":         "payloads that tests play; no program contains it",
 		"adapters/internal/attachment": "files of the media cache, by the name that the cache gave them",
 		"agent/llm/internal/apiclient": "the same",
 		"agent/speech":                 "the same, and recordings that it makes there",

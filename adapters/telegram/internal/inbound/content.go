@@ -1,9 +1,12 @@
 package inbound
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"github.com/go-telegram/bot/models"
 
@@ -20,11 +23,15 @@ func content(m *models.Message, me Identity) (text string, known bool) {
 		body, ents = m.Caption, m.CaptionEntities
 	}
 	var lines []string
-	if from := origin(m.ForwardOrigin); from != "" {
-		lines = append(lines, "[forwarded from "+oneLine(from)+"]")
+	if m.ForwardOrigin != nil {
+		mark := "[forwarded]"
+		if from := oneLine(origin(m.ForwardOrigin)); from != "" {
+			mark = "[forwarded from " + from + "]"
+		}
+		lines = append(lines, mark)
 	}
 	if body != "" {
-		lines = append(lines, stripMention(body, ents, me))
+		lines = append(lines, stripMention(withLinks(body, ents), ents, me))
 	}
 	note := describe(m)
 	if note != "" {
@@ -44,7 +51,7 @@ func describe(m *models.Message) string {
 		name := strings.TrimSpace(m.Contact.FirstName + " " + m.Contact.LastName)
 		return fmt.Sprintf("[contact: %s, %s]", oneLine(name), oneLine(m.Contact.PhoneNumber))
 	case m.Poll != nil:
-		s := "[poll: " + oneLine(m.Poll.Question) + "]"
+		s := joinLines([]string{"[poll: " + oneLine(m.Poll.Question) + "]", withLinks(m.Poll.Description, m.Poll.DescriptionEntities)})
 		for _, o := range m.Poll.Options {
 			s += "\n- " + oneLine(o.Text)
 		}
@@ -52,19 +59,21 @@ func describe(m *models.Message) string {
 	case m.Checklist != nil:
 		s := "[checklist: " + oneLine(m.Checklist.Title) + "]"
 		for _, t := range m.Checklist.Tasks {
-			s += "\n- " + oneLine(t.Text)
+			s += "\n- " + oneLine(withLinks(t.Text, t.TextEntities))
 		}
 		return s
+	case m.Audio != nil && m.Audio.Title+m.Audio.Performer != "":
+		return "[audio: " + oneLine(strings.Trim(m.Audio.Performer+" – "+m.Audio.Title, " –")) + "]"
 	case m.Dice != nil:
 		return fmt.Sprintf("[dice %s: %d]", m.Dice.Emoji, m.Dice.Value)
 	case m.Sticker != nil:
 		return "[sticker" + pad(m.Sticker.Emoji) + "]"
 	case m.Game != nil:
-		return "[game: " + oneLine(m.Game.Title) + "]"
+		return joinLines([]string{"[game: " + oneLine(m.Game.Title) + "]", m.Game.Description})
 	case m.Story != nil:
 		return "[story]"
 	case m.Invoice != nil:
-		return "[invoice: " + oneLine(m.Invoice.Title) + "]"
+		return joinLines([]string{"[invoice: " + oneLine(m.Invoice.Title) + "]", m.Invoice.Description})
 	case m.PaidMedia != nil:
 		return "[paid media]"
 	case m.WebAppData != nil:
@@ -101,6 +110,51 @@ func origin(o *models.MessageOrigin) string {
 		return o.MessageOriginChannel.Chat.Title
 	}
 	return ""
+}
+
+// withLinks returns text with the addresses of its links, which stand only in the
+// entities, after their labels.
+func withLinks(text string, ents []models.MessageEntity) string {
+	var links []models.MessageEntity
+	for _, e := range ents {
+		if e.Type == models.MessageEntityTypeTextLink {
+			links = append(links, e)
+		}
+	}
+	if len(links) == 0 {
+		return text
+	}
+	units := utf16.Encode([]rune(text))
+	slices.SortStableFunc(links, func(a, b models.MessageEntity) int {
+		return cmp.Compare(a.Offset+a.Length, b.Offset+b.Length)
+	})
+	var out []uint16
+	done := 0
+	for _, e := range links {
+		label, ok := slice(units, e)
+		if !ok {
+			continue
+		}
+		end := e.Offset + e.Length
+		target := strings.TrimPrefix(withTarget(label, e.URL), label)
+		out = append(append(out, units[done:end]...), utf16.Encode([]rune(target))...)
+		done = end
+	}
+	return string(utf16.Decode(append(out, units[done:]...)))
+}
+
+// withTarget returns the label of a link with its address, unless the label is
+// the address.
+func withTarget(label, address string) string {
+	bare := strings.TrimPrefix(strings.TrimPrefix(address, "https://"), "http://")
+	switch label {
+	case address, bare, strings.TrimSuffix(address, "/"), strings.TrimSuffix(bare, "/"):
+		return label
+	}
+	if address == "" {
+		return label
+	}
+	return label + " (" + address + ")"
 }
 
 // oneLine makes an untrusted name safe inside brackets.
@@ -189,11 +243,11 @@ func (c Converter) quote(m *models.Message) *chat.Quote {
 		if m.ExternalReply.MessageID != 0 {
 			q.ID = strconv.Itoa(m.ExternalReply.MessageID)
 		}
-	default:
+	case m.Quote == nil:
 		return nil
 	}
 	if m.Quote != nil && m.Quote.Text != "" {
-		q.Text = m.Quote.Text
+		q.Text = withLinks(m.Quote.Text, m.Quote.Entities)
 	}
 	return &q
 }
@@ -204,23 +258,4 @@ func fileWords(fs []chat.File) string {
 		out = append(out, "["+strings.TrimSpace(string(f.Kind)+" "+oneLine(f.Name))+"]")
 	}
 	return strings.Join(out, " ")
-}
-
-// service reports whether m is a service message of Telegram.
-func service(m *models.Message) bool {
-	return len(m.NewChatMembers) > 0 || m.LeftChatMember != nil || m.NewChatTitle != "" ||
-		len(m.NewChatPhoto) > 0 || m.DeleteChatPhoto || m.GroupChatCreated || m.SupergroupChatCreated ||
-		m.ChannelChatCreated || m.MessageAutoDeleteTimerChanged != nil || m.PinnedMessage != nil ||
-		m.SuccessfulPayment != nil || m.RefundedPayment != nil || m.UsersShared != nil || m.ChatShared != nil ||
-		m.Gift != nil || m.UniqueGift != nil || m.GiftUpgradeSent != nil || m.ConnectedWebsite != "" ||
-		m.WriteAccessAllowed != nil || m.PassportData != nil || m.ProximityAlertTriggered != nil ||
-		m.BoostAdded != nil || m.ChatBackgroundSet != nil || m.ChecklistTasksDone != nil ||
-		m.ChecklistTasksAdded != nil || m.DirectMessagePriceChanged != nil || m.ForumTopicCreated != nil ||
-		m.ForumTopicEdited != nil || m.ForumTopicClosed != nil || m.ForumTopicReopened != nil ||
-		m.GeneralForumTopicHidden != nil || m.GeneralForumTopicUnhidden != nil || m.GiveawayCreated != nil ||
-		m.Giveaway != nil || m.GiveawayWinners != nil || m.GiveawayCompleted != nil ||
-		m.PaidMessagePriceChanged != nil || m.ChatOwnerLeft != nil || m.ChatOwnerChanged != nil ||
-		m.SuggestedPostApproved != nil || m.SuggestedPostApprovalFailed != nil || m.SuggestedPostDeclined != nil ||
-		m.SuggestedPostPaid != nil || m.SuggestedPostRefunded != nil || m.VideoChatScheduled != nil ||
-		m.VideoChatStarted != nil || m.VideoChatEnded != nil || m.VideoChatParticipantsInvited != nil
 }

@@ -1,11 +1,14 @@
 package inbound
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/go-telegram/bot/models"
+
+	"hermesd/gateway/chat"
 )
 
 // errUnreadable is the error of an update that cannot be converted at all.
@@ -95,6 +98,47 @@ func readable(p objectKind, name string, v json.RawMessage) bool {
 		inChat: new(models.Chat), inUser: new(models.User),
 	}
 	return json.Unmarshal(alone, types[p]) == nil
+}
+
+// objectFields returns the fields of a JSON object; nil if raw is none.
+func objectFields(raw json.RawMessage) map[string]json.RawMessage {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &fields)
+	return fields
+}
+
+// complete adds to m and the message that it replies to what the library does not
+// decode into the fields in use: the text of a rich message, and the origin of a
+// forwarded message in the form of servers before Bot API 7.0 or of a kind that
+// cannot be read. It returns the attachments of m's rich message.
+func complete(m *models.Message, fields map[string]json.RawMessage) (attached []chat.File) {
+	if raw := fields["rich_message"]; raw != nil && m.Text == "" && m.Caption == "" {
+		m.Text, m.Entities, attached = readRich(raw)
+		m.RichMessage = cmp.Or(m.RichMessage, &models.RichMessage{}) // also if the library cannot decode it
+	}
+	if m.ForwardOrigin == nil && (isSet(fields["forward_origin"]) || isSet(fields["forward_date"])) {
+		m.ForwardOrigin = &models.MessageOrigin{MessageOriginHiddenUser: &models.MessageOriginHiddenUser{SenderUserName: legacyOrigin(fields)}}
+	}
+	if m.ReplyToMessage != nil {
+		complete(m.ReplyToMessage, objectFields(fields["reply_to_message"]))
+	}
+	return attached
+}
+
+func isSet(v json.RawMessage) bool { return len(v) > 0 && string(v) != "null" }
+
+// legacyOrigin returns the name of the source of a forwarded message, "" if the
+// fields do not tell it.
+func legacyOrigin(fields map[string]json.RawMessage) string {
+	var (
+		user models.User
+		from models.Chat
+		name string
+	)
+	_ = json.Unmarshal(fields["forward_from"], &user)
+	_ = json.Unmarshal(fields["forward_from_chat"], &from)
+	_ = json.Unmarshal(fields["forward_sender_name"], &name)
+	return cmp.Or(fullName(&user), from.Title, name)
 }
 
 // ID returns the ID of a raw update.

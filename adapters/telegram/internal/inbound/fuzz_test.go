@@ -19,6 +19,8 @@ func FuzzConvert(f *testing.F) {
 		`{"update_id":1,"my_chat_member":{"chat":{"id":-1,"type":"group"},"from":{"id":5},"date":1,"new_chat_member":{"status":"kicked"}}}`,
 		`{"update_id":1,"message":{}}`, `{"message":null}`, `[]`, `{`, `{"update_id":"x","message":{"chat":7}}`,
 		private("message", `"forward_origin":{"type":"x"},"poll":{},"venue":{},"contact":{},"quote":{}`),
+		private("message", `"rich_message":{"blocks":[{"type":"table","cells":[[{"text":["a",{"type":"mention","text":"@HermesBot"}]}]]},{"type":"list","items":[{"label":"1.","blocks":[]}]}]}`),
+		private("message", `"text":"x","entities":[{"type":"text_link","offset":0,"length":1,"url":"https://a.test"}],"forward_date":1`),
 	} {
 		f.Add(s)
 	}

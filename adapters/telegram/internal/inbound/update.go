@@ -96,20 +96,20 @@ func (c Converter) Convert(raw json.RawMessage, now time.Time) (chat.Inbound, Co
 	if err != nil {
 		return chat.Inbound{}, Skipped, err
 	}
-	in, v := c.convert(u, now)
+	in, v := c.convert(u, objectFields(raw), now)
 	return in, v, nil
 }
 
-func (c Converter) convert(u *models.Update, now time.Time) (chat.Inbound, ConvertResult) {
+func (c Converter) convert(u *models.Update, fields map[string]json.RawMessage, now time.Time) (chat.Inbound, ConvertResult) {
 	switch {
 	case u.Message != nil:
-		return c.message(u.Message, false)
+		return c.message(u.Message, objectFields(fields["message"]), false)
 	case u.ChannelPost != nil:
-		return c.message(u.ChannelPost, false)
+		return c.message(u.ChannelPost, objectFields(fields["channel_post"]), false)
 	case u.EditedMessage != nil:
-		return c.message(u.EditedMessage, true)
+		return c.message(u.EditedMessage, objectFields(fields["edited_message"]), true)
 	case u.EditedChannelPost != nil:
-		return c.message(u.EditedChannelPost, true)
+		return c.message(u.EditedChannelPost, objectFields(fields["edited_channel_post"]), true)
 	case u.CallbackQuery != nil:
 		return c.callback(u.CallbackQuery, now)
 	case u.MyChatMember != nil:
@@ -118,7 +118,8 @@ func (c Converter) convert(u *models.Update, now time.Time) (chat.Inbound, Conve
 	return chat.Inbound{}, Skipped
 }
 
-func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, ConvertResult) {
+// message converts a message; fields are those of its JSON.
+func (c Converter) message(m *models.Message, fields map[string]json.RawMessage, edited bool) (chat.Inbound, ConvertResult) {
 	if m.Chat.ID == 0 || m.ID == 0 {
 		return chat.Inbound{}, Skipped
 	}
@@ -126,6 +127,7 @@ func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, Conver
 	if at.Kind != chat.DM && c.Me.Username == "" {
 		return chat.Inbound{}, NeedsBotName
 	}
+	attached := complete(m, fields)
 	in := chat.Inbound{
 		IdempotencyKey: messageKey(m.Chat.ID, m.ID),
 		ID:             strconv.Itoa(m.ID),
@@ -136,7 +138,7 @@ func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, Conver
 		ChatName:       m.Chat.Title,
 		Topic:          topicName(m),
 		Prompt:         c.prompt(at),
-		Files:          files(m),
+		Files:          append(files(m), attached...),
 		ReplyTo:        c.quote(m),
 	}
 	if edited {
@@ -154,9 +156,12 @@ func (c Converter) message(m *models.Message, edited bool) (chat.Inbound, Conver
 	text, known := content(m, c.Me)
 	in.Text = text
 	if in.IgnoreRule == "" && !known && len(in.Files) == 0 {
-		if at.Kind == chat.DM {
+		switch {
+		case newerService(fields):
+			in.IgnoreRule = ruleService
+		case at.Kind == chat.DM:
 			in.Text = "[a kind of message that this bot cannot read]"
-		} else {
+		default:
 			in.IgnoreRule = RuleUnsupported
 		}
 	}
@@ -337,7 +342,7 @@ func part(m *models.Message, in chat.Inbound) *chat.Part {
 	switch {
 	case m.MediaGroupID != "":
 		return &chat.Part{Group: m.MediaGroupID, Wait: albumWait}
-	case m.Text == "" || strings.HasPrefix(in.Text, "/"):
+	case m.Text == "" || m.RichMessage != nil || strings.HasPrefix(in.Text, "/"):
 		return nil
 	case len(utf16.Encode([]rune(m.Text))) >= splitLength:
 		return &chat.Part{Group: "text", Wait: splitWait}
