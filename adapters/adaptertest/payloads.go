@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -22,10 +23,11 @@ type Payload struct {
 	Payload json.RawMessage `json:"payload"`
 	Text    string          `json:"text"` // what a reader expects, one piece a line
 	Also    []string        `json:"also"` // what people see besides: link targets, file names
-	// Want and Rule are set in testdata only: the exact text, and the rule by which
-	// the event is ignored.
+	// Want, Rule and Bot are set in testdata only: the exact text, the rule by which
+	// the event is ignored, and whether the sender is a bot.
 	Want *string `json:"want"`
 	Rule *string `json:"rule"`
+	Bot  *bool   `json:"bot"`
 }
 
 // OwnPayloads returns the payloads of testdata/payloads.jsonl.
@@ -109,7 +111,7 @@ func (p *Payload) Check(t *testing.T, in chat.Inbound) {
 		all += "\n" + f.Name
 	}
 	for _, piece := range append(p.pieces(), p.Also...) {
-		if !strings.Contains(words(all), words(piece)) {
+		if !strings.Contains(words(all), words(piece)) && !strings.Contains(plain(all), plain(piece)) {
 			t.Errorf("%s, %s: %q is missing in %q, rule %q", p.ID, p.Kind, piece, all, in.IgnoreRule)
 		}
 	}
@@ -118,6 +120,9 @@ func (p *Payload) Check(t *testing.T, in chat.Inbound) {
 	}
 	if p.Rule != nil && in.IgnoreRule != *p.Rule {
 		t.Errorf("%s, %s: ignored by %q, want %q", p.ID, p.Kind, in.IgnoreRule, *p.Rule)
+	}
+	if p.Bot != nil && in.Sender.Bot != *p.Bot {
+		t.Errorf("%s, %s: sender %+v", p.ID, p.Kind, in.Sender)
 	}
 }
 
@@ -132,6 +137,17 @@ func (p *Payload) Without(pieces ...string) {
 
 // words returns text with single spaces.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+var (
+	userName   = regexp.MustCompile(`<?@\w+>?( \(\w+\))?`)
+	linkTarget = regexp.MustCompile(` \([a-z]+:[^)]*\)`)
+)
+
+// plain returns text without the names of users and the targets of links, which
+// platforms and readers write in several forms.
+func plain(text string) string {
+	return words(userName.ReplaceAllString(linkTarget.ReplaceAllString(text, ""), "@"))
+}
 
 // Is reports whether the kind of p is, before the slash, one of kinds.
 func (p *Payload) Is(kinds ...string) bool {

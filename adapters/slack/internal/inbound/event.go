@@ -180,9 +180,12 @@ func (c Converter) room(channel, kind string) ChannelInfo {
 	return r
 }
 
+// slackbot is the user as which Slack itself writes, without a bot ID.
+const slackbot = "USLACKBOT"
+
 // sender returns the sender of a message.
 func (c Converter) sender(b Body) chat.Person {
-	p := chat.Person{ID: cmp.Or(b.User, b.BotID), Bot: b.BotID != "" || b.Subtype == "bot_message"}
+	p := chat.Person{ID: cmp.Or(b.User, b.BotID), Bot: b.BotID != "" || b.Subtype == "bot_message" || b.User == slackbot}
 	p.Name, p.Handle = c.Name(b.User)
 	if p.Name == "" {
 		p.Name = b.Username
@@ -214,8 +217,12 @@ func noise(b Body) string {
 // changed converts a user's edit. Slack also changes a message to add a link
 // preview, or when a thread starts under it; such changes are not edits.
 func (c Converter) changed(b Body) (chat.Inbound, bool) {
-	m, old := b.Message, b.Previous
-	if m == nil || m.Edited == nil || m.Subtype == "tombstone" {
+	m, old := b.Message, b.before()
+	if m != nil && m.Subtype == "tombstone" { // a deleted message that has a thread
+		b.DeletedTS = m.TS
+		return c.deleted(b)
+	}
+	if m == nil || m.Edited == nil {
 		return chat.Inbound{}, false
 	}
 	if old != nil && old.Edited != nil && old.Edited.TS == m.Edited.TS || old != nil && old.Text == m.Text && len(old.Files) == len(m.Files) {
@@ -239,8 +246,8 @@ func (c Converter) changed(b Body) (chat.Inbound, bool) {
 // deleted converts a deletion, which is only recorded for `why`.
 func (c Converter) deleted(b Body) (chat.Inbound, bool) {
 	gone := Body{Type: "message", TS: b.DeletedTS}
-	if b.Previous != nil {
-		gone = *b.Previous
+	if old := b.before(); old != nil {
+		gone = *old
 		gone.TS = cmp.Or(b.DeletedTS, gone.TS)
 	}
 	gone.Channel, gone.ChannelType, gone.Subtype, gone.Hidden = b.Channel, b.ChannelType, "", false

@@ -158,6 +158,7 @@ func TestBots(t *testing.T) {
 	for fields, want := range map[string]chat.Person{
 		`"user":"U7","bot_id":"B7","bot_profile":{"name":"Builder"},"text":"<@UME> x"`:                      {ID: "U7", Name: "Builder", Bot: true},
 		`"user":"","subtype":"bot_message","bot_id":"B7","username":"Alerts","text":"<@UME> x"`:             {ID: "B7", Name: "Alerts", Bot: true},
+		`"user":"USLACKBOT","text":"<@UME> x"`:                                                              {ID: "USLACKBOT", Bot: true},
 		`"user":"","subtype":"bot_message","username":"Webhook","text":"<@UME> x","channel_type":"channel"`: {ID: "C1", Name: "Webhook", Bot: true},
 	} {
 		in, ok, err := c.Convert(message(fields), now())
@@ -178,20 +179,25 @@ func TestEditsAndDeletions(t *testing.T) {
 		t.Errorf("%v %+v", ok, in)
 	}
 	for name, e := range map[string]inbound.Envelope{
-		"a link is shown":      change(`"text":"<@UME> one","attachments":[{"title":"x"}]`, `"text":"<@UME> one"`),
-		"edited before":        change(`"text":"<@UME> x","edited":{"user":"U1","ts":"250.0"}`, `"text":"<@UME> x","edited":{"user":"U1","ts":"250.0"}`),
-		"a root is taken away": change(`"subtype":"tombstone","text":"gone","edited":{"user":"U1","ts":"250.0"}`, `"text":"x"`),
-		"our own":              change(`"user":"UME","text":"two","edited":{"user":"UME","ts":"299.0"}`, `"user":"UME","text":"one"`),
-		"no message in it":     envelope(`{"type":"message","subtype":"message_changed","channel":"C1"}`),
+		"a link is shown":  change(`"text":"<@UME> one","attachments":[{"title":"x"}]`, `"text":"<@UME> one"`),
+		"edited before":    change(`"text":"<@UME> x","edited":{"user":"U1","ts":"250.0"}`, `"text":"<@UME> x","edited":{"user":"U1","ts":"250.0"}`),
+		"our own thread":   change(`"user":"USLACKBOT","subtype":"tombstone","text":"gone"`, `"user":"UME","text":"x"`),
+		"our own":          change(`"user":"UME","text":"two","edited":{"user":"UME","ts":"299.0"}`, `"user":"UME","text":"one"`),
+		"no message in it": envelope(`{"type":"message","subtype":"message_changed","channel":"C1"}`),
 	} {
 		if in, ok, err := c.Convert(e, now()); ok || err != nil {
 			t.Errorf("%s: %+v, %v", name, in, err)
 		}
 	}
-	gone, ok, _ := c.Convert(envelope(`{"type":"message","subtype":"message_deleted","hidden":true,"channel":"C1","channel_type":"channel","ts":"301.0","deleted_ts":"200.000002",
-		"previous_message":{"type":"message","user":"U1","ts":"200.000002","text":"<@UME> one"}}`), now())
-	if !ok || gone.IgnoreRule != "message_deleted" || gone.IdempotencyKey != "C1:200.000002:deleted" || gone.Sender.ID != "U1" {
-		t.Errorf("%v %+v", ok, gone)
+	for _, e := range []inbound.Envelope{
+		envelope(`{"type":"message","subtype":"message_deleted","hidden":true,"channel":"C1","channel_type":"channel","ts":"301.0","deleted_ts":"200.000002",
+		"previous_message":{"type":"message","user":"U1","ts":"200.000002","text":"<@UME> one"}}`),
+		change(`"subtype":"tombstone","user":"USLACKBOT","text":"This message was deleted."`, `"text":"<@UME> one"`), // it had a thread
+	} {
+		gone, ok, _ := c.Convert(e, now())
+		if !ok || gone.IgnoreRule != "message_deleted" || gone.IdempotencyKey != "C1:200.000002:deleted" || gone.Sender.ID != "U1" {
+			t.Errorf("%v %+v", ok, gone)
+		}
 	}
 }
 

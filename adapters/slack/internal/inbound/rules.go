@@ -3,6 +3,7 @@ package inbound
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"hermesd/gateway/chat"
@@ -87,11 +88,22 @@ type relation struct {
 }
 
 func (c Converter) look(b Body) relation {
-	r := relation{named: b.Type == "app_mention" || c.Me.UserID != "" && mentions(b.Text, c.Me.UserID)}
+	r := relation{named: b.Type == "app_mention" || c.Me.UserID != "" && c.mentioned(b)}
 	if reply(b) {
 		r.joined = b.ParentUserID != "" && b.ParentUserID == c.Me.UserID || c.Joined(b.Channel, b.ThreadTS)
 	}
 	return r
+}
+
+// mentioned reports whether a message mentions the bot, in its text or, without
+// one, in its blocks.
+func (c Converter) mentioned(b Body) bool {
+	if b.Text != "" || len(b.Blocks) == 0 {
+		return mentions(b.Text, c.Me.UserID)
+	}
+	r := &blockReader{refer: c.refer}
+	r.pieces(b.Blocks)
+	return slices.Contains(r.users, c.Me.UserID)
 }
 
 // mentions reports whether text mentions a user, with or without a label.

@@ -25,26 +25,38 @@ func (c Converter) text(b Body) string {
 		}
 		break
 	}
-	text := mrkdwn.Read(raw, c.refer)
+	r := &blockReader{refer: c.refer}
+	text := joinLines([]string{
+		mrkdwn.Read(raw, c.refer),
+		unsaid(mrkdwn.Read(b.Text, c.refer), r.pieces(b.Blocks), b.BotID != ""),
+	})
+	said := text
 	for _, a := range b.Attachments {
-		if s := a.words(); s != "" && (a.IsShare || text == "") {
-			text = strings.TrimLeft(text+"\n"+s, "\n")
+		isPreview := a.FromURL != "" && !a.IsShare // of a link in the text
+		if s := a.words(r); said == "" || !isPreview && (a.IsShare || !contains(said, s)) {
+			text = joinLines([]string{text, s})
 		}
 	}
 	return c.Rules.command(text)
 }
 
-func (a attachment) words() string {
-	var parts []string
-	for _, s := range []string{a.Pretext, a.Title, a.Text} {
-		if s != "" {
-			parts = append(parts, s)
-		}
+// noPreview is what Slack writes in place of a text that an attachment lacks.
+const noPreview = "[no preview available]"
+
+func (a attachment) words(r *blockReader) string {
+	parts := []string{a.Pretext, a.Title, a.Text}
+	for _, f := range a.Fields {
+		parts = append(parts, f.Title, f.Value)
 	}
-	if len(parts) == 0 && a.Fallback != "" {
-		parts = []string{a.Fallback}
+	plain := func(mrkdwn.Reference) string { return "" }
+	s := mrkdwn.Read(joinLines(parts), plain)
+	pieces := r.pieces(a.Blocks)
+	for _, m := range a.MessageBlocks {
+		pieces = append(pieces, r.pieces(m.Message.Blocks)...)
 	}
-	s := mrkdwn.Read(strings.Join(parts, "\n"), func(mrkdwn.Reference) string { return "" })
+	if s = joinLines([]string{s, unsaid(s, pieces, !a.IsShare)}); s == "" && a.Fallback != noPreview {
+		s = mrkdwn.Read(a.Fallback, plain)
+	}
 	if a.IsShare && s != "" {
 		if a.AuthorName != "" {
 			return "[forwarded from " + a.AuthorName + "] " + s

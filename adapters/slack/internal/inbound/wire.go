@@ -42,19 +42,30 @@ type Body struct {
 	BotProfile  *struct {
 		Name string `json:"name"`
 	} `json:"bot_profile"`
-	Text         string       `json:"text"`
-	TS           string       `json:"ts"`
-	ThreadTS     string       `json:"thread_ts"`
-	ParentUserID string       `json:"parent_user_id"`
-	Hidden       bool         `json:"hidden"`
-	Edited       *edited      `json:"edited"`
-	Files        []file       `json:"files"`
-	Attachments  []attachment `json:"attachments"`
-	// Message and Previous are set for a change.
-	Message  *Body `json:"message"`
-	Previous *Body `json:"previous_message"`
+	Text         string          `json:"text"`
+	TS           string          `json:"ts"`
+	ThreadTS     string          `json:"thread_ts"`
+	ParentUserID string          `json:"parent_user_id"`
+	Hidden       bool            `json:"hidden"`
+	Edited       *edited         `json:"edited"`
+	Files        []file          `json:"files"`
+	Attachments  []attachment    `json:"attachments"`
+	Blocks       json.RawMessage `json:"blocks"`
+	// Message and Previous are set for a change. Where there is no previous message
+	// Slack may send an empty list.
+	Message  *Body           `json:"message"`
+	Previous json.RawMessage `json:"previous_message"`
 	// DeletedTS is set for a deletion.
 	DeletedTS string `json:"deleted_ts"`
+}
+
+// before returns the message before a change; nil if it is not known.
+func (b Body) before() *Body {
+	var old *Body
+	if json.Unmarshal(b.Previous, &old) != nil {
+		return nil
+	}
+	return old
 }
 
 type edited struct {
@@ -69,6 +80,19 @@ type attachment struct {
 	Fallback   string `json:"fallback"`
 	AuthorName string `json:"author_name"`
 	IsShare    bool   `json:"is_share"`
+	// FromURL is the address of which Slack shows a preview.
+	FromURL string `json:"from_url"`
+	Fields  []struct {
+		Title string `json:"title"`
+		Value string `json:"value"`
+	} `json:"fields"`
+	Blocks json.RawMessage `json:"blocks"`
+	// MessageBlocks are the blocks of a shared message.
+	MessageBlocks []struct {
+		Message struct {
+			Blocks json.RawMessage `json:"blocks"`
+		} `json:"message"`
+	} `json:"message_blocks"`
 }
 
 type file struct {

@@ -60,12 +60,17 @@ func read(inner string, name func(Reference) string) string {
 		word, _, _ := strings.Cut(r.ID, "^")
 		return "@" + word
 	}
-	address := Unescape(r.ID)
+	return Link(Unescape(r.ID), r.Label)
+}
+
+// Link returns a link as plain text: its label and its address, unless the label
+// is the address.
+func Link(address, label string) string {
 	_, bare, _ := strings.Cut(address, ":")
 	bare = strings.TrimPrefix(bare, "//")
-	switch r.Label {
+	switch label {
 	case "", address, bare, strings.TrimSuffix(bare, "/"):
 		return address
 	}
-	return r.Label + " (" + address + ")"
+	return label + " (" + address + ")"
 }
