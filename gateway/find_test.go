@@ -19,10 +19,12 @@ type unsearchableAdapter struct {
 	*fakeAdapter
 	err   error
 	asked int
+	since time.Duration // age of the message at the last call
 }
 
-func (l *unsearchableAdapter) Find(context.Context, chat.Outbound) (chat.Receipt, bool, error) {
+func (l *unsearchableAdapter) Find(_ context.Context, m chat.Outbound) (chat.Receipt, bool, error) {
 	l.asked++
+	l.since = time.Since(m.CreatedAt)
 	return chat.Receipt{}, false, l.err
 }
 
@@ -53,6 +55,9 @@ func TestFindFailureDelaysRepliesOnlyBriefly(t *testing.T) {
 				}
 				if l.asked == 0 || (l.asked > 1) != c.asks {
 					t.Errorf("it was asked %d times", l.asked)
+				}
+				if l.since > time.Hour {
+					t.Errorf("the message was made %v before", l.since)
 				}
 			})
 		})

@@ -3,7 +3,6 @@ package slack
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -101,7 +100,7 @@ func (a *Adapter) strangers(ctx context.Context, since time.Time, m *missedNotes
 	slices.SortStableFunc(chats, func(a, b slack.Channel) int { return b.Created.Time().Compare(a.Created.Time()) })
 	for _, c := range chats {
 		switch {
-		case c.ID == "" || a.places.Knows(c.ID):
+		case c.ID == "" || !c.IsIM || a.places.Knows(c.ID): // a server may list more than was asked for
 		case len(out) < healStrangers:
 			out = append(out, historyRequest{HistoryRequest: checkpoint.HistoryRequest{Channel: c.ID, Kind: "im", Seen: inbound.TS(since.Add(-healMargin))}, until: time.Now().Add(backfillTimeout)})
 		default:
@@ -154,17 +153,17 @@ func (n *intake) visit(ctx context.Context, v *historyRequest, m *missedNotes) {
 // passing reports whether err is temporary, so that a later attempt can succeed.
 func passing(err error) bool {
 	var flood *slack.RateLimitedError
-	return errors.As(err, &flood) || apierror.Code(err) == "" && !errors.Is(err, errTooMuch)
+	return errors.As(err, &flood) || apierror.Code(err) == "" && !errors.Is(err, errTooMuch) && !errors.Is(err, errNoNextPage)
 }
 
 // A historyRequest is the request for the history of a channel or thread, page
 // by page.
 type historyRequest struct {
 	checkpoint.HistoryRequest
-	until  time.Time // deadline
-	cursor string
-	pages  int
-	got    []inbound.Body
+	until time.Time  // deadline
+	next  *pageQuery // nil: the first page
+	pages int
+	got   []inbound.Body
 }
 
 // items returns the fetched messages, oldest first.
@@ -180,9 +179,11 @@ func (v *historyRequest) items() []item {
 
 // words describes why messages at v may be missing.
 func (v *historyRequest) words(err error) string {
-	why := errTooMuch.Error()
-	if !errors.Is(err, errTooMuch) {
-		why = apierror.SendError(err).Reason
+	why := apierror.SendError(err).Reason
+	for _, known := range []error{errTooMuch, errNoNextPage} {
+		if errors.Is(err, known) {
+			why = known.Error()
+		}
 	}
 	if v.Thread != "" {
 		return "a thread in " + v.Channel + ": " + why
@@ -216,8 +217,13 @@ func (a *Adapter) settle(m *missedNotes) {
 	a.miss(what)
 }
 
-// errTooMuch means that a history has more messages than are fetched.
-var errTooMuch = errors.New("more was said than is looked at")
+var (
+	// errTooMuch means that a history has more messages than are fetched.
+	errTooMuch = errors.New("more was said than is looked at")
+	// errNoNextPage means that Slack has more messages and does not tell how to
+	// fetch them.
+	errNoNextPage = errors.New("Slack has more messages and does not show them")
+)
 
 // history collects in v the messages after the last seen one. After an error it
 // can be called again and continues where it stopped.
@@ -225,57 +231,41 @@ func (a *Adapter) history(ctx context.Context, v *historyRequest) error {
 	if v.Thread != "" {
 		return a.replies(ctx, v, "", healPages)
 	}
-	for v.pages < healPages {
-		r, err := a.api.GetConversationHistoryContext(ctx, &slack.GetConversationHistoryParameters{
-			ChannelID: v.Channel, Oldest: v.Seen, Limit: healPage, Cursor: v.cursor,
-		})
-		if err != nil {
-			return fmt.Errorf("fetch history: %w", err)
-		}
-		for _, m := range r.Messages {
-			v.got = append(v.got, body(m, v))
-		}
-		v.pages++
-		if v.cursor = r.ResponseMetaData.NextCursor; !r.HasMore || v.cursor == "" {
-			return nil
-		}
-	}
-	return errTooMuch
+	return a.collect(ctx, v, pageQuery{channel: v.Channel, oldest: v.Seen, limit: healPage}, healPages)
 }
 
 // replies collects in v the messages of a thread after the last seen one and, if
 // before is not empty, before that ts.
 func (a *Adapter) replies(ctx context.Context, v *historyRequest, before string, pages int) error {
+	return a.collect(ctx, v, pageQuery{channel: v.Channel, thread: v.Thread, oldest: v.Seen, latest: before, limit: healPage}, pages)
+}
+
+// collect collects in v the messages between first's bounds, which it fetches in
+// at most so many pages. It begins where it stopped.
+func (a *Adapter) collect(ctx context.Context, v *historyRequest, first pageQuery, pages int) error {
+	q := first
+	if v.next != nil {
+		q = *v.next
+	}
 	for v.pages < pages {
-		ms, more, cursor, err := a.api.GetConversationRepliesContext(ctx, &slack.GetConversationRepliesParameters{
-			ChannelID: v.Channel, Timestamp: v.Thread, Oldest: v.Seen, Latest: before, Limit: healPage, Cursor: v.cursor,
-		})
+		p, err := a.fetch(ctx, q)
 		if err != nil {
-			return fmt.Errorf("fetch thread: %w", err)
+			return fmt.Errorf("fetch history: %w", err)
 		}
-		for _, m := range ms {
-			// Slack repeats the root of the thread on each page.
-			if (v.Seen == "" || inbound.After(m.Timestamp, v.Seen)) && (before == "" || inbound.After(before, m.Timestamp)) &&
-				!slices.ContainsFunc(v.got, func(b inbound.Body) bool { return b.TS == m.Timestamp }) {
-				v.got = append(v.got, body(m, v))
+		for _, m := range p.messages {
+			// Slack repeats the root of a thread on each page, whatever the bounds are.
+			if (first.oldest == "" || inbound.After(m.TS, first.oldest)) && (first.latest == "" || inbound.After(first.latest, m.TS)) &&
+				!slices.ContainsFunc(v.got, func(b inbound.Body) bool { return b.TS == m.TS }) {
+				b := m.Body
+				b.Type, b.Channel, b.ChannelType = "message", v.Channel, v.Kind
+				v.got = append(v.got, b)
 			}
 		}
 		v.pages++
-		if v.cursor = cursor; !more || cursor == "" {
+		if p.next == nil {
 			return nil
 		}
+		q, v.next = *p.next, p.next
 	}
 	return errTooMuch
-}
-
-// body returns a message of a history in the form of an event.
-func body(m slack.Message, v *historyRequest) inbound.Body {
-	b := inbound.Body{TS: m.Timestamp, User: m.User, Text: m.Text}
-	if raw, err := json.Marshal(m.Msg); err == nil {
-		if err := json.Unmarshal(raw, &b); err != nil {
-			b = inbound.Body{TS: m.Timestamp, User: m.User, Text: m.Text, ThreadTS: m.ThreadTimestamp}
-		}
-	}
-	b.Type, b.Channel, b.ChannelType = "message", v.Channel, v.Kind
-	return b
 }

@@ -1,6 +1,7 @@
 package slack_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -319,6 +320,81 @@ func TestAFlappingConnectionAsksSparingly(t *testing.T) {
 		}
 		if h := a.Health(); h.State != chat.Connected {
 			t.Errorf("%+v", h)
+		}
+	})
+}
+
+func TestBackfilledTablesAreRead(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		inbox, ann := adaptertest.NewInbox(t), w.people[0]
+		dm := ann.DM(w.bots[""])
+		end := running(t, w.Connect(""), inbox)
+		dm.Say(ann, "before")
+		pass(5 * time.Second)
+		_ = end()
+		dm.Post(sim.Post{From: ann, Text: "one", Blocks: json.RawMessage(`[{"type":"table","rows":[[{"type":"raw_text","text":"a"},null,{"type":"raw_number","value":2}]]}]`)})
+		dm.Post(sim.Post{From: ann, Text: "two", Blocks: json.RawMessage(`[{"type":"data_table","caption":"D","rows":[[{"type":"raw_text","text":"b"}]]}]`)})
+		dm.Post(sim.Post{From: ann, Text: "three", Blocks: json.RawMessage(`[{"type":"poem"},{"type":"context","elements":[{"type":"hologram","text":"c"}]}]`)})
+		dm.Say(ann, "four")
+		pass(time.Hour)
+		a := w.Connect("")
+		running(t, a, inbox)
+		pass(10 * time.Minute)
+		want := []string{"before", "one\n| a |  | 2 |", "two\nD\n| b |", "three\nc", "four"}
+		if got := inbox.Texts(w.Direct("", 0).At()); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q; %+v", got, want, a.Health())
+		}
+	})
+}
+
+func TestHistoriesWithoutCursorsAreReadToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, sim.Options{NoCursors: true}, sim.AppOptions{})
+		inbox, ann := adaptertest.NewInbox(t), w.people[0]
+		dm := ann.DM(w.bots[""])
+		end := running(t, w.Connect(""), inbox)
+		dm.Say(ann, "before")
+		root := w.closed.Say(ann, w.bots[""].User().Mention()+" thread")
+		pass(5 * time.Second)
+		_ = end()
+		for n := range 250 {
+			dm.Say(ann, fmt.Sprintf("during %03d", n))
+			w.closed.Reply(ann, root.TS, fmt.Sprintf("reply %03d", n))
+		}
+		pass(time.Hour)
+		a := w.Connect("")
+		running(t, a, inbox)
+		pass(10 * time.Minute)
+		if n := len(inbox.Texts(w.Direct("", 0).At())); n != 251 {
+			t.Errorf("%d direct messages", n)
+		}
+		if n := len(slices.DeleteFunc(said(inbox), func(s string) bool { return !strings.Contains(s, `thread "reply`) })); n != 250 {
+			t.Errorf("%d replies", n)
+		}
+		if h := a.Health(); h.Error != "" {
+			t.Errorf("%+v", h)
+		}
+	})
+}
+
+func TestListedChannelsAreNotDirectMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, sim.Options{AllTypes: true}, sim.AppOptions{})
+		inbox, ann, bob := adaptertest.NewInbox(t), w.people[0], w.people[1]
+		end := running(t, w.Connect(""), inbox)
+		ann.DM(w.bots[""]).Say(ann, "before")
+		pass(5 * time.Second)
+		_ = end()
+		pass(time.Hour)
+		news := w.team.AddChannel(sim.ChannelOptions{Name: "news", Members: []*sim.User{ann, w.bots[""].User()}})
+		news.Say(ann, "not for us")
+		bob.DM(w.bots[""]).Say(bob, "hello")
+		pass(time.Hour)
+		running(t, w.Connect(""), inbox)
+		pass(time.Minute)
+		want := []string{`message dm "before" rule=`, `message dm "hello" rule=`}
+		if got := said(inbox); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	})
 }

@@ -17,9 +17,12 @@ import (
 const (
 	findPages = 10
 	findPage  = 200
-	// findBack is the maximum age of an own message: sends are given up after a
-	// day.
+	// findBack is the maximum age of a message whose time is not known: sends are
+	// given up after a day.
 	findBack = 25 * time.Hour
+	// findMargin is the difference between the clocks of this machine and Slack that
+	// does not hide a message.
+	findMargin = 5 * time.Minute
 )
 
 // Find implements chat.Finder: it looks for m's ID in the metadata of the
@@ -33,43 +36,36 @@ func (a *Adapter) Find(ctx context.Context, m chat.Outbound) (chat.Receipt, bool
 	if m.File != nil {
 		return a.findFile(ctx, m)
 	}
-	oldest, cursor := inbound.TS(time.Now().Add(-findBack)), ""
+	q := pageQuery{
+		channel: m.To.Chat, thread: m.To.Thread, oldest: inbound.TS(findFrom(m)), limit: findPage, metadata: true,
+	}
 	for range findPages {
-		messages, next, err := a.page(ctx, m.To, oldest, cursor)
-		if err != nil {
+		p, err := a.fetch(ctx, q)
+		if apierror.Code(err) == "thread_not_found" {
+			return chat.Receipt{}, false, nil // a message without a thread cannot be in it
+		}
+		if err != nil && !errors.Is(err, errNoNextPage) {
 			return chat.Receipt{}, false, apierror.SendError(err)
 		}
-		for _, s := range messages {
+		for _, s := range p.messages {
 			if s.Metadata.EventType == eventType && s.Metadata.EventPayload["id"] == m.ID {
-				return chat.Receipt{ID: s.Timestamp}, true, nil
+				return chat.Receipt{ID: s.TS}, true, nil
 			}
 		}
-		if next == "" {
-			return chat.Receipt{}, false, nil
+		if err != nil || p.next == nil {
+			return chat.Receipt{}, false, err
 		}
-		cursor = next
+		q = *p.next
 	}
 	return chat.Receipt{}, false, fmt.Errorf("the last %d messages there do not tell whether it arrived, and there are more", findPages*findPage)
 }
 
-// page fetches one page of a channel or thread, with metadata.
-func (a *Adapter) page(ctx context.Context, at chat.Address, oldest, cursor string) ([]slack.Message, string, error) {
-	if at.Thread != "" {
-		ms, _, next, err := a.api.GetConversationRepliesContext(ctx, &slack.GetConversationRepliesParameters{
-			ChannelID: at.Chat, Timestamp: at.Thread, Oldest: oldest, Cursor: cursor, Limit: findPage, IncludeAllMetadata: true,
-		})
-		if apierror.Code(err) == "thread_not_found" {
-			return nil, "", nil // a message without a thread cannot be in it
-		}
-		return ms, next, err //nolint:wrapcheck // sendError converts it
+// findFrom returns the time from which on m can be in a history.
+func findFrom(m chat.Outbound) time.Time {
+	if m.CreatedAt.IsZero() {
+		return time.Now().Add(-findBack)
 	}
-	r, err := a.api.GetConversationHistoryContext(ctx, &slack.GetConversationHistoryParameters{
-		ChannelID: at.Chat, Oldest: oldest, Cursor: cursor, Limit: findPage, IncludeAllMetadata: true,
-	})
-	if err != nil {
-		return nil, "", err //nolint:wrapcheck // sendError converts it
-	}
-	return r.Messages, r.ResponseMetaData.NextCursor, nil
+	return m.CreatedAt.Add(-findMargin)
 }
 
 // findFile looks for the files that were uploaded under m's ID. A file that was

@@ -32,7 +32,7 @@ func (a *Adapter) MessagesBefore(ctx context.Context, in chat.Inbound, since tim
 	}
 	err := a.replies(ctx, v, in.ID, threadPages)
 	bodies := v.got
-	if errors.Is(err, errTooMuch) {
+	if errors.Is(err, errTooMuch) || errors.Is(err, errNoNextPage) {
 		err = errors.New("the thread is long; some of its messages were left out")
 	} else if err != nil {
 		err = fmt.Errorf("the earlier messages of this thread could not be read: %s", apierror.SendError(err).Reason)

@@ -141,6 +141,58 @@ func TestAnUncertainSendIsFoundOrNot(t *testing.T) {
 	}
 }
 
+func TestFindWithoutCursors(t *testing.T) {
+	for _, threaded := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, sim.Options{NoCursors: true}, sim.AppOptions{})
+			a, at := w.Connect("").(*slack.Adapter), w.thread(w.open, "")
+			if threaded {
+				at.Thread = w.open.Say(w.people[0], "root").TS
+			}
+			noise := func() {
+				for range 450 {
+					w.open.Post(sim.Post{From: w.people[1], Text: "noise", Thread: at.Thread})
+				}
+			}
+			noise()
+			r, err := a.Send(t.Context(), text("o1", at, "x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			noise()
+			if got, ok, err := a.Find(t.Context(), text("o1", at, "x")); err != nil || !ok || got != r {
+				t.Errorf("threaded %v: %v %v %v", threaded, got, ok, err)
+			}
+			if _, ok, err := a.Find(t.Context(), text("o2", at, "x")); err != nil || ok {
+				t.Errorf("threaded %v: what was never sent is %v %v", threaded, ok, err)
+			}
+		})
+	}
+}
+
+func TestFindLooksFromTheMessagesTimeOn(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		a, at := w.Connect("").(*slack.Adapter), w.thread(w.open, "")
+		for range 2100 {
+			w.open.Say(w.people[0], "noise")
+		}
+		pass(10 * time.Minute)
+		m, never := text("o1", at, "x"), text("o2", at, "x")
+		m.CreatedAt, never.CreatedAt = time.Now(), time.Now()
+		pass(time.Hour)
+		if _, err := a.Send(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour)
+		if _, ok, err := a.Find(t.Context(), m); err != nil || !ok {
+			t.Errorf("%v %v", ok, err)
+		}
+		if _, ok, err := a.Find(t.Context(), never); err != nil || ok {
+			t.Errorf("what was never sent: %v %v", ok, err)
+		}
+	})
+}
+
 func TestWhatIsTooMuchToLookThroughStaysUnknown(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.Connect("").(*slack.Adapter)

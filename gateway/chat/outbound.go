@@ -17,6 +17,8 @@ type Outbound struct {
 	ReplyTo string     `json:"re,omitempty"` // platform ID of the message to quote
 	File    *File      `json:"file,omitempty"`
 	Buttons [][]Button `json:"btn,omitempty"`
+	// CreatedAt is set for Find only: the message was not sent before. Zero: unknown.
+	CreatedAt time.Time `json:"-"`
 	// Quiet sends without notification sound, for notices and progress.
 	Quiet bool `json:"quiet,omitempty"`
 	// ReplyContext is set for adapters with Capabilities.RawMarkdown.

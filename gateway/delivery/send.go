@@ -209,7 +209,7 @@ func (d *Delivery) resolveUncertain(ctx context.Context, a chat.Adapter, row out
 		ctx, cancel := context.WithTimeout(ctx, d.opts.SendTimeout)
 		defer cancel()
 		m := row.Msg
-		m.ID = row.ID.String()
+		m.ID, m.CreatedAt = row.ID.String(), row.Created
 		r, found, err := f.Find(ctx, m)
 		switch {
 		case err == nil && found:

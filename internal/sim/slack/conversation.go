@@ -55,7 +55,7 @@ func conversationList(c *call) (obj, *apiError) {
 	var list []*Channel
 	for _, ch := range c.s.channels {
 		hidden := ch.kind != Public && !ch.hasLocked(c.bot.user) || ch.archived && c.bool("exclude_archived")
-		if ch.team == c.bot.team && want[ch.kind] && !hidden {
+		if ch.team == c.bot.team && (want[ch.kind] || c.s.opts.AllTypes) && !hidden {
 			list = append(list, ch)
 		}
 	}

@@ -143,7 +143,7 @@ func history(c *call) (obj, *apiError) {
 		list = append(list, m)
 	}
 	out := obj{"messages": c.shownLocked(list), "has_more": more != "", "pin_count": 0}
-	if more != "" {
+	if more != "" && !c.s.opts.NoCursors {
 		out["response_metadata"] = nextCursor("next_ts:", more)
 	}
 	return out, nil
@@ -180,7 +180,7 @@ func replies(c *call) (obj, *apiError) {
 		list = append(list, m)
 	}
 	out := obj{"messages": c.shownLocked(list), "has_more": more != ""}
-	if more != "" {
+	if more != "" && !c.s.opts.NoCursors {
 		out["response_metadata"] = nextCursor("next_ts:", more)
 	}
 	return out, nil

@@ -43,6 +43,13 @@ type Options struct {
 	AckAnySocket bool
 	// EditWindow is how long messages can be edited; default: without limit.
 	EditWindow time.Duration
+	// NoCursors leaves the cursor out of histories that have more: it is not among
+	// the fields of the answer that Slack's specification of 2021 names. Callers
+	// continue at the last message.
+	NoCursors bool
+	// AllTypes makes conversations.list ignore its types. Slack does not say what a
+	// server does that knows other types.
+	AllTypes bool
 }
 
 // A Server simulates Slack with workspaces, apps and people. New creates it and

@@ -104,8 +104,35 @@ func (c *Client) call(req *http.Request, method string) (*http.Response, error) 
 	if makesMessage(method) {
 		body = slim(body)
 	}
+	if m, ok := req.Context().Value(messagesKey{}).(*[]json.RawMessage); ok {
+		body = takeMessages(body, m)
+	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return resp, nil
+}
+
+type messagesKey struct{}
+
+// WithMessages returns a context for a call of conversations.history or
+// conversations.replies: the messages of the answer are stored in m as Slack sent
+// them, and slack-go gets none. It would reject all of them because of one element
+// that is newer than the library.
+func WithMessages(ctx context.Context, m *[]json.RawMessage) context.Context {
+	return context.WithValue(ctx, messagesKey{}, m)
+}
+
+// takeMessages moves the messages of an answer to m.
+func takeMessages(body []byte, m *[]json.RawMessage) []byte {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(body, &fields) != nil || fields["messages"] == nil || json.Unmarshal(fields["messages"], m) != nil {
+		return body
+	}
+	fields["messages"] = json.RawMessage("[]")
+	out, err := json.Marshal(fields)
+	if err != nil {
+		return body
+	}
+	return out
 }
 
 func wholeSeconds(s string) bool {
