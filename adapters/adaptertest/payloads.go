@@ -37,14 +37,18 @@ func OwnPayloads(t *testing.T) []Payload {
 }
 
 // SharedPayloads returns the payloads of a platform in the folder that the
-// environment variable HERMESD_PAYLOADS names, and skips the test without it.
-func SharedPayloads(t *testing.T, platform chat.Platform) []Payload {
+// environment variable HERMESD_PAYLOADS names: those of all files whose names
+// begin with the platform's and end in .jsonl. It skips the test if there are none.
+func SharedPayloads(t *testing.T, platform chat.Platform) (out []Payload) {
 	t.Helper()
-	dir := os.Getenv("HERMESD_PAYLOADS")
-	if dir == "" {
-		t.Skip("HERMESD_PAYLOADS names no folder with payloads")
+	names, _ := filepath.Glob(filepath.Join(os.Getenv("HERMESD_PAYLOADS"), string(platform)+"*.jsonl"))
+	if os.Getenv("HERMESD_PAYLOADS") == "" || len(names) == 0 {
+		t.Skipf("HERMESD_PAYLOADS names no folder with payloads of %s", platform)
 	}
-	return readPayloads(t, filepath.Join(dir, string(platform)+".jsonl"))
+	for _, name := range names {
+		out = append(out, readPayloads(t, name)...)
+	}
+	return out
 }
 
 func readPayloads(t *testing.T, name string) (out []Payload) {
@@ -71,21 +75,22 @@ func readPayloads(t *testing.T, name string) (out []Payload) {
 
 // A Tape is a sink that keeps all events, repeated ones too.
 type Tape struct {
-	*Inbox
+	inbox *Inbox // checks the events
+
 	mu     sync.Mutex
-	events []chat.Inbound
+	events []chat.Inbound // guarded by mu
 }
 
 // NewTape returns an empty tape. Events that a store could not keep are reported
 // to t.
-func NewTape(t *testing.T) *Tape { return &Tape{Inbox: NewInbox(t)} }
+func NewTape(t *testing.T) *Tape { return &Tape{inbox: NewInbox(t)} }
 
 // Accept implements chat.Sink.
 func (s *Tape) Accept(_ context.Context, batch []chat.Inbound) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, in := range batch {
-		s.check(in)
+		s.inbox.check(in)
 	}
 	s.events = append(s.events, batch...)
 	return nil
@@ -139,7 +144,7 @@ func (p *Payload) Without(pieces ...string) {
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 var (
-	userName   = regexp.MustCompile(`<?@\w+>?( \(\w+\))?`)
+	userName   = regexp.MustCompile(`<?@&?\w+>?( \(\w+\))?`)
 	linkTarget = regexp.MustCompile(` \([a-z]+:[^)]*\)`)
 )
 

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -168,6 +169,17 @@ func (b *Bot) dispatchLocked(kind string, intent Intent, o Offer, render func(vi
 		v := view{bot: b, host: ss.host, content: ss.intents&IntentMessageContent != 0}
 		ss.pushLocked(kind, render(v), &o)
 	}
+}
+
+// Dispatch offers an event with any data to the sessions of the bot.
+func (b *Bot) Dispatch(kind string, data json.RawMessage) {
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	b.dispatchLocked(kind, intentNone, Offer{}, func(view) obj {
+		var d obj
+		_ = json.Unmarshal(data, &d)
+		return d
+	})
 }
 
 // each calls do for every gateway connection of the given bots, or of all bots
