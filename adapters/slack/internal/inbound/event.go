@@ -225,7 +225,7 @@ func (c Converter) changed(b Body) (chat.Inbound, bool) {
 	if m == nil || m.Edited == nil {
 		return chat.Inbound{}, false
 	}
-	if old != nil && old.Edited != nil && old.Edited.TS == m.Edited.TS || old != nil && old.Text == m.Text && len(old.Files) == len(m.Files) {
+	if old != nil && old.Edited != nil && old.Edited.TS == m.Edited.TS || old != nil && c.text(*old) == c.text(*m) && len(old.Files) == len(m.Files) {
 		return chat.Inbound{}, false
 	}
 	now := *m

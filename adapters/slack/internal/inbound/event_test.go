@@ -178,6 +178,13 @@ func TestEditsAndDeletions(t *testing.T) {
 	if !ok || in.Kind != chat.Edit || in.IdempotencyKey != "C1:200.000002:299.000000" || in.EditedKey != "C1:200.000002" || in.Text != "two" || in.Address.Thread != "200.000002" || in.IgnoreRule != "" {
 		t.Errorf("%v %+v", ok, in)
 	}
+	table := func(cell string) string {
+		return `"text":"<@UME> one","blocks":[{"type":"table","rows":[[{"type":"raw_text","text":"` + cell + `"}]]}]`
+	}
+	in, ok, _ = c.Convert(change(table("2")+`,"edited":{"user":"U1","ts":"299.000000"}`, table("1")), now())
+	if !ok || in.Kind != chat.Edit || in.Text != "one\n| 2 |" {
+		t.Errorf("an edit of a table: %v %+v", ok, in)
+	}
 	for name, e := range map[string]inbound.Envelope{
 		"a link is shown":  change(`"text":"<@UME> one","attachments":[{"title":"x"}]`, `"text":"<@UME> one"`),
 		"edited before":    change(`"text":"<@UME> x","edited":{"user":"U1","ts":"250.0"}`, `"text":"<@UME> x","edited":{"user":"U1","ts":"250.0"}`),
