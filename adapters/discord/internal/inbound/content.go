@@ -28,6 +28,9 @@ func (c Converter) words(m *message, p ChannelInfo) string {
 			parts = append(parts, embedText(e))
 		}
 	}
+	for _, t := range componentTexts(m.Components, 0) {
+		parts = append(parts, c.plain(t, m))
+	}
 	for _, s := range whole(m.Stickers) {
 		parts = append(parts, "[sticker: "+s.Name+"]")
 	}
@@ -110,6 +113,24 @@ func embedText(e *embed) string {
 		return ""
 	}
 	return "[embed] " + strings.Join(lines, "\n")
+}
+
+// maxComponentDepth limits the nesting of components. Discord allows three levels.
+const maxComponentDepth = 8
+
+// componentTexts returns the texts of components in order, without those of
+// buttons and menus.
+func componentTexts(list []*component, depth int) (out []string) {
+	if depth > maxComponentDepth {
+		return nil
+	}
+	for _, c := range whole(list) {
+		out = append(out, c.Content, c.Description)
+		out = append(out, componentTexts(c.Components, depth+1)...)
+		out = append(out, componentTexts(c.Items, depth+1)...)
+		out = append(out, componentTexts([]*component{c.Accessory}, depth+1)...)
+	}
+	return out
 }
 
 func pollText(p *poll) string {

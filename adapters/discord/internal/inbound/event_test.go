@@ -154,6 +154,8 @@ func TestWhatAMessageSays(t *testing.T) {
 		{"a preview of a link", "https://x.test", []string{`"embeds":[{"type":"link","title":"T"}]`}, "https://x.test"},
 		{"a sticker", "", []string{`"sticker_items":[{"id":"1","name":"Wave"}]`}, "[sticker: Wave]"},
 		{"a poll", "", []string{`"poll":{"question":{"text":"Which?"},"answers":[{"poll_media":{"text":"A"}},{"poll_media":{"text":"B"}},null]}`}, "[poll] Which?\n- A\n- B"},
+		{"components", "", []string{`"flags":32768,"components":[{"type":17,"components":[{"type":10,"content":"said <@6>"},{"type":9,"components":[{"type":10,"content":"two"}],"accessory":{"type":11,"description":"a cat"}}]},{"type":12,"items":[{"description":"a dog"}]},{"type":1,"components":[{"type":2,"label":"OK"}]}]`, `"mentions":[{"id":"6","username":"bob"}]`}, "said @bob\ntwo\na cat\na dog"},
+		{"forwarded components", "", []string{`"message_reference":{"type":1,"message_id":"5"},"message_snapshots":[{"message":{"content":"","components":[{"type":10,"content":"one"}]}}]`}, "[forwarded]\none"},
 		{"a forwarded message", "", []string{`"message_reference":{"type":1,"message_id":"5"},"message_snapshots":[{"message":{"content":"said <@6>","mentions":[{"id":"6","username":"bob"}]}},null]`}, "[forwarded]\nsaid @bob"},
 	} {
 		in, _, err := converter(t, inbound.Settings{}).Message(message("20", c.content, c.more...), place, false, false)

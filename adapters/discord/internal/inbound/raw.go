@@ -29,6 +29,7 @@ type message struct {
 	RoleMentions []string      `json:"mention_roles"`
 	Attachments  []*attachment `json:"attachments"`
 	Embeds       []*embed      `json:"embeds"`
+	Components   []*component  `json:"components"`
 	Stickers     []*named      `json:"sticker_items"`
 	Reference    *reference    `json:"message_reference"`
 	Referenced   *message      `json:"referenced_message"`
@@ -78,6 +79,16 @@ type embed struct {
 	Footer      *struct {
 		Text string `json:"text"`
 	} `json:"footer"`
+}
+
+// A component is a part of a message of an app; in its second form (flag 1<<15)
+// the whole text is in components.
+type component struct {
+	Content     string       `json:"content"`     // of a text display
+	Description string       `json:"description"` // of a thumbnail, or an item of a gallery
+	Components  []*component `json:"components"`
+	Accessory   *component   `json:"accessory"`
+	Items       []*component `json:"items"`
 }
 
 type field struct {
