@@ -15,6 +15,7 @@ import (
 	"github.com/go-telegram/bot/models"
 
 	"hermesd/adapters/internal/attachment"
+	"hermesd/adapters/telegram/internal/apiclient"
 	"hermesd/adapters/telegram/internal/entity"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
@@ -28,7 +29,8 @@ func (a *Adapter) postFile(ctx context.Context, l *outgoing) (int, error) {
 		return 0, err //nolint:wrapcheck // it is a SendError
 	}
 	defer f.Close()
-	up := &models.InputFileUpload{Filename: name, Data: f}
+	ctx, content := apiclient.WithUpload(ctx, f, size)
+	up := &models.InputFileUpload{Filename: name, Data: content.Reader()}
 	kind := l.m.File.Kind
 	if l.document || kind == chat.Photo && size > photoLimit {
 		kind = chat.Document

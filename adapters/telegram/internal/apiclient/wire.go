@@ -22,11 +22,6 @@ import (
 // maxAnswer limits how many bytes of one answer are read.
 const maxAnswer = 32 << 20
 
-// smallBody is the size up to which a request body is buffered, so that it can
-// be sent with its length, and again on a new connection if an idle one turns
-// out dead.
-const smallBody = 128 << 10
-
 // An envelope is the outer object of every answer of the Bot API.
 type envelope struct {
 	OK          *bool           `json:"ok"`
@@ -161,9 +156,9 @@ func (p *passage) reached() bool {
 	return p.done.Load() && (p.joined.Load() || !p.asked.Load())
 }
 
-// track makes p follow req. A small body is buffered, so that the request is
-// sent in one piece, and again on a new connection if an idle one turns out
-// dead.
+// track makes a passage follow req, whose body is in memory or, with an upload,
+// in a file. The body is sent with its length, and again on a new connection if
+// an idle one turns out dead.
 func track(req *http.Request) (*http.Request, *passage, error) {
 	p := new(passage)
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
@@ -174,32 +169,27 @@ func track(req *http.Request) (*http.Request, *passage, error) {
 		p.done.Store(true)
 		return req, p, nil
 	}
-	head, err := io.ReadAll(io.LimitReader(req.Body, smallBody))
+	form, err := io.ReadAll(req.Body)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(head) == smallBody {
-		all := bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), req.Body), 64<<10)
-		req.Body = &trackedBody{r: all, c: req.Body, p: p}
-		if again := req.GetBody; again != nil {
-			req.GetBody = func() (io.ReadCloser, error) {
-				p.joined.Store(false)
-				body, err := again()
-				if err != nil {
-					return nil, err
-				}
-				return &trackedBody{r: bufio.NewReaderSize(body, 64<<10), c: body, p: p}, nil
-			}
-		}
-		return req, p, nil
-	}
 	_ = req.Body.Close()
-	p.done.Store(true)
-	req.ContentLength = int64(len(head))
-	req.Body = io.NopCloser(bytes.NewReader(head))
+	open := func() io.ReadCloser { return io.NopCloser(bytes.NewReader(form)) }
+	req.ContentLength = int64(len(form))
+	if u, ok := req.Context().Value(uploadKey{}).(*Upload); ok {
+		before, after, found := bytes.Cut(form, []byte(u.marker))
+		if !found {
+			return nil, nil, errors.New("the file is not part of the request")
+		}
+		open = func() io.ReadCloser { return u.body(before, after, p) }
+		req.ContentLength += u.size - int64(len(u.marker))
+	} else {
+		p.done.Store(true) // it is written at once
+	}
+	req.Body = open()
 	req.GetBody = func() (io.ReadCloser, error) {
 		p.joined.Store(false) // called only when nothing was written
-		return io.NopCloser(bytes.NewReader(head)), nil
+		return open(), nil
 	}
 	return req, p, nil
 }
@@ -207,7 +197,6 @@ func track(req *http.Request) (*http.Request, *passage, error) {
 // A trackedBody records when its last byte has been read.
 type trackedBody struct {
 	r *bufio.Reader
-	c io.Closer
 	p *passage
 }
 
@@ -221,4 +210,4 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *trackedBody) Close() error { return b.c.Close() }
+func (b *trackedBody) Close() error { return nil }
