@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -58,5 +60,17 @@ func TestRapidRestartsLoseNothing(t *testing.T) {
 		if code := <-u.code; code != 0 {
 			t.Fatalf("life %d: exit code %d: %s", n, code, u.errs)
 		}
+	}
+}
+
+func TestAStopBeforeTheStartIsNoFailure(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	errs := &buffer{}
+	c := &cli{in: strings.NewReader(""), out: &buffer{}, errs: errs, env: func(name string) (string, bool) { return home, name == "HERMES_HOME" }}
+	if code := c.execute(ctx, []string{"run"}); code != 0 {
+		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

@@ -58,6 +58,9 @@ func (c *cli) run(ctx context.Context) (err error) {
 	}
 	b := c.begin(ctx, report.Home)
 	defer func() { b.ended(err) }()
+	if ctx.Err() != nil { // stopped while it waited
+		return nil
+	}
 	a, err := app.New(ctx, app.Options{
 		Config: cfg, Report: report, Home: report.Home, CanRestart: true, Version: version, Log: log,
 		Load: c.reload, Level: func(s string) { _ = level.UnmarshalText([]byte(s)) }, // it is checked when it is read

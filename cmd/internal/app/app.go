@@ -116,7 +116,7 @@ type App struct {
 // New opens and locks the home directory and builds the daemon; Run starts it. Its
 // errors are those of the packages config, storage and chat, from which the command
 // line derives its exit code. If New fails, everything that it opened is closed
-// again.
+// again. The end of ctx does not interrupt New: Run stops the daemon.
 func New(ctx context.Context, o Options) (*App, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
@@ -131,7 +131,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		c := *o.Config
 		c.Terminal.CWD, a.opts.Config, a.onlyPlatform = o.WorkDir, &c, chat.Console
 	}
-	if err := a.build(ctx); err != nil {
+	if err := a.build(context.WithoutCancel(ctx)); err != nil {
 		return nil, errors.Join(err, a.runCleanups())
 	}
 	return a, nil
@@ -323,13 +323,16 @@ func (a *App) Run(ctx context.Context) error {
 		defer cancel()
 		return control.Close(ctx)
 	})
-	if err := a.gateway.Start(ctx); err != nil {
+	// If ctx ends during the start, the daemon is started and then stopped: messages may
+	// have been accepted already.
+	running := context.WithoutCancel(ctx)
+	if err := a.gateway.Start(running); err != nil {
 		return err
 	}
-	adaptersCtx, stopAdapters := context.WithCancel(context.WithoutCancel(ctx))
+	adaptersCtx, stopAdapters := context.WithCancel(running)
 	defer stopAdapters()
-	var running sync.WaitGroup // the goroutines of start
-	a.start(adaptersCtx, &running)
+	var parts sync.WaitGroup // the goroutines of start
+	a.start(adaptersCtx, &parts)
 	close(a.ready)
 	a.notify(a.notifier.Ready())
 	defer time.AfterFunc(releaseMemoryDelay, releaseMemory).Stop()
@@ -341,9 +344,9 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	a.notify(a.notifier.Stopping())
 	// Adapters keep accepting while turns finish: accepted messages are on disk.
-	err = a.gateway.Stop(context.WithoutCancel(ctx))
+	err = a.gateway.Stop(running)
 	stopAdapters()
-	running.Wait()
+	parts.Wait()
 	return errors.Join(restartErr, err)
 }
 
@@ -351,26 +354,26 @@ func (a *App) Run(ctx context.Context) error {
 // memory needed only by the start can be released.
 const releaseMemoryDelay = 5 * time.Second
 
-// start runs the adapters and the background tasks, each in a goroutine of running.
-func (a *App) start(ctx context.Context, running *sync.WaitGroup) {
+// start runs the adapters and the background tasks, each in a goroutine of parts.
+func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
 	for account, ad := range a.adapters {
-		running.Go(func() {
+		parts.Go(func() {
 			if err := ad.Run(ctx, a.gateway); err != nil && ctx.Err() == nil {
 				a.opts.Log.Error("cannot run platform", zap.String("platform", string(account.Platform)), zap.Error(err))
 				a.opts.Say(fmt.Sprintf("❌ %v", err))
 			}
 		})
 		if m, ok := ad.(chat.CommandPublisher); ok {
-			running.Go(func() { a.publishMenu(ctx, account, m) })
+			parts.Go(func() { a.publishMenu(ctx, account, m) })
 		}
 	}
 	if a.indexFollower != nil {
-		running.Go(func() { a.indexFollower.Run(ctx) })
+		parts.Go(func() { a.indexFollower.Run(ctx) })
 	}
-	running.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.checkAlive)) })
-	running.Go(func() { a.lengths.fetchReported(ctx) })
-	running.Go(func() { a.watchConfig(ctx) })
-	running.Go(func() { a.runExpiry(ctx) })
+	parts.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.checkAlive)) })
+	parts.Go(func() { a.lengths.fetchReported(ctx) })
+	parts.Go(func() { a.watchConfig(ctx) })
+	parts.Go(func() { a.runExpiry(ctx) })
 }
 
 // publishMenu publishes the command menu of an account. It retries with increasing
