@@ -104,6 +104,7 @@ func (d *Delivery) attempt(ctx context.Context, row outbox.Row) (s outbox.Settle
 	if wait := d.throttle.Reserve(row.Msg.To, now); wait > 0 {
 		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: now.Add(wait), Reason: rateLimitReason, MayBeRepeat: row.MayBeRepeat}
 	}
+	row.MayBeRepeat = row.MayBeRepeat || d.repeatsPreview(ctx, row)
 	ctx, cancel := context.WithTimeout(ctx, d.opts.SendTimeout)
 	defer cancel()
 	switch {
@@ -116,12 +117,32 @@ func (d *Delivery) attempt(ctx context.Context, row outbox.Row) (s outbox.Settle
 	}
 }
 
-func (d *Delivery) send(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
+// message returns the message of row as it is sent.
+func (d *Delivery) message(row outbox.Row) chat.Outbound {
 	m := row.Msg
 	m.ID = row.ID.String()
 	if row.MayBeRepeat {
 		m.Text = outbox.AddRepeatNotice(m.Text, d.opts.RepeatNotice)
 	}
+	return m
+}
+
+// repeatsPreview reports whether a preview with the text of row, or with a part of it,
+// may stay visible. The rows of previews precede row in its queue.
+func (d *Delivery) repeatsPreview(ctx context.Context, row outbox.Row) bool {
+	for _, id := range append(row.Follows, row.Replaces) {
+		if id == 0 {
+			continue
+		}
+		if p, err := d.opts.Store.Row(ctx, id); err == nil && p.MayStayVisible() {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *Delivery) send(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
+	m := d.message(row)
 	r, err := a.Send(ctx, m)
 	if err != nil {
 		return d.decide(row, err)
@@ -137,30 +158,32 @@ func (d *Delivery) replace(ctx context.Context, a chat.Adapter, row outbox.Row) 
 	if err != nil || !ok || p.Receipt == nil {
 		return d.send(ctx, a, row)
 	}
-	err = ed.Edit(ctx, p.Receipt.ID, row.Msg)
+	err = ed.Edit(ctx, p.Receipt.ID, d.message(row))
 	switch {
 	case err == nil:
 		return outbox.Delivered(row, *p.Receipt)
 	case errors.Is(err, chat.ErrGone):
+		// The preview may still exist although it cannot be edited.
+		row.MayBeRepeat = row.MayBeRepeat || !d.deleteMessage(ctx, a, row.Msg.To, p.Receipt.ID)
 		s := d.send(ctx, a, row)
-		if s.State == outbox.Sent { // the preview may still exist although it cannot be edited
-			d.deleteMessage(ctx, a, row.Msg.To, p.Receipt.ID)
-		}
+		s.MayBeRepeat = s.MayBeRepeat || s.State == outbox.Uncertain // it is not looked for: see resolveUncertain
 		return s
 	}
 	return d.decide(row, asTransient(err))
 }
 
-// deleteMessage deletes a preview that a new message has replaced. It is decoration
-// and tried once.
-func (d *Delivery) deleteMessage(ctx context.Context, a chat.Adapter, address chat.Address, id string) {
+// deleteMessage deletes a preview that cannot be edited, and reports whether it is
+// gone. It is tried once.
+func (d *Delivery) deleteMessage(ctx context.Context, a chat.Adapter, address chat.Address, id string) bool {
 	del, ok := a.(chat.Deleter)
 	if !ok {
-		return
+		return false
 	}
 	if err := del.Delete(ctx, address, id); err != nil && !errors.Is(err, chat.ErrGone) {
 		d.opts.Log.Warn("cannot delete replaced preview", zap.String("platform", string(address.Platform)), zap.Error(err))
+		return false
 	}
+	return true
 }
 
 // deletePreviewMessage deletes the message of the preview row.Delete. Failed
@@ -168,7 +191,10 @@ func (d *Delivery) deleteMessage(ctx context.Context, a chat.Adapter, address ch
 func (d *Delivery) deletePreviewMessage(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
 	p, err := d.opts.Store.Row(ctx, row.Delete)
 	del, ok := a.(chat.Deleter)
-	if err != nil || !ok || p.Receipt == nil {
+	switch {
+	case err == nil && p.MayStayVisible():
+		return outbox.Settlement{ID: row.ID, State: outbox.Dead, Reason: "it is unknown whether the preview arrived", MayBeRepeat: true}
+	case err != nil || !ok || p.Receipt == nil:
 		return outbox.Settlement{ID: row.ID, State: outbox.Sent, Reason: "there was nothing to take back"}
 	}
 	if err := del.Delete(ctx, row.Msg.To, p.Receipt.ID); err != nil && !errors.Is(err, chat.ErrGone) {
@@ -203,7 +229,7 @@ func canAskAgain(err error) bool {
 // the platform if possible, and else applies the policy.
 func (d *Delivery) resolveUncertain(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
 	if row.Delete != 0 || row.Replaces != 0 && d.canEditPreview(ctx, a, row) {
-		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: time.Now(), Reason: row.Reason}
+		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: time.Now(), Reason: row.Reason, MayBeRepeat: row.MayBeRepeat}
 	}
 	if f, ok := a.(chat.Finder); ok {
 		ctx, cancel := context.WithTimeout(ctx, d.opts.SendTimeout)

@@ -96,6 +96,9 @@ type Entry struct {
 	// TurnsAtCrash is the number of turns that were running at the last crash. The
 	// larger it is, the less likely this entry caused the crash.
 	TurnsAtCrash int `json:"company,omitempty"`
+	// Deletions are the outbox rows that delete previews of earlier turns of the entry,
+	// which were released.
+	Deletions []outbox.ID `json:"deletions,omitempty"`
 	// Occurrence is set if the entry is the run of a scheduled occurrence. The
 	// occurrence ends in the same transaction as the entry.
 	Occurrence *schedule.OccurrenceID `json:"slot,omitempty"`
@@ -158,8 +161,10 @@ type Claim struct {
 	// Crashed reports whether a process died during an earlier claim of the entries.
 	Crashed bool
 	// Previews are the rows of earlier previews of this turn that are not
-	// deleted or replaced yet.
+	// deleted or replaced yet and may be visible.
 	Previews []outbox.Row
+	// Deletions are those of the entries.
+	Deletions []outbox.ID
 	// Remaining is the number of entries of the lane that were not claimed.
 	Remaining int
 }

@@ -69,7 +69,8 @@ func Delivered(r Row, receipt chat.Receipt) Settlement {
 //
 // Decide never sets MayBeRepeat by itself and never clears it after a failure: a
 // refusal of the second attempt says nothing about the first. Of a Preview only the
-// deletion is retried. An edit without a response is not uncertain, because it can
+// deletion is retried; a Preview, or a deletion, that becomes Dead although the
+// message may be visible has MayBeRepeat set. An edit without a response is not uncertain, because it can
 // be repeated: callers make it a transient failure first.
 func Decide(r Row, err error, now time.Time, p UncertainPolicy) Settlement {
 	s := Settlement{ID: r.ID, MayBeRepeat: r.MayBeRepeat}
@@ -88,6 +89,7 @@ func Decide(r Row, err error, now time.Time, p UncertainPolicy) Settlement {
 		return settleRetry(s, r, now, now.Add(r.Backoff()))
 	case se.Outcome == chat.Permanent:
 		s.State = Dead
+		s.MayBeRepeat = s.MayBeRepeat || r.Delete != 0
 		return s
 	case se.Outcome == chat.Transient && se.RetryAfter > 0:
 		return settleRetry(s, r, now, now.Add(se.RetryAfter))
@@ -113,7 +115,7 @@ func ResolveUncertain(r Row, now time.Time, p UncertainPolicy) Settlement {
 	case r.Delete != 0:
 		return settleRetry(s, r, now, now.Add(r.Backoff()))
 	case r.Role == Preview:
-		s.State = Dead
+		s.State, s.MayBeRepeat = Dead, true
 	case p == Hold:
 		s.State, s.MayBeRepeat = Uncertain, true
 	case p == Drop:
@@ -135,7 +137,9 @@ func settleRetry(s Settlement, r Row, now, due time.Time) Settlement {
 		s.State = Dead
 	default:
 		s.State, s.NextAttempt = NotSent, due
+		return s
 	}
+	s.MayBeRepeat = s.MayBeRepeat || r.Delete != 0
 	return s
 }
 

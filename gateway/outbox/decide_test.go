@@ -75,7 +75,7 @@ func TestDecide(t *testing.T) {
 		{"a deletion is retried", with(func(r *outbox.Row) { r.Role, r.Delete = outbox.Preview, 3 }), wait, now,
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
 		{"a deletion is not retried forever", with(func(r *outbox.Row) { r.Role, r.Delete, r.Attempts = outbox.Preview, 3, 5 }), refused, now,
-			outbox.Settlement{State: outbox.Dead, Reason: "flood"}},
+			outbox.Settlement{State: outbox.Dead, Reason: "flood", MayBeRepeat: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.want.ID = c.row.ID
@@ -105,7 +105,7 @@ func TestResolveUncertain(t *testing.T) {
 		{"hold", row, outbox.Hold, t0, outbox.Settlement{State: outbox.Uncertain, MayBeRepeat: true}},
 		{"hold after 24 h", row, outbox.Hold, t0.Add(outbox.MaxRetryTime), outbox.Settlement{State: outbox.Uncertain, MayBeRepeat: true}},
 		{"drop", row, outbox.Drop, t0, outbox.Settlement{State: outbox.Dead}},
-		{"preview", preview, outbox.Resend, t0, outbox.Settlement{State: outbox.Dead}},
+		{"preview", preview, outbox.Resend, t0, outbox.Settlement{State: outbox.Dead, MayBeRepeat: true}},
 		{"deletion", deletion, outbox.Drop, t0, outbox.Settlement{State: outbox.NotSent, NextAttempt: soon}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

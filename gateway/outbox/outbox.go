@@ -65,6 +65,9 @@ type Row struct {
 	// Delete is the ID of a preview row whose message this row deletes; this row has
 	// no text.
 	Delete ID `json:"delete,omitempty"`
+	// Follows are the IDs of previews of the same answer, and of rows that delete such
+	// previews. If a preview stays visible after one of them, this row may repeat it.
+	Follows []ID `json:"follows,omitempty"`
 
 	State    State     `json:"state"`
 	Attempts int       `json:"n,omitempty"`
@@ -84,8 +87,9 @@ type Row struct {
 	Settled time.Time     `json:"settled,omitzero"`
 	Receipt *chat.Receipt `json:"receipt,omitempty"`
 	Reason  string        `json:"reason,omitempty"` // description of the last failure
-	// MayBeRepeat reports whether an earlier attempt may have arrived. The next one
-	// is then sent with the RepeatNotice.
+	// MayBeRepeat reports whether an earlier attempt may have arrived, or a preview
+	// with the same text may be visible. The next attempt is then sent with the
+	// RepeatNotice.
 	MayBeRepeat bool `json:"repeat,omitempty"`
 	// RedactWhenDone reports whether the text is to be deleted once the row is
 	// terminal, because the row's conversation was deleted or it contains a secret.
@@ -138,6 +142,10 @@ func DelayUntil(due, now time.Time) time.Duration {
 
 // Terminal reports whether r is not attempted again by itself.
 func (r Row) Terminal() bool { return r.State == Sent || r.State == Dead }
+
+// MayStayVisible reports whether r is a preview, or the deletion of one, that is given
+// up although the preview may be visible.
+func (r Row) MayStayVisible() bool { return r.Role == Preview && r.State == Dead && r.MayBeRepeat }
 
 // DeadLetter reports whether r is a dead letter that an operator may care about. A
 // dead preview is none, because the reply follows it, and neither is a row that is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -344,10 +345,13 @@ func (t *turn) draft() delivery.Draft {
 	return f
 }
 
-// priorPreview returns the preview of an earlier run of the turn, 0 if there is none.
+// priorPreview returns the preview of an earlier run of the turn, 0 if there is none
+// that can be edited.
 func (t *turn) priorPreview() outbox.ID {
-	if n := len(t.claim.Previews); n > 0 {
-		return t.claim.Previews[n-1].ID
+	for _, p := range slices.Backward(t.claim.Previews) {
+		if !p.MayStayVisible() {
+			return p.ID
+		}
 	}
 	return 0
 }
@@ -370,10 +374,15 @@ func (t *turn) replyRows(f delivery.Draft, text string, preview outbox.ID, settl
 	if strings.TrimSpace(text) == "" { // only files
 		rows = nil
 	}
+	hasText, follows := len(rows) > 0, slices.Clone(t.claim.Deletions)
 	for _, p := range t.claim.Previews {
 		if p.ID != preview {
+			follows = append(follows, p.ID)
 			rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
 		}
+	}
+	if hasText {
+		rows[0].Follows = follows
 	}
 	switch {
 	case preview == 0:

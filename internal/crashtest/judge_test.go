@@ -69,7 +69,8 @@ func (w *world) judge(want map[int64][]string) (f findings) {
 			f.add(w.byToken(c))
 		}
 	}
-	v := sim.Judge{PerSender: want == nil}.Judge(w.platform)
+	v := sim.Judge{PerSender: want == nil, Tokens: tokensOfWhole}.Judge(w.platform)
+	v.Doubled = sim.Judge{}.Judge(w.platform).Doubled // also by previews that stay
 	for _, lost := range v.Lost {
 		if o := outcomes[post{lost.Chat, lost.Offer}]; !excuses(o) {
 			w.t.Errorf("%s is lost; its outcome is %+v", lost.Token, o)
@@ -100,6 +101,19 @@ func (w *world) judge(want map[int64][]string) (f findings) {
 	w.prefixes(void)
 	return f
 }
+
+// tokensOfWhole returns the tokens of a message, none if it is a preview that shows a part
+// of an answer.
+func tokensOfWhole(text string) []string {
+	if strings.HasPrefix(strings.TrimPrefix(text, mark), "#m") && !isWhole(text) {
+		return nil
+	}
+	return token.FindAllString(text, -1)
+}
+
+// isWhole reports whether a text that begins with a token is a whole answer, or the first
+// piece of one in two pieces.
+func isWhole(text string) bool { return strings.HasSuffix(text, whole) || len(text) > 3500 }
 
 // excuses reports whether a message with this outcome needs no separate answer.
 func excuses(o *inbox.Outcome) bool {
@@ -238,8 +252,8 @@ func (w *world) exact(c *sim.Chat, want []string, aside map[post]bool) (f findin
 	return f
 }
 
-// excused reports whether text answers a quarantined message. The first piece of an answer
-// in two pieces has no token.
+// excused reports whether text answers a quarantined message. The second piece of an
+// answer in two pieces has no token.
 func (w *world) excused(c *sim.Chat, text string, aside map[post]bool) bool {
 	tokens := token.FindAllString(text, -1)
 	for _, m := range c.Messages() {
@@ -253,8 +267,8 @@ func (w *world) excused(c *sim.Chat, text string, aside map[post]bool) bool {
 	return false
 }
 
-// byToken classifies the bot's messages in a chat: one without token that is no answer to
-// a command is a preview that was not deleted.
+// byToken classifies the bot's messages in a chat: one that is neither a whole answer nor an
+// answer to a command is a preview that was not deleted.
 func (w *world) byToken(c *sim.Chat) (f findings) {
 	w.t.Helper()
 	answered := map[string]int{}
@@ -265,11 +279,11 @@ func (w *world) byToken(c *sim.Chat) (f findings) {
 		}
 		tokens := token.FindAllString(text, -1)
 		switch {
-		case len(tokens) > 0:
+		case len(tokens) > 0 && isWhole(text):
 			if answered[text]++; answered[text] > 1 {
 				f.repeats++
 			}
-		case told.MatchString(text), strings.HasPrefix(text, "This is long: ") && len(text) > 3500:
+		case told.MatchString(text), strings.HasPrefix(text, "word ") && strings.HasSuffix(text, whole):
 		case again:
 			w.t.Errorf("chat %d: nobody expected %.100q", c.ID(), m.Text)
 		default:

@@ -71,11 +71,11 @@ func answersTo(t *testing.T, c *sim.Chat, tok string) (s seen) {
 	for _, m := range c.FromBots() {
 		text, again := strings.CutPrefix(m.Text, mark)
 		switch {
-		case strings.HasSuffix(text, tok) && again:
+		case strings.HasPrefix(text, tok) && strings.HasSuffix(text, whole) && again:
 			s.marked++
-		case strings.HasSuffix(text, tok):
+		case strings.HasPrefix(text, tok) && strings.HasSuffix(text, whole):
 			s.plain++
-		case !again && strings.HasPrefix(text, "This "):
+		case !again && strings.HasPrefix(text, tok):
 			s.parts++
 		default:
 			t.Errorf("nobody expected %.80q", m.Text)
@@ -114,9 +114,8 @@ func comesTwice(t *testing.T, tr trouble, text string, streaming bool) {
 
 	want := seen{plain: 1}
 	switch preview := text == "slow" && streaming; {
-	case preview && (tr.twice):
-		want.parts = 1 // the preview that arrived without a receipt
-	case preview:
+	case preview && tr.twice:
+		want = seen{marked: 1, parts: 1} // the preview that arrived without a receipt
 	case tr.twice:
 		want.marked = 1
 	case tr.once:
@@ -253,9 +252,9 @@ func pieces(c *sim.Chat) (out []string) {
 		text, again := strings.CutPrefix(m.Text, mark)
 		name := "nobody expected " + text[:min(len(text), 40)]
 		switch {
-		case strings.HasPrefix(text, "This is long: word"):
+		case strings.HasPrefix(text, "#m1# is long: word"):
 			name = "first"
-		case strings.HasSuffix(text, "word #m1#"):
+		case strings.HasSuffix(text, "word"+whole):
 			name = "last"
 		}
 		if again {
@@ -264,4 +263,29 @@ func pieces(c *sim.Chat) (out []string) {
 		out = append(out, name)
 	}
 	return out
+}
+
+// TestAPreviewThatStaysIsFollowedByAMark interrupts an answer whose preview arrived
+// without a receipt, so that it can neither be edited nor deleted. The answer to both
+// messages is marked.
+func TestAPreviewThatStaysIsFollowedByAMark(t *testing.T) {
+	for _, interrupt := range []bool{false, true} {
+		t.Run(fmt.Sprint("interrupt ", interrupt), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, options{mode: inbox.Interrupt, streaming: true, people: 1})
+				defer w.close()
+				ann := w.direct(0)
+				w.platform.Inject(sim.Fault{Kind: sim.GarbageAfter, Method: "sendMessage", Times: 1})
+				script := []act{{0, w.say(ann, 0, 0, "slow #m1#")}}
+				if interrupt {
+					script = append(script, act{2 * time.Second, w.say(ann, 0, 0, "plain #m2#")})
+				}
+				w.play(script)
+				if got := answersTo(t, ann, "#m1#"); got != (seen{marked: 1, parts: 1}) {
+					t.Errorf("the answer is seen %+v\n%s", got, w.story())
+				}
+				w.stop()
+			})
+		})
+	}
 }

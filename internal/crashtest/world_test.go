@@ -181,7 +181,7 @@ func (w *world) countUnsure() {
 		w.t.Fatal(err)
 	}
 	for _, r := range rows {
-		if r.Role != outbox.Preview && (r.State == outbox.Attempting || r.State == outbox.Uncertain) {
+		if r.Delete == 0 && (r.State == outbox.Attempting || r.State == outbox.Uncertain) {
 			w.unsure++
 		}
 	}
@@ -319,8 +319,11 @@ func (w *world) done() bool {
 
 var token = regexp.MustCompile(`#m[0-9]+#`)
 
+// whole is the end of each answer, which a preview of a part of it does not have.
+const whole = " Done."
+
 // answers returns the answer to a message, determined by its first word and its tokens. The
-// tokens are at the end of the answer, so that a preview with a part of it has none.
+// tokens are at its start, so that a preview that stays counts as an answer.
 func answers(r llm.Request) llm.Reply {
 	said := r.Newest()
 	tokens := strings.Join(asking(r), " ")
@@ -333,11 +336,11 @@ func answers(r llm.Request) llm.Reply {
 	case asks("look"):
 		return llm.Reply{Calls: []llm.Call{{Name: "look", Args: args}}}
 	case asks("slow"):
-		return llm.Reply{Text: "This takes " + strings.Repeat("some time ", 12) + tokens, PerDelta: 300 * time.Millisecond}
+		return llm.Reply{Text: tokens + " takes " + strings.Repeat("some time ", 12) + whole[1:], PerDelta: 300 * time.Millisecond}
 	case asks("long"):
-		return llm.Reply{Text: "This is long: " + strings.Repeat("word ", 1000) + tokens, Pieces: 4000}
+		return llm.Reply{Text: tokens + " is long: " + strings.Repeat("word ", 1000) + whole[1:], Pieces: 4000}
 	}
-	return llm.Reply{Text: "This is the answer " + tokens}
+	return llm.Reply{Text: tokens + " has this answer." + whole}
 }
 
 // asking returns the tokens in the user messages since the last answer.

@@ -57,6 +57,9 @@ func (b *batch) claim(l inbox.Lane, max int) (inbox.Claim, error) {
 		if c.Entries, err = b.claimEntries(&t, entries); err != nil {
 			return inbox.Claim{}, err
 		}
+		for _, e := range entries {
+			c.Deletions = append(c.Deletions, e.Deletions...)
+		}
 		c.Crashed = slices.ContainsFunc(entries, func(e inbox.Entry) bool { return e.Crashes > 0 })
 		positions, err = b.lanePositions(l)
 		c.Remaining = countWaiting(positions)
@@ -230,11 +233,18 @@ func (s *Store) Release(ctx context.Context, c inbox.Claim) error {
 		if err != nil {
 			return err
 		}
-		for _, e := range entries {
+		deletions, err := b.deletions(t)
+		if err != nil {
+			return err
+		}
+		for i, e := range entries {
 			from := e.State
 			e.State, e.Epoch, e.LeaseUntil = inbox.Waiting, 0, time.Time{}
 			if !keep {
 				e.Turn = ""
+				if i == 0 { // the claim has those of all entries
+					e.Deletions = append(e.Deletions, deletions...)
+				}
 			}
 			if err := b.putEntry(e, from); err != nil {
 				return err

@@ -97,7 +97,8 @@ func (b *batch) deleteSteps(t *turnRecord) error {
 	return nil
 }
 
-// previews returns the preview rows of t that may be visible on the platform.
+// previews returns the preview rows of t that may be or become visible on the
+// platform.
 func (r reader) previews(t turnRecord) ([]outbox.Row, error) {
 	var rows []outbox.Row
 	for _, id := range t.Previews {
@@ -105,12 +106,27 @@ func (r reader) previews(t turnRecord) ([]outbox.Row, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !ok || row.State == outbox.Dead && row.Receipt == nil {
+		if !ok || row.State == outbox.Dead && row.Receipt == nil && !row.MayStayVisible() {
 			continue
 		}
 		rows = append(rows, row)
 	}
 	return rows, nil
+}
+
+// deletions returns the rows of t that delete previews.
+func (r reader) deletions(t turnRecord) ([]outbox.ID, error) {
+	var ids []outbox.ID
+	for _, id := range t.Rows {
+		row, ok, err := r.row(id)
+		if err != nil && !isDamage(err) {
+			return nil, err
+		}
+		if ok && err == nil && row.Delete != 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // lanes returns the lanes that are not empty, ordered by their oldest entry.
