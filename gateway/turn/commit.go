@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,7 +29,7 @@ func (t *turn) endFailed(ctx context.Context, err error, preview outbox.ID) {
 		t.logStale(err)
 		return
 	}
-	if preview != 0 && len(t.claim.Previews) == 0 {
+	if preview != 0 && !slices.ContainsFunc(t.claim.Previews, func(p outbox.Row) bool { return p.ID == preview }) {
 		t.claim.Previews = append(t.claim.Previews, outbox.Row{ID: preview})
 	}
 	if ctx.Err() != nil {

@@ -57,6 +57,9 @@ func (b *batch) claim(l inbox.Lane, max int) (inbox.Claim, error) {
 		if c.Entries, err = b.claimEntries(&t, entries); err != nil {
 			return inbox.Claim{}, err
 		}
+		if c.Deletions, err = b.deletions(t); err != nil {
+			return inbox.Claim{}, err
+		}
 		for _, e := range entries {
 			c.Deletions = append(c.Deletions, e.Deletions...)
 		}
