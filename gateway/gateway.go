@@ -118,6 +118,7 @@ type Gateway struct {
 	outageNotices *bestEffortQueue // notices of a store failure, sent without the outbox
 	storeOutage   storeOutage
 	cron          *cronRunner
+	resumption    *resumption
 	acks          ackLimiter
 	paused        atomic.Bool // no turn starts
 	homeOverrides atomic.Pointer[map[chat.Platform]chat.Address]
@@ -150,12 +151,13 @@ func New(o Options) *Gateway {
 	g.reactions = newBestEffortQueue(o.Adapters, canReact, o.Log.Named("reactions"))
 	g.callbacks = newBestEffortQueue(o.Adapters, canAnswerCallbacks, o.Log.Named("presses"))
 	g.outageNotices = newBestEffortQueue(o.Adapters, canNotifyOutage(o.Adapters), o.Log.Named("outage"))
-	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l) })
+	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l); g.resumption.laneRan(l) })
+	g.resumption = &resumption{g: g}
 	g.cron = newCronRunner(g, o.Cron)
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode,
-		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, Commanded: g.hasImmediateCommands, Paused: g.turnsBlocked, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnCommit: o.OnCommit, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
+		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, Commanded: g.hasImmediateCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnCommit: o.OnCommit, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Printer: o.Printer, Choose: g.chooseModel, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
@@ -175,6 +177,9 @@ func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
 func (g *Gateway) Start(ctx context.Context) error {
 	if err := errors.Join(g.restorePause(ctx), g.loadHomeChannels(ctx), g.loadApprovals(ctx)); err != nil {
 		return err
+	}
+	if err := g.resumption.load(ctx); err != nil {
+		return fmt.Errorf("list interrupted turns: %w", err)
 	}
 	if err := g.resumeQueues(ctx); err != nil {
 		return err
@@ -236,6 +241,7 @@ func (g *Gateway) runPruning(ctx context.Context) {
 // limited by stopStepTimeout. The error says what did not end.
 func (g *Gateway) Stop(ctx context.Context) error {
 	g.stopOnce.Do(func() {
+		g.resumption.stop()
 		g.lanes.Stop()
 		if g.cancelBackground != nil {
 			g.cancelBackground()

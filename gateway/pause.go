@@ -38,7 +38,12 @@ func (g *Gateway) Paused() bool { return g.paused.Load() }
 
 // turnsBlocked reports whether no turn may start in a lane.
 func (g *Gateway) turnsBlocked(l inbox.Lane) bool {
-	return g.paused.Load() || g.opts.OnlyPlatform != "" && !session.Key(l).HasPlatform(g.opts.Profile, g.opts.OnlyPlatform)
+	return g.paused.Load() || g.isOtherPlatform(l)
+}
+
+// isOtherPlatform reports whether Options.OnlyPlatform excludes a lane.
+func (g *Gateway) isOtherPlatform(l inbox.Lane) bool {
+	return g.opts.OnlyPlatform != "" && !session.Key(l).HasPlatform(g.opts.Profile, g.opts.OnlyPlatform)
 }
 
 // restorePause restores a pause from the store.

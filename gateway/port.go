@@ -41,6 +41,9 @@ type Store interface {
 	// Lanes returns the lanes with entries that are not done, ordered by their oldest
 	// entry.
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
+	// Interrupted returns, for each lane whose next turn was running when a process died,
+	// the first entry of that turn, ordered by ID. Turns that run are not among them.
+	Interrupted(ctx context.Context) ([]inbox.Entry, error)
 	// MigrateChat moves everything of the chat from to the chat to: sessions, whose new
 	// key rekey returns, waiting entries and outbox rows.
 	MigrateChat(ctx context.Context, from, to chat.Address, rekey func(session.Record) session.Key) error

@@ -154,6 +154,58 @@ func TestQuarantineNotWithManyTurnsAtCrash(t *testing.T) {
 	})
 }
 
+// One of ten messages crashes the daemon as soon as its turn runs. It alone is set aside,
+// and a conversation in which nothing ran does not wait.
+func TestQuarantineFindsGuiltyAmongManyTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHarness(t)
+		var poisoned atomic.Bool
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+			if strings.Contains(r.Newest(), "poison") {
+				poisoned.Store(true)
+				return llmtest.Answer{Wait: make(chan struct{})}
+			}
+			if strings.Contains(r.Newest(), "quick") {
+				return llmtest.Say("quick")
+			}
+			wait := make(chan struct{})
+			time.AfterFunc(3*time.Second, func() { close(wait) })
+			return llmtest.Answer{Text: "re: " + r.Newest(), Wait: wait}
+		}
+		w.start()
+		for i := range 10 {
+			text := "hello"
+			if i == 5 {
+				text = "poison"
+			}
+			w.sendText(fmt.Sprint(1000+i), text)
+		}
+		deaths := 0
+		for i := 0; !strings.HasPrefix(w.outcome("1005:6"), "failed") && i < 200; i++ {
+			w.sendText("7", "quick")
+			w.advance(time.Second)
+			if got := w.adapter.visible("7"); got[len(got)-1] != "quick" || len(got) != i+1 {
+				t.Fatalf("in the other chat: %q", got)
+			}
+			if poisoned.Swap(false) {
+				deaths++
+				w.kill()
+				w.start()
+			}
+		}
+		defer w.stop()
+		w.advance(time.Minute)
+		if o := w.outcome("1005:6"); o != "failed(set aside)" || deaths != 5 {
+			t.Errorf("the message that crashes the daemon ended %s after %d deaths", o, deaths)
+		}
+		for i := range 10 {
+			if got := w.adapter.visible(fmt.Sprint(1000 + i)); i != 5 && (len(got) != 1 || got[0] != "re: hello") {
+				t.Errorf("%d reads %q", 1000+i, got)
+			}
+		}
+	})
+}
+
 func TestResumedTurnMustBeRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Answer{Wait: make(chan struct{})})

@@ -93,9 +93,12 @@ type Entry struct {
 	LeaseUntil time.Time `json:"lease,omitzero"`  // end of the claim
 	// Crashes counts the processes that died while they processed the entry.
 	Crashes int `json:"crashes,omitempty"`
-	// TurnsAtCrash is the number of turns that were running at the last crash. The
-	// larger it is, the less likely this entry caused the crash.
+	// TurnsAtCrash is the number of turns that were running at the last of them.
 	TurnsAtCrash int `json:"company,omitempty"`
+	// CrashesAlone counts those of them at which this entry was the most likely cause:
+	// no other turn ran, or this one had been running at an earlier crash and no other
+	// one had.
+	CrashesAlone int `json:"crashes_alone,omitempty"`
 	// Deletions are the outbox rows that delete previews of earlier turns of the entry,
 	// which were released.
 	Deletions []outbox.ID `json:"deletions,omitempty"`
@@ -104,6 +107,16 @@ type Entry struct {
 	Occurrence *schedule.OccurrenceID `json:"slot,omitempty"`
 	Outcome    *Outcome               `json:"outcome,omitempty"`
 	Ended      time.Time              `json:"ended,omitzero"`
+}
+
+// IsSuspect reports whether e may be what crashes the process: it must be processed
+// while no other suspect is.
+func (e Entry) IsSuspect() bool { return e.Crashes >= 2 }
+
+// IsGuilty reports whether e has probably crashed the process repeatedly. One crash
+// less is enough if it was the most likely cause of all.
+func (e Entry) IsGuilty() bool {
+	return e.CrashesAlone >= 3 || e.CrashesAlone == 2 && e.Crashes == 2
 }
 
 // CanMergeWith reports whether b, the entry after e, may be part of the same input.
@@ -163,7 +176,7 @@ type Claim struct {
 	// Previews are the rows of earlier previews of this turn that are not
 	// deleted or replaced yet and may be visible.
 	Previews []outbox.Row
-	// Deletions are those of the entries.
+	// Deletions are the rows that delete previews of this turn, and those of the entries.
 	Deletions []outbox.ID
 	// Remaining is the number of entries of the lane that were not claimed.
 	Remaining int

@@ -64,6 +64,9 @@ type Options struct {
 	// Paused reports whether no turn may start in a lane. Immediate commands still run.
 	// nil means never.
 	Paused func(inbox.Lane) bool
+	// Held reports whether nothing may start in a lane, not even immediate commands. The
+	// lane is woken when that ends. nil means never.
+	Held func(inbox.Lane) bool
 	// BackgroundCommands returns the number of running background commands of a session,
 	// and a function that ends them; nil means that there are none.
 	BackgroundCommands func(session.ID) (n int, end func())
@@ -191,20 +194,6 @@ func (r *Runner) Wait() {
 	r.background.Wait()
 }
 
-// An entry is quarantined after maxCrashes crashes if at most fewTurnsAtCrash turns
-// were running at the last one, otherwise after maxCrashesShared, because it is not
-// known which turn caused the crashes.
-const (
-	maxCrashes       = 2
-	maxCrashesShared = 6
-	fewTurnsAtCrash  = 3
-)
-
-// needsQuarantine reports whether e has probably crashed the process repeatedly.
-func needsQuarantine(e inbox.Entry) bool {
-	return e.Crashes >= maxCrashes && e.TurnsAtCrash <= fewTurnsAtCrash || e.Crashes >= maxCrashesShared
-}
-
 // commandPollInterval is the time between two checks whether the immediate commands
 // before a message are done.
 const commandPollInterval = 5 * time.Millisecond
@@ -215,6 +204,9 @@ const storeRetryDelay = time.Second
 // Run claims entries of lane l and runs one turn for them. If more entries wait it
 // wakes the lane again, so that other lanes run in between.
 func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
+	if r.opts.Held != nil && r.opts.Held(l) {
+		return
+	}
 	if r.opts.Commanded != nil && r.opts.Commanded(l) { // such as /new and /stop, which go first
 		time.AfterFunc(commandPollInterval, func() { r.opts.Wake(l) })
 		return
@@ -321,7 +313,7 @@ func (t *turn) run(ctx context.Context) {
 		}
 	}()
 	switch e := t.first(); {
-	case needsQuarantine(e):
+	case e.IsGuilty():
 		t.quarantine(ctx)
 	case e.Exclusive:
 		t.runCommand(ctx)

@@ -1,10 +1,12 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"hermesd/gateway/chat"
@@ -92,7 +94,7 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	if e.Accepted.IsZero() {
 		e.Accepted = b.now
 	}
-	e.Turn, e.Epoch, e.LeaseUntil, e.Crashes = "", 0, time.Time{}, 0
+	e.Turn, e.Epoch, e.LeaseUntil, e.Crashes, e.CrashesAlone = "", 0, time.Time{}, 0, 0
 	if err := b.setInitialState(&e); err != nil {
 		return inbox.Acceptance{}, err
 	}
@@ -177,6 +179,44 @@ func (s *Store) Lanes(ctx context.Context) ([]inbox.Lane, error) {
 		return err
 	})
 	return lanes, err
+}
+
+// Interrupted returns, for each lane whose next turn was running when a process
+// died, the first entry of that turn, ordered by ID.
+func (s *Store) Interrupted(ctx context.Context) ([]inbox.Entry, error) {
+	var entries []inbox.Entry
+	err := s.view(ctx, "list interrupted turns", func(r reader) error {
+		var err error
+		entries, err = r.interrupted()
+		return err
+	})
+	return entries, err
+}
+
+func (r reader) interrupted() ([]inbox.Entry, error) {
+	var entries []inbox.Entry
+	seen := make(map[inbox.Lane]bool)
+	c := r.bucket(bLanes).Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		l, id, err := parseLaneKey(k)
+		if err != nil {
+			continue // Verify reports it
+		}
+		p, err := parseLanePosition(k, v)
+		if err != nil || p.isClaimed || p.turn == "" || seen[l] {
+			continue
+		}
+		seen[l] = true
+		e, ok, err := r.entry(id)
+		if err != nil && !isDamage(err) {
+			return nil, err
+		}
+		if ok && err == nil && e.Crashes > 0 {
+			entries = append(entries, e)
+		}
+	}
+	slices.SortFunc(entries, func(a, b inbox.Entry) int { return cmp.Compare(a.ID, b.ID) })
+	return entries, nil
 }
 
 // Waiting returns the number of unclaimed entries in lane.

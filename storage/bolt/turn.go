@@ -209,10 +209,15 @@ func (b *batch) expireClaims() error {
 			found = append(found, claimed{l, p})
 		}
 	}
-	running := make(map[string]bool) // turns that were running
+	running := make(map[string]int) // earlier crashes of the turns that were running
 	for _, f := range found {
-		running[f.turn] = true
+		e, _, err := b.entry(f.id)
+		if err != nil && !isDamage(err) {
+			return err
+		}
+		running[f.turn] = max(running[f.turn], e.Crashes)
 	}
+	likely := likelyCause(running)
 	turns := make(map[string]turnRecord)
 	crashed := make(map[session.Key]bool)
 	for _, f := range found {
@@ -227,15 +232,11 @@ func (b *batch) expireClaims() error {
 		if !ok {
 			continue
 		}
-		if !e.Exclusive && len(running) <= maxSuspectTurns { // with more turns the crash says nothing about this one
+		if f.turn == likely && !e.Exclusive {
 			crashed[e.Session] = true
 		}
-		e.Crashes++
-		if t.Steps > t.StepsAtCrash { // it made progress since the last crash
-			e.Crashes = 1
-		}
+		e = expired(e, t, f.turn == likely)
 		e.TurnsAtCrash = len(running)
-		e.State, e.Epoch, e.LeaseUntil = inbox.Waiting, 0, time.Time{}
 		if err := b.putEntry(e, inbox.Claimed); err != nil {
 			return err
 		}
@@ -252,11 +253,39 @@ func (b *batch) expireClaims() error {
 	return nil
 }
 
-// maxSuspectTurns is the maximum number of turns that were running at a crash
-// which is counted for their sessions.
-const maxSuspectTurns = 3
+// expired returns an entry of turn t as waiting, with a crash added; blamed reports
+// whether t is its likely cause.
+func expired(e inbox.Entry, t turnRecord, blamed bool) inbox.Entry {
+	if t.Steps > t.StepsAtCrash { // it made progress since the last crash
+		e.Crashes, e.CrashesAlone = 0, 0
+	}
+	e.Crashes++
+	if blamed {
+		e.CrashesAlone++
+	}
+	e.State, e.Epoch, e.LeaseUntil = inbox.Waiting, 0, time.Time{}
+	return e
+}
 
-// countCrashes counts a crash for the sessions that had a running turn. A
+// likelyCause returns the turn that has probably caused a crash, "" if that is
+// unknown: the only one that was running, or the only one of them that had been
+// running at an earlier crash. running has the earlier crashes of each turn.
+func likelyCause(running map[string]int) (turn string) {
+	for id, crashes := range running {
+		switch {
+		case len(running) == 1:
+			return id
+		case crashes == 0:
+		case turn != "":
+			return ""
+		default:
+			turn = id
+		}
+	}
+	return turn
+}
+
+// countCrashes counts a crash for the sessions whose turn was the likely cause. A
 // commit of the session resets the count.
 func (b *batch) countCrashes(keys map[session.Key]bool) error {
 	for k := range keys {

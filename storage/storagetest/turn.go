@@ -156,6 +156,57 @@ func turnTests() map[string]func(*harness) {
 				w.crash()
 			}
 		},
+		"a crash is blamed on the only turn, or the only one that ran at an earlier crash": func(w *harness) {
+			blamed := func(l inbox.Lane) (n int) {
+				list, err := w.Interrupted(w.Context())
+				w.ok(err)
+				for _, e := range list {
+					if e.Lane == l {
+						return e.CrashesAlone
+					}
+				}
+				return -1 // it did not run at the crash
+			}
+			crash := func(lanes ...inbox.Lane) {
+				for _, l := range lanes {
+					c, err := w.Claim(w.Context(), l, 0)
+					w.ok(err)
+					if c.Turn == "" {
+						w.Fatalf("nothing waits in %s", l)
+					}
+				}
+				w.crash()
+			}
+			for _, l := range []inbox.Lane{"a", "b", "c"} {
+				e := w.entry(string(l))
+				e.Lane = l
+				w.accept(e)
+			}
+			equal(w, "before a crash", blamed("a"), -1)
+			crash("a")
+			equal(w, "a alone", blamed("a"), 1)
+			equal(w, "b waits", blamed("b"), -1)
+			crash("a", "b")
+			equal(w, "a, and b for the first time", blamed("a"), 2)
+			equal(w, "b for the first time", blamed("b"), 0)
+			crash("a", "b", "c")
+			equal(w, "a with b, which has crashed", blamed("a"), 2)
+			equal(w, "b with a", blamed("b"), 0)
+			crash("b", "c")
+			crash("b")
+			equal(w, "b alone", blamed("b"), 1)
+			equal(w, "c", blamed("c"), 0)
+			c, err := w.Claim(w.Context(), "b", 0)
+			w.ok(err)
+			equal(w, "b while it runs", blamed("b"), -1)
+			w.commit(c, replied())
+			crash("c")
+			c, err = w.Claim(w.Context(), "c", 0)
+			w.ok(err)
+			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
+			w.crash()
+			equal(w, "c after progress", blamed("c"), 1)
+		},
 		"a crash without a claim is not counted": func(w *harness) {
 			w.acceptTexts("a")
 			w.crash()

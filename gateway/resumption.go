@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/inbox"
+)
+
+// A resumption resumes the turns that were running when earlier processes died, so that
+// a turn that crashes the process is found: first all turns that were running at one
+// crash, then one by one those that were running at more (suspects). Lanes without such
+// a turn are not affected.
+type resumption struct {
+	g *Gateway
+
+	mu      sync.Mutex // guards what follows
+	waiting []inbox.Entry
+	running map[inbox.Lane]inbox.ID // first entries of resumed turns that have not ended
+	timer   *time.Timer             // ends the wait for running; nil if there were no suspects
+}
+
+// maxSoloTime is how long the next suspect waits for turns that have been resumed.
+const maxSoloTime = 2 * time.Minute
+
+// load reads the interrupted turns from the store. It must be called before lanes run.
+func (r *resumption) load(ctx context.Context) error {
+	entries, err := r.g.opts.Store.Interrupted(ctx)
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running = make(map[inbox.Lane]inbox.ID)
+	for _, e := range entries {
+		switch {
+		case r.g.isOtherPlatform(e.Lane):
+		case e.IsSuspect() && !e.IsGuilty():
+			r.waiting = append(r.waiting, e)
+		default:
+			r.running[e.Lane] = e.ID
+		}
+	}
+	if len(r.waiting) == 0 {
+		r.running = nil
+		return nil
+	}
+	r.g.opts.Log.Warn("turns that ran at several crashes are resumed one by one", zap.Int("turns", len(r.waiting)))
+	// Messages wait for immediate commands before them. What has crashed most comes last.
+	slices.SortStableFunc(r.waiting, func(a, b inbox.Entry) int {
+		switch {
+		case a.Lane.Immediate() == b.Lane.Immediate():
+			return cmp.Compare(a.Crashes, b.Crashes)
+		case a.Lane.Immediate():
+			return -1
+		}
+		return 1
+	})
+	r.timer = time.AfterFunc(maxSoloTime, r.timeout)
+	r.advanceLocked()
+	return nil
+}
+
+// isHeld reports whether the next turn of a lane is a suspect that is not resumed yet.
+func (r *resumption) isHeld(l inbox.Lane) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.waiting, func(e inbox.Entry) bool { return e.Lane == l })
+}
+
+// laneRan resumes the next suspect if the run of lane l has ended the last turn for
+// which it waits.
+func (r *resumption) laneRan(l inbox.Lane) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, ok := r.running[l]
+	if !ok {
+		return
+	}
+	entries, err := r.g.opts.Store.Interrupted(context.Background())
+	if err != nil { // the timer goes on
+		r.g.opts.Log.Error("cannot list interrupted turns", zap.Error(err))
+		return
+	}
+	if slices.ContainsFunc(entries, func(e inbox.Entry) bool { return e.Lane == l && e.ID == id }) {
+		return // it did not start yet
+	}
+	delete(r.running, l)
+	r.advanceLocked()
+}
+
+// advanceLocked resumes the next suspect if no resumed turn runs.
+func (r *resumption) advanceLocked() {
+	if len(r.running) > 0 || len(r.waiting) == 0 {
+		return
+	}
+	r.resumeNextLocked()
+	r.timer.Reset(maxSoloTime)
+}
+
+func (r *resumption) resumeNextLocked() {
+	next := r.waiting[0]
+	r.waiting = r.waiting[1:]
+	r.running[next.Lane] = next.ID
+	r.g.lanes.Wake(next.Lane)
+}
+
+// timeout resumes the next suspect although an earlier one runs, unless no turn may
+// start.
+func (r *resumption) timeout() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) == 0 {
+		return
+	}
+	if !r.g.paused.Load() {
+		r.resumeNextLocked()
+	}
+	r.timer.Reset(maxSoloTime)
+}
+
+// stop resumes nothing from now on.
+func (r *resumption) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = nil
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+}
