@@ -26,6 +26,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		return nil
 	}
 	entries := make([]inbox.Entry, len(batch))
+	ahead := make(map[inbox.Lane]int) // entries of the batch so far
 	for i, in := range batch {
 		if in.Kind == chat.Migrated && in.MigratedTo != nil {
 			if err := g.migrateChat(ctx, in); err != nil {
@@ -33,6 +34,8 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 			}
 		}
 		entries[i] = g.createEntry(ctx, in)
+		g.limitQueue(&entries[i], ahead[entries[i].Lane])
+		ahead[entries[i].Lane]++
 	}
 	taken, err := g.opts.Store.Accept(ctx, entries)
 	if err != nil {
@@ -57,6 +60,9 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 			continue
 		}
 		entries[i].ID = a.ID
+		if a.Refused {
+			entries[i].State = inbox.Done
+		}
 		g.reportReceived(entries[i], observe.Accepted)
 		g.wake(ctx, entries[i])
 	}
@@ -119,12 +125,20 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 		}
 		return e
 	}
-	if e.Inbound.Kind == chat.Message && g.opts.Store.Waiting(e.Lane) >= g.opts.Limits.MaxQueuedMessages {
-		e.State, e.Ended = inbox.Done, e.Accepted
-		e.Outcome = &inbox.Outcome{Result: inbox.Failed, Reason: "too many messages wait"}
-		e.Notices = g.renderQueueFull(e)
-	}
 	return e
+}
+
+// limitQueue makes the store refuse the message of e if too many wait in its lane.
+// ahead is the number of entries of the lane that precede it in the same batch; the
+// store knows which of them are new.
+func (g *Gateway) limitQueue(e *inbox.Entry, ahead int) {
+	limit := g.opts.Limits.MaxQueuedMessages
+	if e.State != inbox.Waiting || e.Exclusive || e.Inbound.Kind != chat.Message || g.opts.Store.Waiting(e.Lane)+ahead < limit {
+		return
+	}
+	e.MaxWaiting = limit
+	e.Outcome = &inbox.Outcome{Result: inbox.Failed, Reason: "too many messages wait"}
+	e.Notices = g.renderQueueFull(*e)
 }
 
 // hasImmediateCommands reports whether immediate commands wait or run for the session

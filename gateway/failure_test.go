@@ -126,6 +126,40 @@ func TestQueueFullNotifiesSender(t *testing.T) {
 	})
 }
 
+func TestQueueLimitHoldsWithinBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHarness(t)
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
+		w.configure = func(o *gateway.Options) { o.Mode, o.Limits.MaxQueuedMessages = inbox.Queue, 3 }
+		w.start()
+		defer w.stop()
+		var batch []chat.Inbound
+		for i := range 5 {
+			batch = append(batch, w.newMessage("7", fmt.Sprint("message ", i)), w.newMessage("8", fmt.Sprint("message ", i)))
+		}
+		for range 2 { // the second time nothing is new
+			if err := w.gw.Accept(t.Context(), batch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.advance(time.Minute)
+		for _, c := range []string{"7", "8"} {
+			answers, refusals := 0, 0
+			for _, s := range w.adapter.visible(c) {
+				switch {
+				case strings.HasPrefix(s, "re: "):
+					answers++
+				case strings.Contains(s, "I did not take this one"):
+					refusals++
+				}
+			}
+			if answers != 3 || refusals != 2 {
+				t.Errorf("in chat %s %d are answered and %d refused, want 3 and 2", c, answers, refusals)
+			}
+		}
+	})
+}
+
 // A dyingStore accepts events and fails on later outbound messages.
 type dyingStore struct{ gateway.Store }
 

@@ -83,8 +83,12 @@ type Entry struct {
 	// ClaimOnAccept asks the store to claim the entry in the transaction that accepts
 	// it, if its lane is empty. It is not stored.
 	ClaimOnAccept bool `json:"-"`
+	// MaxWaiting, if not 0, is the number of unclaimed entries of the lane at which the
+	// store refuses a new entry: it is stored as done with Outcome. It is not stored.
+	MaxWaiting int `json:"-"`
 	// Notices are rows for the sender. The store enqueues them in the transaction
-	// that accepts the entry, if the entry is new. They are not stored with it.
+	// that accepts the entry, if the entry is new and, with MaxWaiting, refused. They
+	// are not stored with it.
 	Notices []outbox.Row `json:"-"`
 	// Turn is set by the first claim and then kept: it identifies the steps of an
 	// interrupted turn.
@@ -153,6 +157,8 @@ type Outcome struct {
 type Acceptance struct {
 	ID    ID   // of the entry, or of the stored entry with the same idempotency key
 	IsNew bool // false: an entry with this key was accepted before
+	// Refused reports whether the entry is done because of its MaxWaiting.
+	Refused bool
 	// Claim is the claim that ClaimOnAccept requested, nil if none was made.
 	Claim *Claim
 }

@@ -94,6 +94,13 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	if e.Accepted.IsZero() {
 		e.Accepted = b.now
 	}
+	refused := e.MaxWaiting > 0 && b.countWaiting(e.Lane) >= e.MaxWaiting
+	switch {
+	case refused:
+		e.State, e.Ended = inbox.Done, b.now
+	case e.MaxWaiting > 0:
+		e.Notices = nil
+	}
 	e.Turn, e.Epoch, e.LeaseUntil, e.Crashes, e.CrashesAlone = "", 0, time.Time{}, 0, 0
 	if err := b.setInitialState(&e); err != nil {
 		return inbox.Acceptance{}, err
@@ -109,7 +116,14 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 		return inbox.Acceptance{}, err
 	}
 	b.accepted++
-	return inbox.Acceptance{ID: e.ID, IsNew: true}, b.putEntry(e, "")
+	return inbox.Acceptance{ID: e.ID, IsNew: true, Refused: refused}, b.putEntry(e, "")
+}
+
+// countWaiting returns the number of unclaimed entries of a lane.
+func (b *batch) countWaiting(l inbox.Lane) int {
+	b.s.mirror.mu.RLock()
+	defer b.s.mirror.mu.RUnlock()
+	return b.s.mirror.waiting[l] + b.waiting[l]
 }
 
 // setInitialState sets the state in which e starts, and applies an edit.

@@ -62,6 +62,29 @@ func inboxTests() map[string]func(*harness) {
 				w.Fatalf("rows %+v", rows)
 			}
 		},
+		"entries over MaxWaiting are refused, also within a batch; those that are not new do not count": func(w *harness) {
+			old := w.acceptTexts("old")[0]
+			batch := []inbox.Entry{old}
+			for i := range 4 {
+				batch = append(batch, w.entry(fmt.Sprint("new ", i)))
+			}
+			for i := range batch {
+				batch[i].MaxWaiting, batch[i].Outcome = 3, &inbox.Outcome{Result: inbox.Failed, Reason: "too many"}
+				batch[i].Notices = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: old.Inbound.Address, Text: chat.PlainText("not taken: " + batch[i].Inbound.Text)}}}
+			}
+			accepted, err := w.Accept(w.Context(), batch)
+			w.ok(err)
+			for i, a := range accepted {
+				equal(w, "refused "+batch[i].Inbound.Text, a.Refused, i > 2)
+			}
+			rows, err := w.Outbox(w.Context(), true)
+			w.ok(err)
+			if len(rows) != 2 || rows[0].Msg.Text.Text != "not taken: new 2" {
+				w.Fatalf("rows %+v", rows)
+			}
+			equal(w, "outcome", w.outcome(accepted[4].ID), inbox.Outcome{Result: inbox.Failed, Reason: "too many"})
+			w.claim(0, "old", "new 0", "new 1")
+		},
 		"a claim made on accept expires with its process": func(w *harness) {
 			e := w.entry("hello")
 			e.ClaimOnAccept = true
