@@ -45,7 +45,7 @@ type Options struct {
 	HomeInfo           HomeInfo                                                         // memories, skills and prices, for commands
 	Fetch              func(context.Context, chat.Account, chat.File) (chat.File, error)
 	Observe            observe.Func                                                 // receives the events of the pipeline; must not block
-	OnCommit           func()                                                       // called after each commit of a turn; must not block
+	OnSessionChanged   func(session.ID)                                             // called after messages of a session were committed; must not block
 	Attach             func(path string, scope turn.AttachScope) (chat.File, error) // stores a file that an answer attaches
 	OnSessionDeleted   func(session.Deleted)                                        // receives what else must be deleted with a conversation
 	BackgroundCommands func(session.ID) (n int, end func())                         // number of background commands of a session, and a function that ends them; nil: none
@@ -157,7 +157,7 @@ func New(o Options) *Gateway {
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode,
-		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, Commanded: g.hasImmediateCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnCommit: o.OnCommit, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
+		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, Commanded: g.hasImmediateCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Printer: o.Printer, Choose: g.chooseModel, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,

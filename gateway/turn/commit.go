@@ -254,8 +254,8 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 			if occurrence := t.first().Occurrence; occurrence != nil && t.runner.opts.Scheduled != nil {
 				t.runner.opts.Scheduled.RunEnded(*occurrence)
 			}
-			if t.runner.opts.OnCommit != nil {
-				t.runner.opts.OnCommit()
+			if m.Session.ID != "" {
+				t.runner.sessionChanged(m.Session.ID)
 			}
 			return true
 		}

@@ -148,7 +148,15 @@ func (t *turn) branch(ctx context.Context, rec session.Record, title string) (st
 	if err != nil {
 		return "", err
 	}
+	t.runner.sessionChanged(copied.ID)
 	return t.T("You are in a copy of the conversation now (`%s`, %d messages). The original stays as it is: `/resume %s` goes back to it.", copied.ID, copied.Messages, rec.ID), nil
+}
+
+// sessionChanged reports that messages of a session were committed.
+func (r *Runner) sessionChanged(id session.ID) {
+	if r.opts.OnSessionChanged != nil {
+		r.opts.OnSessionChanged(id)
+	}
 }
 
 // deleteSession deletes a session once no turn holds it, and returns the text for the

@@ -72,8 +72,9 @@ type Options struct {
 	BackgroundCommands func(session.ID) (n int, end func())
 	// OnSessionDeleted, if set, is called after a session was deleted.
 	OnSessionDeleted func(session.Deleted)
-	// OnCommit, if set, is called after each commit. It must not block.
-	OnCommit func()
+	// OnSessionChanged, if set, is called after messages of a session were committed. It
+	// must not block.
+	OnSessionChanged func(session.ID)
 	// Observe receives the events of turns. It must not block.
 	Observe observe.Func
 	// Attach returns the file of scope at a path that an answer attaches; nil rejects all. Its

@@ -225,6 +225,37 @@ func BenchmarkCrowd(b *testing.B) {
 	}
 }
 
+// BenchmarkSteady measures the processor time of the daemon per message while 100 users
+// write 40 messages per second together, without waiting for answers.
+func BenchmarkSteady(b *testing.B) {
+	const people, every = 100, 25 * time.Millisecond
+	w := start(b, daemontest.Options{People: people, Config: "display:\n  busy_input_mode: queue\n"})
+	rounds := int(*openLoad / every)
+	var cpu time.Duration
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for i := range people + rounds {
+		if <-tick.C; i == people { // every chat has a session
+			w.answered(people)
+			before, err := w.Daemon.CPU()
+			if err != nil {
+				b.Fatal(err)
+			}
+			cpu = before
+		}
+		w.Direct[i%people].Say(w.People[i%people], fmt.Sprintf("message #%d", i))
+	}
+	w.answered(people + rounds)
+	time.Sleep(2 * time.Second) // until the messages are indexed too
+	after, err := w.Daemon.CPU()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(ms(after-cpu)/float64(rounds), "cpu-ms/message")
+	b.ReportMetric(ms(quantile(w.trips(), 0.5)), "p50-with-model-ms")
+	b.ReportMetric(ms(quantile(w.trips(), 0.99)), "p99-with-model-ms")
+}
+
 // BenchmarkOneCrowdedChat has 50 messages sent to one chat at once.
 func BenchmarkOneCrowdedChat(b *testing.B) {
 	w := start(b, daemontest.Options{Config: "display:\n  busy_input_mode: queue\n"})

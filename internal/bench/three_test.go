@@ -14,7 +14,7 @@ import (
 	"hermesd/internal/sim/slack"
 )
 
-var openLoad = flag.Duration("open", time.Minute, "how long each load of BenchmarkThreeLoad lasts")
+var openLoad = flag.Duration("open", time.Minute, "how long each load of BenchmarkSteady and BenchmarkThreeLoad lasts")
 
 // platforms lists the platforms of the rig, in the order of the loads.
 var platforms = [3]string{"telegram", "discord", "slack"}

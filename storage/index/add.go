@@ -27,9 +27,9 @@ type Progress struct {
 // Progress returns the state of a session in the index; ok is false if it is
 // not indexed.
 func (x *Index) Progress(ctx context.Context, id session.ID) (m Progress, ok bool, err error) {
-	err = x.withDB("read search index", func(_, write *sql.DB) error {
+	err = x.withDB("read search index", func(_, _ *sql.DB) error {
 		var at int64
-		err := write.QueryRowContext(ctx, "SELECT start, next, updated FROM sessions WHERE id = ?", string(id)).Scan(&m.Start, &m.Next, &at)
+		err := x.prepared.progress.QueryRowContext(ctx, string(id)).Scan(&m.Start, &m.Next, &at)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -39,51 +39,88 @@ func (x *Index) Progress(ctx context.Context, id session.ID) (m Progress, ok boo
 	return m, ok, err
 }
 
-// Add indexes rows of the session r and stores its visibility and its progress,
-// in one transaction: all rows before next are then indexed. Rows that are
-// already indexed do not change. Rows in drop are removed. Add does nothing for
-// a session that was removed by Forget.
-func (x *Index) Add(ctx context.Context, r session.Record, docs []Doc, next int, drop ...session.Span) error {
+// An Update is what Add changes of one session.
+type Update struct {
+	Session session.Record
+	Docs    []Doc          // rows to index; those that are indexed already do not change
+	Next    int            // all rows before this one are indexed then
+	Drop    []session.Span // rows to remove
+}
+
+// Add makes updates in one transaction, in their order. It stores the visibility
+// and the progress of each session. It does nothing for a session that was
+// removed by Forget.
+func (x *Index) Add(ctx context.Context, updates ...Update) error {
 	return x.withDB("add to search index", func(_, write *sql.DB) error {
 		return inTx(ctx, write, func(tx *sql.Tx) error {
-			if x.isForgotten(r.ID) { // inside the transaction: a concurrent Delete runs before or after it
-				return nil
-			}
-			n, g, err := upsertSession(ctx, tx, r, next)
-			if err != nil {
-				return err
-			}
-			for _, s := range drop {
-				if err := deleteDocs(ctx, tx, "s = ? AND row >= ? AND row < ?", n, s.From, s.To); err != nil {
+			p := x.prepared.in(ctx, tx)
+			for _, u := range updates {
+				if x.isForgotten(u.Session.ID) { // inside the transaction: a concurrent Delete runs before or after it
+					continue
+				}
+				n, g, err := p.upsertSession(ctx, u.Session, u.Next)
+				if err != nil {
+					return err
+				}
+				for _, s := range u.Drop {
+					if err := deleteDocs(ctx, tx, "s = ? AND row >= ? AND row < ?", n, s.From, s.To); err != nil {
+						return err
+					}
+				}
+				if err := p.insertDocs(ctx, n, g, u.Docs); err != nil {
 					return err
 				}
 			}
-			return insertDocs(ctx, tx, n, g, docs)
+			return nil
 		})
 	})
 }
 
-func insertDocs(ctx context.Context, tx *sql.Tx, n, g int64, docs []Doc) error {
-	if len(docs) == 0 {
-		return nil
+// statements are the prepared statements of updates, which are made often.
+type statements struct {
+	progress, findSession, findGroup, addGroup, updateGroup, addSession, updateSession, addDoc, addWords *sql.Stmt
+}
+
+// prepare returns the statements, prepared in db.
+func prepare(ctx context.Context, db *sql.DB) (p statements, err error) {
+	for _, s := range []struct {
+		to    **sql.Stmt
+		query string
+	}{
+		{&p.progress, "SELECT start, next, updated FROM sessions WHERE id = ?"},
+		{&p.findSession, "SELECT n, g FROM sessions WHERE id = ?"},
+		{&p.findGroup, "SELECT g FROM groups WHERE platform = ? AND account = ? AND scope = ? AND room = ? AND owner = ? AND shared = ?"},
+		{&p.addGroup, "INSERT INTO groups (platform, account, scope, room, owner, shared) VALUES (?, ?, ?, ?, ?, ?)"},
+		{&p.updateGroup, `UPDATE groups SET platform = ?1, account = ?2, scope = ?3, room = ?4, owner = ?5, shared = ?6
+			WHERE g = ?7 AND (platform, account, scope, room, owner, shared) IS NOT (?1, ?2, ?3, ?4, ?5, ?6)`},
+		{&p.addSession, "INSERT INTO sessions (id, g, updated, start, next) VALUES (?, ?, ?, ?, ?)"},
+		{&p.updateSession, "UPDATE sessions SET updated = ?, start = ?, next = ? WHERE n = ?"},
+		{&p.addDoc, "INSERT OR IGNORE INTO docs (s, row, role, at, text) VALUES (?, ?, ?, ?, ?)"},
+		{&p.addWords, "INSERT INTO fts (rowid, who, text) VALUES (?, ?, ?)"},
+	} {
+		if *s.to, err = db.PrepareContext(ctx, s.query); err != nil {
+			return p, err
+		}
 	}
-	doc, err := tx.PrepareContext(ctx, "INSERT OR IGNORE INTO docs (s, row, role, at, text) VALUES (?, ?, ?, ?, ?)")
-	if err != nil {
-		return err
+	return p, nil
+}
+
+// in returns the statements of Add for the transaction tx.
+func (p statements) in(ctx context.Context, tx *sql.Tx) statements {
+	for _, s := range []**sql.Stmt{&p.findSession, &p.findGroup, &p.addGroup, &p.updateGroup, &p.addSession, &p.updateSession, &p.addDoc, &p.addWords} {
+		*s = tx.StmtContext(ctx, *s)
 	}
-	defer doc.Close()
-	fts, err := tx.PrepareContext(ctx, "INSERT INTO fts (rowid, who, text) VALUES (?, ?, ?)")
-	if err != nil {
-		return err
-	}
-	defer fts.Close()
+	return p
+}
+
+func (p statements) insertDocs(ctx context.Context, n, g int64, docs []Doc) error {
 	who := groupTerm(g)
 	for _, d := range docs {
 		text := clean(d.Text)
 		if text == "" {
 			continue
 		}
-		res, err := doc.ExecContext(ctx, n, d.Row, roleNumber(d.Role), d.Time.UnixNano(), text)
+		res, err := p.addDoc.ExecContext(ctx, n, d.Row, roleNumber(d.Role), d.Time.UnixNano(), text)
 		if err != nil {
 			return err
 		}
@@ -97,7 +134,7 @@ func insertDocs(ctx context.Context, tx *sql.Tx, n, g int64, docs []Doc) error {
 		if err != nil {
 			return err
 		}
-		if _, err := fts.ExecContext(ctx, id, who, indexText(text)); err != nil {
+		if _, err := p.addWords.ExecContext(ctx, id, who, indexText(text)); err != nil {
 			return err
 		}
 	}
@@ -106,33 +143,33 @@ func insertDocs(ctx context.Context, tx *sql.Tx, n, g int64, docs []Doc) error {
 
 // upsertSession stores the record of a session, and returns its number and that
 // of its group. A group whose chat has migrated keeps its number.
-func upsertSession(ctx context.Context, tx *sql.Tx, r session.Record, next int) (n, g int64, err error) {
+func (p statements) upsertSession(ctx context.Context, r session.Record, next int) (n, g int64, err error) {
 	want := groupOf(r)
 	at := []any{string(want.platform), want.account, want.scope, want.chat, want.owner, want.shared}
-	err = tx.QueryRowContext(ctx, "SELECT n, g FROM sessions WHERE id = ?", string(r.ID)).Scan(&n, &g)
+	err = p.findSession.QueryRowContext(ctx, string(r.ID)).Scan(&n, &g)
 	known := err == nil
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, 0, err
 	}
 	if !known {
-		err = tx.QueryRowContext(ctx, "SELECT g FROM groups WHERE platform = ? AND account = ? AND scope = ? AND room = ? AND owner = ? AND shared = ?", at...).Scan(&g)
+		err = p.findGroup.QueryRowContext(ctx, at...).Scan(&g)
 		if errors.Is(err, sql.ErrNoRows) {
 			var res sql.Result
-			if res, err = tx.ExecContext(ctx, "INSERT INTO groups (platform, account, scope, room, owner, shared) VALUES (?, ?, ?, ?, ?, ?)", at...); err == nil {
+			if res, err = p.addGroup.ExecContext(ctx, at...); err == nil {
 				g, err = res.LastInsertId()
 			}
 		}
 	} else {
-		_, err = tx.ExecContext(ctx, "UPDATE groups SET platform = ?, account = ?, scope = ?, room = ?, owner = ?, shared = ? WHERE g = ?", append(at, g)...)
+		_, err = p.updateGroup.ExecContext(ctx, append(at, g)...)
 	}
 	if err != nil {
 		return 0, 0, err
 	}
 	if known {
-		_, err = tx.ExecContext(ctx, "UPDATE sessions SET updated = ?, start = ?, next = ? WHERE n = ?", r.Updated.UnixNano(), r.Start, next, n)
+		_, err = p.updateSession.ExecContext(ctx, r.Updated.UnixNano(), r.Start, next, n)
 		return n, g, err
 	}
-	res, err := tx.ExecContext(ctx, "INSERT INTO sessions (id, g, updated, start, next) VALUES (?, ?, ?, ?, ?)", string(r.ID), g, r.Updated.UnixNano(), r.Start, next)
+	res, err := p.addSession.ExecContext(ctx, string(r.ID), g, r.Updated.UnixNano(), r.Start, next)
 	if err == nil {
 		n, err = res.LastInsertId()
 	}

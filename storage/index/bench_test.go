@@ -107,7 +107,7 @@ func BenchmarkCommit(b *testing.B) {
 		r := dm(fmt.Sprint("s", n%50), "1")
 		row := n / 50 * 2
 		docs := []index.Doc{{Row: row, Role: index.User, Time: noon, Text: texts[n%1000]}, {Row: row + 1, Role: index.Assistant, Time: noon, Text: texts[(n+7)%1000]}}
-		if err := x.Add(b.Context(), r, docs, row+2); err != nil {
+		if err := x.Add(b.Context(), index.Update{Session: r, Docs: docs, Next: row + 2}); err != nil {
 			b.Fatal(err)
 		}
 		n++

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,6 +19,8 @@ type Source interface {
 	// Sessions returns the records of all sessions, the most recently used
 	// first, at most max (0: no limit).
 	Sessions(ctx context.Context, max int) ([]session.Record, error)
+	// SessionByID returns one record; ok is false if there is none.
+	SessionByID(ctx context.Context, id session.ID) (rec session.Record, ok bool, err error)
 	// Rows returns the rows with the numbers in span, active or archived.
 	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
 }
@@ -24,9 +28,13 @@ type Source interface {
 // chunkRows is the number of rows that are read and indexed together.
 const chunkRows = 250
 
-// recentSessions is the number of sessions that an update checks before it
-// assumes that no older one has changed.
-const recentSessions = 32
+// maxLag is the time for which changes are collected before they are indexed
+// together.
+const maxLag = 900 * time.Millisecond
+
+// closingLimit is the time that Run takes for changes that it has collected when
+// its context ends.
+const closingLimit = 2 * time.Second
 
 // The delay after a failure starts at minRetryDelay and doubles up to
 // maxRetryDelay.
@@ -35,24 +43,37 @@ const (
 	maxRetryDelay = time.Hour
 )
 
-// A Follower keeps an Index up to date with its Source. The index is at most
-// one update behind, and after a crash the Follower continues where it was. Run
-// or CatchUp may run in one goroutine at a time; Wake may be called from any.
+// A Follower keeps an Index up to date with its Source. The index is at most a
+// second and one update behind, and after a crash the Follower continues where
+// it was. Run or CatchUp may run in one goroutine at a time; Changed and Wake may
+// be called from any.
 type Follower struct {
 	x       *Index
 	source  Source
 	ownTool string
 	log     *zap.Logger
 	wake    chan struct{}
+
+	mu      sync.Mutex
+	changed map[session.ID]bool // sessions that were changed since the last update
 }
 
 // NewFollower returns a Follower that omits calls and results of the tool own,
 // the search tool, which would only repeat earlier results.
 func NewFollower(x *Index, from Source, own string, log *zap.Logger) *Follower {
-	return &Follower{x: x, source: from, ownTool: own, log: log.Named("index"), wake: make(chan struct{}, 1)}
+	return &Follower{x: x, source: from, ownTool: own, log: log.Named("index"), wake: make(chan struct{}, 1), changed: make(map[session.ID]bool)}
 }
 
-// Wake tells the Follower that something was committed. It never blocks.
+// Changed tells the Follower that a session was changed. It never blocks.
+func (f *Follower) Changed(id session.ID) {
+	f.mu.Lock()
+	f.changed[id] = true
+	f.mu.Unlock()
+	f.Wake()
+}
+
+// Wake tells the Follower that the index was found to be damaged. It never
+// blocks.
 func (f *Follower) Wake() {
 	select {
 	case f.wake <- struct{}{}:
@@ -60,35 +81,64 @@ func (f *Follower) Wake() {
 	}
 }
 
+// takeChanged returns the sessions that were changed since the last call.
+func (f *Follower) takeChanged() map[session.ID]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	taken := f.changed
+	f.changed = make(map[session.ID]bool)
+	return taken
+}
+
 // Run updates the index until ctx ends: first everything that is missing, then
-// after each Wake. It pauses for as long as it works, so that turns find the
-// processor idle.
+// what was changed, once per maxLag. Between two transactions it pauses for as
+// long as the first one took, so that turns find the processor idle. When ctx
+// ends it indexes what was changed before.
 func (f *Follower) Run(ctx context.Context) {
-	all, delay := true, minRetryDelay
-	for {
+	var retry <-chan time.Time
+	delay := minRetryDelay
+	for all := true; ; all = all || f.x.Damaged() {
 		began := time.Now()
 		n, err := f.update(ctx, all, true)
-		var retry <-chan time.Time
 		switch {
 		case ctx.Err() != nil:
-			return
 		case err != nil:
 			f.log.Warn("cannot update search index", zap.Error(err))
-			all, retry = true, time.After(delay)
-			delay = min(2*delay, maxRetryDelay)
-		default:
-			if all && n > 0 {
+			if retry == nil {
+				retry = time.After(delay)
+				delay = min(2*delay, maxRetryDelay)
+			}
+		case all:
+			if n > 0 {
 				f.log.Info("search index updated", zap.Int("messages", n), zap.Duration("took", time.Since(began)))
 			}
-			all, delay = false, minRetryDelay
+			retry, delay = nil, minRetryDelay
 		}
 		select {
 		case <-ctx.Done():
+			f.finish(ctx)
 			return
 		case <-retry:
+			all, retry = true, nil
 		case <-f.wake:
-			all = all || f.x.Damaged()
+			all = false
+			select {
+			case <-ctx.Done():
+				f.finish(ctx)
+				return
+			case <-time.After(maxLag):
+			}
 		}
+	}
+}
+
+// finish indexes what was changed before ctx has ended. What it does not finish
+// in time, the next Run does.
+func (f *Follower) finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingLimit)
+	defer cancel()
+	if _, err := f.update(ctx, false, false); err != nil {
+		f.log.Warn("cannot update search index", zap.Error(err))
 	}
 }
 
@@ -96,7 +146,8 @@ func (f *Follower) Run(ctx context.Context) {
 // number of indexed messages. It must not run at the same time as Run.
 func (f *Follower) CatchUp(ctx context.Context) (int, error) { return f.update(ctx, true, false) }
 
-// update updates the recently used sessions or, with all, every session.
+// update updates the sessions that were changed or, with all, every session, and
+// returns the number of indexed messages.
 func (f *Follower) update(ctx context.Context, all, throttle bool) (int, error) {
 	if f.x.Damaged() {
 		if err := f.x.Reset(); err != nil {
@@ -104,37 +155,49 @@ func (f *Follower) update(ctx context.Context, all, throttle bool) (int, error) 
 		}
 		all = true
 	}
-	total, limit := 0, recentSessions
-	if all {
-		limit = 0
-	}
+	changed := f.takeChanged()
+	var recs []session.Record
 	var firstErr error // error of the first unreadable session; the others continue
-	for {
-		recs, err := f.source.Sessions(ctx, limit)
-		if err != nil {
-			return total, err
+	if all {
+		var err error
+		if recs, err = f.source.Sessions(ctx, 0); err != nil {
+			return 0, err
 		}
-		stale := 0
-		for i := len(recs) - 1; i >= 0; i-- { // the newest get the highest numbers
-			n, changed, err := f.updateSession(ctx, recs[i], throttle)
-			if total += n; ctx.Err() != nil || errors.Is(err, ErrDamaged) {
-				return total, err
-			}
-			if firstErr == nil {
-				firstErr = err
-			}
-			if changed {
-				stale = max(stale, i+1)
-			}
-		}
-		if limit == 0 {
-			return total, errors.Join(firstErr, f.deleteMissing(ctx, recs))
-		}
-		if len(recs) < limit || stale < len(recs) {
-			return total, firstErr
-		}
-		limit *= 8
+	} else {
+		recs, firstErr = f.records(ctx, changed)
 	}
+	b := batch{f: f, throttle: throttle}
+	slices.SortStableFunc(recs, func(a, b session.Record) int { return a.Updated.Compare(b.Updated) }) // the newest get the highest numbers
+	for _, r := range recs {
+		err := b.addSession(ctx, r)
+		if b.err != nil || ctx.Err() != nil {
+			return b.indexed, err
+		}
+		if firstErr == nil {
+			firstErr = err
+		}
+	}
+	if err := b.flush(ctx); err != nil {
+		return b.indexed, err
+	}
+	if all {
+		firstErr = errors.Join(firstErr, f.deleteMissing(ctx, recs))
+	}
+	return b.indexed, firstErr
+}
+
+// records returns the records of sessions. Those that do not exist are omitted.
+func (f *Follower) records(ctx context.Context, ids map[session.ID]bool) (recs []session.Record, firstErr error) {
+	for id := range ids {
+		r, ok, err := f.source.SessionByID(ctx, id)
+		if ok && err == nil {
+			recs = append(recs, r)
+		}
+		if firstErr == nil {
+			firstErr = err
+		}
+	}
+	return recs, firstErr
 }
 
 // deleteMissing removes the sessions that no longer exist in the store.
@@ -150,35 +213,6 @@ func (f *Follower) deleteMissing(ctx context.Context, recs []session.Record) err
 		}
 	}
 	return err
-}
-
-// updateSession updates one session.
-func (f *Follower) updateSession(ctx context.Context, r session.Record, throttle bool) (n int, changed bool, err error) {
-	m, ok, err := f.x.Progress(ctx, r.ID)
-	if err != nil {
-		return 0, false, err
-	}
-	end := r.Start + r.Messages
-	if ok && (m.Next > end || m.Start > r.Start || m.Updated.After(r.Updated)) {
-		// The store was restored to an earlier state.
-		if err := f.x.Delete(ctx, r.ID); err != nil {
-			return 0, true, err
-		}
-		m, ok = Progress{}, false
-	}
-	if ok && m.Next == end && m.Start == r.Start && m.Updated.Equal(r.Updated) {
-		return 0, false, nil
-	}
-	j := sessionUpdate{f: f, r: r, reader: reader{ownTool: f.ownTool}, throttle: throttle}
-	j.drop = superseded(r, m)
-	for _, s := range visibleRows(r, m.Next) {
-		for from := s.From; from < s.To; from += chunkRows {
-			if err := j.rows(ctx, session.Span{From: from, To: min(from+chunkRows, s.To)}); err != nil {
-				return j.n, true, err
-			}
-		}
-	}
-	return j.n, true, f.x.Add(ctx, r, nil, end, j.drop...)
 }
 
 // superseded returns the rows that a compaction has copied: rows that were
@@ -215,43 +249,108 @@ func visibleRows(r session.Record, next int) []session.Span {
 	return out
 }
 
-// A sessionUpdate is the update of one session.
-type sessionUpdate struct {
+// A batch collects updates of sessions, and adds them to the index in
+// transactions of at least chunkRows rows.
+type batch struct {
 	f        *Follower
-	r        session.Record
-	reader   reader
-	drop     []session.Span
 	throttle bool
-	n        int
+	began    time.Time // when the first of the updates was started
+	updates  []Update
+	size     int   // rows and updates
+	indexed  int   // number of messages added
+	err      error // error of the index, after which nothing more is added
 }
 
-func (j *sessionUpdate) rows(ctx context.Context, s session.Span) error {
-	began := time.Now()
-	rows, err := j.f.source.Rows(ctx, j.r.ID, s)
+// addSession adds what is missing of one session.
+func (b *batch) addSession(ctx context.Context, r session.Record) error {
+	if len(b.updates) == 0 {
+		b.began = time.Now()
+	}
+	m, ok, err := b.f.x.Progress(ctx, r.ID)
 	if err != nil {
-		return fmt.Errorf("read rows %d to %d of %s: %w", s.From, s.To, j.r.ID, err)
-	}
-	docs := make([]Doc, 0, len(rows))
-	for i, row := range rows {
-		role, text, err := j.reader.read(row)
-		if err != nil {
-			j.f.log.Warn("cannot index message", zap.String("session", string(j.r.ID)), zap.Int("row", s.From+i), zap.Error(err))
-			continue
-		}
-		docs = append(docs, Doc{Row: s.From + i, Role: role, Time: j.r.Updated, Text: text})
-	}
-	if err := j.f.x.Add(ctx, j.r, docs, s.From+len(rows), j.drop...); err != nil {
+		b.err = err
 		return err
 	}
-	j.drop = nil
-	j.n += len(docs)
-	if !j.throttle {
+	end := r.Start + r.Messages
+	if ok && (m.Next > end || m.Start > r.Start || m.Updated.After(r.Updated)) {
+		// The store was restored to an earlier state.
+		if b.err = b.f.x.Delete(ctx, r.ID); b.err != nil {
+			return b.err
+		}
+		m, ok = Progress{}, false
+	}
+	if ok && m.Next == end && m.Start == r.Start && m.Updated.Equal(r.Updated) {
 		return nil
 	}
+	drop, rd := superseded(r, m), reader{ownTool: b.f.ownTool}
+	for _, s := range visibleRows(r, m.Next) {
+		for from := s.From; from < s.To; from += chunkRows {
+			u, err := b.f.read(ctx, &rd, r, session.Span{From: from, To: min(from+chunkRows, s.To)})
+			if err != nil {
+				return err
+			}
+			u.Drop, drop = drop, nil
+			if err := b.add(ctx, u); err != nil {
+				return err
+			}
+		}
+	}
+	return b.add(ctx, Update{Session: r, Next: end, Drop: drop})
+}
+
+// add adds an update, and writes the batch if it is large enough. Updates of the
+// same session must be added in order.
+func (b *batch) add(ctx context.Context, u Update) error {
+	if last := len(b.updates) - 1; len(u.Docs)+len(u.Drop) == 0 && last >= 0 && b.updates[last].Session.ID == u.Session.ID {
+		b.updates[last].Next = u.Next
+		return nil
+	}
+	b.updates = append(b.updates, u)
+	if b.size += 1 + len(u.Docs); b.size < chunkRows {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+// flush writes the batch, and pauses.
+func (b *batch) flush(ctx context.Context) error {
+	if len(b.updates) == 0 {
+		return nil
+	}
+	if b.err = b.f.x.Add(ctx, b.updates...); b.err != nil {
+		return b.err
+	}
+	for _, u := range b.updates {
+		b.indexed += len(u.Docs)
+	}
+	b.updates, b.size = b.updates[:0], 0
+	if !b.throttle {
+		return nil
+	}
+	pause := time.Since(b.began)
+	b.began = time.Now().Add(pause)
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(time.Since(began)):
+	case <-time.After(pause):
 		return nil
 	}
+}
+
+// read returns an update with the rows in span.
+func (f *Follower) read(ctx context.Context, rd *reader, r session.Record, span session.Span) (Update, error) {
+	rows, err := f.source.Rows(ctx, r.ID, span)
+	if err != nil {
+		return Update{}, fmt.Errorf("read rows %d to %d of %s: %w", span.From, span.To, r.ID, err)
+	}
+	u := Update{Session: r, Docs: make([]Doc, 0, len(rows)), Next: span.From + len(rows)}
+	for i, row := range rows {
+		role, text, err := rd.read(row)
+		if err != nil {
+			f.log.Warn("cannot index message", zap.String("session", string(r.ID)), zap.Int("row", span.From+i), zap.Error(err))
+			continue
+		}
+		u.Docs = append(u.Docs, Doc{Row: span.From + i, Role: role, Time: r.Updated, Text: text})
+	}
+	return u, nil
 }

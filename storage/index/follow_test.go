@@ -126,38 +126,86 @@ func TestUnreadableSessionDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
-// More sessions than one update checks have changed before Wake.
-func TestFollowerRun(t *testing.T) {
+// A countingSource counts the records that are read.
+type countingSource struct {
+	*fakeStore
+	lists, reads *int
+}
+
+func (s countingSource) Sessions(ctx context.Context, max int) ([]session.Record, error) {
+	*s.lists++
+	return s.fakeStore.Sessions(ctx, max)
+}
+
+func (s countingSource) SessionByID(ctx context.Context, id session.ID) (session.Record, bool, error) {
+	*s.reads++
+	return s.fakeStore.SessionByID(ctx, id)
+}
+
+// Run lists the sessions once. After that it reads those that were changed, each
+// once per second however often it was, and indexes what was changed before it
+// ends.
+func TestFollowerReadsWhatWasChanged(t *testing.T) {
 	x := newIndex(t)
 	synctest.Test(t, func(t *testing.T) {
-		w := newFakeStore()
+		w := countingSource{newFakeStore(), new(int), new(int)}
 		for i := range 100 {
 			w.add(dm(fmt.Sprint("s", i), "1"), "apple")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		f, done := newFollower(x, w), make(chan struct{})
+		f, done := index.NewFollower(x, w, "", nopLog()), make(chan struct{})
 		go func() { defer close(done); f.Run(ctx) }()
-		settle := func(want int) {
+		want := func(texts, reads int) {
 			t.Helper()
-			for range 600 {
-				<-time.After(time.Second)
-				if len(rowsOf(t, x, "apple")) == want {
-					return
-				}
+			if n := len(rowsOf(t, x, "apple")); n != texts || *w.reads != reads || *w.lists != 1 {
+				t.Errorf("%d are found after %d lists of all sessions and %d records, want %d after 1 and %d", n, *w.lists, *w.reads, texts, reads)
 			}
-			t.Errorf("%d are found, want %d", len(rowsOf(t, x, "apple")), want)
 		}
-		settle(100)
-		synctest.Wait()
+		<-time.After(time.Minute)
+		want(100, 0)
 		for i := range 80 {
-			r := w.recs[session.ID(fmt.Sprint("s", i))]
-			r.Updated = r.Updated.Add(time.Minute)
-			w.recs[r.ID] = r
-			w.add(r, "apple")
+			for range 2 {
+				w.add(dm(fmt.Sprint("s", i), "1"), "apple")
+				f.Changed(session.ID(fmt.Sprint("s", i)))
+			}
 		}
-		f.Wake()
-		f.Wake()
-		settle(180)
+		<-time.After(time.Second)
+		want(260, 80)
+		f.Changed("deleted")
+		<-time.After(time.Second)
+		want(260, 81)
+		w.add(dm("s99", "1"), "apple")
+		f.Changed("s99")
+		cancel()
+		<-done
+		want(261, 82)
+	})
+}
+
+// A session that cannot be read is tried again with all others, but not with
+// each change.
+func TestFollowerTriesUnreadableSessionLater(t *testing.T) {
+	x := newIndex(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := countingSource{newFakeStore(), new(int), new(int)}
+		w.add(dm("bad", "1"), "pear")
+		w.fail["bad"] = errors.New("damaged")
+		ctx, cancel := context.WithCancel(t.Context())
+		f, done := index.NewFollower(x, w, "", nopLog()), make(chan struct{})
+		go func() { defer close(done); f.Run(ctx) }()
+		for i := range 8 {
+			w.add(dm("good", "1"), "apple")
+			f.Changed("good")
+			<-time.After(time.Second)
+			if n := len(rowsOf(t, x, "apple")); n != i+1 || *w.lists != 1 {
+				t.Fatalf("%d of %d are found after %d lists of all sessions", n, i+1, *w.lists)
+			}
+		}
+		delete(w.fail, "bad")
+		<-time.After(5 * time.Second)
+		if n := len(rowsOf(t, x, "pear")); n != 1 || *w.lists != 2 {
+			t.Errorf("%d are found after %d lists of all sessions", n, *w.lists)
+		}
 		cancel()
 		<-done
 	})
@@ -230,7 +278,7 @@ func TestDamageWhileOpenIsRepaired(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for at := 4096 * (1 + seed%4); at < len(raw); at += 4096 * 4 {
+		for at := 4096 * (1 + seed); at < len(raw); at += 4096 * 12 {
 			for i := range 64 {
 				raw[at+i] ^= byte(seed*31 + i + 1)
 			}

@@ -50,6 +50,7 @@ type Index struct {
 	mu       sync.RWMutex // write-locked to replace the following fields, read-locked to use them
 	write    *sql.DB
 	read     *sql.DB
+	prepared statements // in write
 	isClosed bool
 }
 
@@ -91,6 +92,9 @@ func (x *Index) openFile() (err error) {
 	if x.read, err = sql.Open("sqlite", name+"&_pragma=query_only(1)"); err == nil {
 		x.read.SetMaxOpenConns(2)
 		err = x.initSchema()
+	}
+	if err == nil {
+		x.prepared, err = prepare(context.Background(), x.write)
 	}
 	if err != nil {
 		return errors.Join(err, x.closeFile())

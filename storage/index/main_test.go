@@ -57,7 +57,7 @@ func addTexts(t testing.TB, x *index.Index, r session.Record, texts ...string) {
 	for i, text := range texts {
 		docs = append(docs, index.Doc{Row: i, Role: index.User, Time: r.Updated.Add(time.Duration(i) * time.Second), Text: text})
 	}
-	if err := x.Add(t.Context(), r, docs, len(docs)); err != nil {
+	if err := x.Add(t.Context(), index.Update{Session: r, Docs: docs, Next: len(docs)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -104,6 +104,11 @@ func (w *fakeStore) Sessions(_ context.Context, max int) ([]session.Record, erro
 		all = all[:max]
 	}
 	return all, nil
+}
+
+func (w *fakeStore) SessionByID(_ context.Context, id session.ID) (session.Record, bool, error) {
+	r, ok := w.recs[id]
+	return r, ok, nil
 }
 
 func (w *fakeStore) Rows(_ context.Context, id session.ID, s session.Span) ([]json.RawMessage, error) {
@@ -158,7 +163,7 @@ func writeForever(dir string) int {
 	r := dm("s", "1")
 	m, _, err := x.Progress(context.Background(), r.ID)
 	for n := m.Next; err == nil; n++ {
-		err = x.Add(context.Background(), r, []index.Doc{{Row: n, Role: index.User, Time: noon, Text: "fact number" + strconv.Itoa(n)}}, n+1)
+		err = x.Add(context.Background(), index.Update{Session: r, Docs: []index.Doc{{Row: n, Role: index.User, Time: noon, Text: "fact number" + strconv.Itoa(n)}}, Next: n + 1})
 		_, _ = fmt.Fprintln(out, n)
 		_ = out.Flush()
 	}

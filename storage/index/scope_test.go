@@ -118,7 +118,7 @@ func TestSearchMatchesScopeAllows(t *testing.T) {
 		for i := range 6 {
 			r := one(i)
 			all = append(all, r)
-			if err := x.Add(t.Context(), r, []index.Doc{{Role: index.User, Time: noon, Text: "canary"}}, 1); err != nil {
+			if err := x.Add(t.Context(), index.Update{Session: r, Docs: []index.Doc{{Role: index.User, Time: noon, Text: "canary"}}, Next: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -109,7 +109,7 @@ func TestSearchFindsEachPart(t *testing.T) {
 		before, piece, after := part.Draw(t, "before"), part.Draw(t, "piece"), part.Draw(t, "after")
 		n++
 		r := dm(fmt.Sprint("s", n), "1")
-		if err := x.Add(t.Context(), r, []index.Doc{{Row: 0, Role: index.User, Time: noon, Text: before + " " + piece + " " + after}}, 1); err != nil {
+		if err := x.Add(t.Context(), index.Update{Session: r, Docs: []index.Doc{{Row: 0, Role: index.User, Time: noon, Text: before + " " + piece + " " + after}}, Next: 1}); err != nil {
 			t.Fatal(err)
 		}
 		hits, err := x.Search(t.Context(), index.Query{Text: `"` + strings.ReplaceAll(piece, `"`, " ") + `"`, Scope: index.OperatorScope(), Limit: 1000, Sort: index.Newest})
@@ -172,7 +172,7 @@ func TestSearchFiltersRolesAndOwnRows(t *testing.T) {
 		{Row: 1, Role: index.Assistant, Time: noon, Text: "the key is here"},
 		{Row: 2, Role: index.Tool, Time: noon, Text: "key found"},
 	}
-	if err := x.Add(t.Context(), dm("s", "1"), docs, 3); err != nil {
+	if err := x.Add(t.Context(), index.Update{Session: dm("s", "1"), Docs: docs, Next: 3}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -10,6 +10,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/sessionsearch"
 	"hermesd/cmd/internal/admin"
+	"hermesd/gateway/session"
 	"hermesd/storage/index"
 	"hermesd/storage/index/sessionlibrary"
 )
@@ -52,10 +53,10 @@ func (a *App) summarizer() func(context.Context, string, string) (string, error)
 	}
 }
 
-// wakeIndex makes the index follow a commit of the store.
-func (a *App) wakeIndex() {
+// followSession makes the index follow a session that was changed.
+func (a *App) followSession(id session.ID) {
 	if a.indexFollower != nil {
-		a.indexFollower.Wake()
+		a.indexFollower.Changed(id)
 	}
 }
 

@@ -8,6 +8,17 @@ import (
 	"hermesd/internal/sim/llm"
 )
 
+// waitSearchable returns once a search finds text.
+func (w *harness) waitSearchable(text string) {
+	w.Helper()
+	c := w.controlClient()
+	w.waitFor("a search finds "+text, func() bool {
+		found, err := c.Search(w.ctx, text, 1)
+		w.must(err)
+		return len(found) > 0
+	})
+}
+
 // TestSearchSummarizesConversations: if configured, a model summarizes each found
 // conversation, and its usage is added to the searching session; if it fails, the
 // passages themselves are returned and the log says so.
@@ -45,6 +56,7 @@ func TestSearchSummarizesConversations(t *testing.T) {
 			w.waitConnected()
 			w.say("the boat is green")
 			w.waitText("echo: the boat is green")
+			w.waitSearchable("boat")
 			w.say("/new")
 			w.waitText("new")
 			w.say("which colour")

@@ -241,7 +241,7 @@ func TestStoreOverridesStaleIndexScope(t *testing.T) {
 	theirs := userSession("theirs", "3")
 	h.turn(theirs, nil, "canary", "ok")
 	theirs.Owner, theirs.Address.Chat = "2", "2"
-	h.ok(h.x.Add(h.Context(), theirs, nil, 2))
+	h.ok(h.x.Add(h.Context(), index.Update{Session: theirs, Next: 2}))
 	h.contains(h.call(userSession("me", "2"), `{"query": "canary"}`), "Nothing was found")
 }
 
