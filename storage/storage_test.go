@@ -211,7 +211,9 @@ func TestOpenRejectsUnwritableHome(t *testing.T) {
 	exe := filepath.Join(t.TempDir(), "child")
 	raw, err := os.ReadFile(os.Args[0])
 	if err == nil {
+		syscall.ForkLock.RLock() // a process that is started meanwhile would keep the file open for writing
 		err = os.WriteFile(exe, raw, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
 	for _, at := range []string{filepath.Dir(filepath.Dir(exe)), filepath.Dir(exe)} {
 		err = errors.Join(err, os.Chmod(at, 0o755))

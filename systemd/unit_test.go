@@ -150,7 +150,7 @@ func verify(t *testing.T, text string, user bool) systemd.VerifyReport {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	v, err := systemd.Verify(ctx, path, user)
 	if errors.Is(err, systemd.ErrNoVerifier) {

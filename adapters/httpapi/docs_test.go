@@ -78,7 +78,7 @@ func TestTheExamplesOfThePageWork(t *testing.T) {
 		}
 	}
 	for _, e := range examples(t, filepath.Join("..", "..", "docs", "http.md")) {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		cmd := exec.CommandContext(ctx, "sh", "-c", e[0])
 		cmd.Env = append(os.Environ(), "HOME="+home, "CURL_HOME="+home)
 		out, err := cmd.CombinedOutput()

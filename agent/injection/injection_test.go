@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -182,21 +181,6 @@ func TestScanIgnoresFillers(t *testing.T) {
 			r.Fatalf("%q passes: %q", text, got)
 		}
 	})
-}
-
-// Adversarial texts take no longer than others.
-func TestScanTakesLinearTime(t *testing.T) {
-	for _, unit := range []string{
-		"ignore ", "ignore previous ", "<!--", "<!-- -->", "<!-- ignore instructions", "<div ", "<div style=", "curl ", "|curl ", "curl $(", "`", "``` \n",
-		"a ", "a  b", ".env ", ".env", "/", "$a_key ", "\u200B", "👩\u200D", "you no limits ", "忽略之前", "not ", "\"attack ", "[system", "\n\n", "env|curl\n",
-	} {
-		text := strings.Repeat(unit, 50_000/len(unit))
-		start := time.Now()
-		injection.Scan(text)
-		if took := time.Since(start); took > 2*time.Second {
-			t.Errorf("%q: %v", unit, took)
-		}
-	}
 }
 
 func FuzzScan(f *testing.F) {

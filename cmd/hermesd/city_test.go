@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/internal/daemontest"
@@ -215,7 +214,7 @@ func (c *city) readyz() (code int, body string) {
 // sound stops the daemon and verifies the store.
 func (c *city) sound() {
 	c.Helper()
-	if err := c.Stop(20 * time.Second); err != nil {
+	if err := c.Stop(patience); err != nil {
 		c.Errorf("stop: %v", err)
 	}
 	raw, _ := c.command("doctor", "--verify").CombinedOutput() // it fails for want of space on a small disk

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/internal/daemontest"
@@ -78,7 +77,7 @@ func newGuarded(t *testing.T) *guarded {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := g.Stop(20 * time.Second); err != nil { // ends the commands in the background; a killed daemon leaves them
+		if err := g.Stop(patience); err != nil { // ends the commands in the background; a killed daemon leaves them
 			t.Error(err)
 		}
 	})

@@ -75,7 +75,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 func found(ts *testscript.TestScript, _ bool, args []string) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
 		if ts.Exec("hermesd", "sessions", "search", args[0]) == nil && !strings.Contains(ts.ReadFile("stdout"), "Nothing was found") {
 			return
 		}
@@ -86,7 +86,7 @@ func found(ts *testscript.TestScript, _ bool, args []string) {
 func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
 		if ts.Exec("hermesd", "status") == nil {
 			return
 		}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // The real program sends messages on all platforms, from an argument, from standard
@@ -52,7 +51,7 @@ func TestSendReachesEachPlatform(t *testing.T) {
 	if cmd.ProcessState.ExitCode() != exitFailed || strings.Count(string(out), " is sent to ") != 2 || !strings.Contains(string(out), "is given up, not sent to telegram:") {
 		t.Errorf("%v: %s", err, out)
 	}
-	if err := c.Stop(20 * time.Second); err != nil {
+	if err := c.Stop(patience); err != nil {
 		t.Error(err)
 	}
 }

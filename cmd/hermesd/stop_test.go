@@ -69,12 +69,8 @@ func TestAStopUnderLoadLosesNothing(t *testing.T) {
 		return strings.Contains(c.status(), "daemon") && !strings.Contains(c.status(), "is not taken")
 	})
 	hup()
-	began := time.Now()
-	if err := c.Stop(20 * time.Second); err != nil {
+	if err := c.Stop(patience); err != nil { // the turns go on until hold is closed
 		t.Errorf("it ends with %v", err)
-	}
-	if d := time.Since(began); d > drain+5*time.Second {
-		t.Errorf("it stops after %v, with %v for what runs", d, drain)
 	}
 	if !strings.Contains(c.out.String(), "running turns interrupted and kept") {
 		t.Error("it does not say what it has left")

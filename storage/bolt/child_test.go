@@ -102,7 +102,7 @@ func TestKilledProcessLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
 	const enough = 20 // facts; a busy machine takes longer to collect them
 	facts, rounds := 0, 0
-	for end, late := time.Now().Add(3*time.Second), time.Now().Add(30*time.Second); time.Now().Before(end) || facts < enough && time.Now().Before(late); rounds++ {
+	for end, late := time.Now().Add(3*time.Second), time.Now().Add(2*time.Minute); time.Now().Before(end) || facts < enough && time.Now().Before(late); rounds++ {
 		facts += runUntilKilled(t, dir)
 	}
 	t.Logf("%d facts survived %d kills", facts, rounds)

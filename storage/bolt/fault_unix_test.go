@@ -188,7 +188,10 @@ func runChild(t *testing.T, what, dir string, as *syscall.SysProcAttr) {
 	if as != nil {
 		cmd.Path = filepath.Join(dir, "child")
 		raw := must[[]byte](t)(os.ReadFile(os.Args[0]))
-		ok(t, os.WriteFile(cmd.Path, raw, 0o755))
+		syscall.ForkLock.RLock() // a process that is started meanwhile would keep the file open for writing
+		err := os.WriteFile(cmd.Path, raw, 0o755)
+		syscall.ForkLock.RUnlock()
+		ok(t, err)
 		cmd.Dir, cmd.SysProcAttr = dir, as
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -73,16 +73,15 @@ func fileSize(t testing.TB, path string) (n int64) {
 	return n
 }
 
-func TestIndexSizeAndSpeed(t *testing.T) {
-	x, path, bytes, took := indexMessages(t, 10_000)
-	rate := float64(10_000) / took.Seconds()
+func TestIndexSize(t *testing.T) {
+	x, path, bytes, _ := indexMessages(t, 10_000)
 	if err := x.Close(); err != nil {
 		t.Fatal(err)
 	}
 	ratio := float64(fileSize(t, path)) / float64(bytes)
-	t.Logf("%.0f messages per second; the index is %.2f times the text", rate, ratio)
-	if rate < 500 || ratio > 4 {
-		t.Errorf("%.0f messages per second, want 500; the index is %.2f times the text, want at most 4", rate, ratio)
+	t.Logf("the index is %.2f times the text", ratio)
+	if ratio > 4 {
+		t.Errorf("the index is %.2f times the text, want at most 4", ratio)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 func TestAGoodEngine(t *testing.T) {
-	h := newHost(t, 10*time.Second, "good")
+	h := newHost(t, 2*time.Minute, "good")
 	e := newEngine(h, "s")
 	if e.Name() != "rogue" || e.ShouldCompress(999) || !e.ShouldCompress(1000) || e.Status().Threshold != 1000 {
 		t.Errorf("the threshold is %+v", e.Status())
@@ -68,7 +68,7 @@ func TestTheBuiltInEngineStepsIn(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			timeout := 10 * time.Second
+			timeout := 2 * time.Minute
 			if mode == "hang" || mode == "mute" {
 				timeout = 300 * time.Millisecond
 			}
@@ -119,7 +119,7 @@ func TestAMissingProgram(t *testing.T) {
 }
 
 func TestOneWithoutAThreshold(t *testing.T) {
-	e := newEngine(newHost(t, 10*time.Second, "no threshold"), "s")
+	e := newEngine(newHost(t, 2*time.Minute, "no threshold"), "s")
 	if !e.ShouldCompress(4000) || e.ShouldCompress(3999) {
 		t.Error("the threshold is not that of the built-in engine")
 	}
@@ -129,7 +129,7 @@ func TestOneWithoutAThreshold(t *testing.T) {
 }
 
 func TestSomeNoiseIsForgiven(t *testing.T) {
-	h := newHost(t, 10*time.Second, "garbage")
+	h := newHost(t, 2*time.Minute, "garbage")
 	p, err := newEngine(h, "s").Compress(t.Context(), longView())
 	if n, _ := h.Failures(); err != nil || p.Explanation != "" || n != 0 {
 		t.Errorf("got %q, %v, %d failures", p.Explanation, err, n)
@@ -137,7 +137,7 @@ func TestSomeNoiseIsForgiven(t *testing.T) {
 }
 
 func TestAnswersInAnotherOrder(t *testing.T) {
-	h := newHost(t, 10*time.Second, "swap")
+	h := newHost(t, 2*time.Minute, "swap")
 	var g sync.WaitGroup
 	for _, id := range []string{"one", "two"} {
 		g.Go(func() {
@@ -151,7 +151,7 @@ func TestAnswersInAnotherOrder(t *testing.T) {
 }
 
 func TestARestIsNoFailure(t *testing.T) {
-	h := newHost(t, 10*time.Second, "rest")
+	h := newHost(t, 2*time.Minute, "rest")
 	_, err := newEngine(h, "s").Compress(t.Context(), longView())
 	if n, _ := h.Failures(); !errors.Is(err, agent.ErrCoolingDown) || !strings.Contains(err.Error(), "too short") || n != 0 {
 		t.Errorf("got %v, %d failures", err, n)
@@ -170,7 +170,7 @@ func TestWhoAsksMayLeave(t *testing.T) {
 }
 
 func TestAProgramIsStartedAgainAfterARest(t *testing.T) {
-	h := newHost(t, 10*time.Second, "die once", filepath.Join(t.TempDir(), "died"))
+	h := newHost(t, 2*time.Minute, "die once", filepath.Join(t.TempDir(), "died"))
 	e := newEngine(h, "s")
 	for _, want := range []string{"it ended", "it failed before and is tried again later"} {
 		p, err := e.Compress(t.Context(), longView())
@@ -187,7 +187,7 @@ func TestAProgramIsStartedAgainAfterARest(t *testing.T) {
 
 func TestTheProgramIsToldOfItsSession(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "told")
-	h := newHost(t, 10*time.Second, "log", file)
+	h := newHost(t, 2*time.Minute, "log", file)
 	e := newEngine(h, "s")
 	e.Update(llm.Usage{Input: 1}) // not running: not delivered
 	e.ShouldCompress(1)

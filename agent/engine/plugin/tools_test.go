@@ -68,7 +68,7 @@ func TestAToolOfAnEngineFailsInWords(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			timeout := 10 * time.Second
+			timeout := 2 * time.Minute
 			if mode == "hang" {
 				timeout = 300 * time.Millisecond
 			}

@@ -31,7 +31,7 @@ func attach(t *testing.T, c *admin.Client, has ...string) *admin.Chat {
 
 func next(t *testing.T, ch *admin.Chat) admin.Down {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	d, err := ch.Next(ctx)
 	if err != nil {

@@ -183,11 +183,14 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// patience is longer than anything takes that does not hang.
+const patience = 2 * time.Minute
+
 // ends closes everything that must be closed before the test ends.
 func ends(t *testing.T, f func(context.Context) error) {
 	t.Helper()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := f(ctx); err != nil {
 			t.Error(err)

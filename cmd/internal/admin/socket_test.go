@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"hermesd/cmd/internal/admin"
 )
@@ -173,7 +172,7 @@ func raw(t *testing.T, home string) *http.Client {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(home, admin.SocketName))
 	}}
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 5 * time.Second}
+	return &http.Client{Transport: tr, Timeout: patience}
 }
 
 func TestForeignRequestsAreAnsweredInWords(t *testing.T) {

@@ -132,7 +132,7 @@ func slackCrowded() fault {
 func slackSendFault(sentence string, f slack.Fault, logs ...string) fault {
 	f.Method = "chat.postMessage"
 	return fault{
-		sentence: sentence, on: onSlack, shows: echoes("hello"), ends: replies(1), logs: logs,
+		sentence: sentence, on: onSlack, config: noPreview, shows: echoes("hello"), ends: replies(1), logs: logs,
 		play: func(w *harness) {
 			in := w.sl.srv.Inject(f)
 			w.askEcho("hello")

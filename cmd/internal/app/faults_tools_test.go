@@ -53,19 +53,23 @@ func hungTools() []hostileInput {
 	return []hostileInput{
 		{
 			name: "a command that hangs", needsSandbox: true, config: "terminal:\n  timeout: 1s\n",
-			play:  hang("result: ", "it took longer than its timeout of 1s, and all that it had started was ended with it"),
-			limit: 15 * time.Second, memory: little, disk: small,
+			play:   hang("result: ", "it took longer than its timeout of 1s, and all that it had started was ended with it"),
+			memory: little, disk: small,
 		},
 		{
-			name: "a turn that hangs in a tool", needsSandbox: true, config: "gateway:\n  turn_timeout: 2s\n", failed: true,
-			play:  hang("⚠️ Nothing happened for too long, so I gave up."),
-			limit: 15 * time.Second, memory: little, disk: small,
+			name: "a turn that hangs in a tool", needsSandbox: true, config: "gateway:\n  turn_timeout: 4s\n", failed: true,
+			play:   hang("⚠️ Nothing happened for too long, so I gave up."),
+			memory: little, disk: small,
 		},
 	}
 }
 
 // bomb starts two copies of itself and burns the processor, like a fork bomb.
 const bomb = "sh \"$0\" \"$1\" & sh \"$0\" \"$1\" & while :; do :; done\n"
+
+// untilForkFails reads the output of a bomb, prints the first line that says that fork
+// failed, lasts two more seconds, and starts no process.
+const untilForkFails = `while read -r l; do case $l in *fork*) echo $l; end=$((SECONDS+2)); while [ $SECONDS -lt $end ]; do :; done; break;; esac; done `
 
 func runawayTools() []hostileInput {
 	return []hostileInput{
@@ -74,20 +78,20 @@ func runawayTools() []hostileInput {
 			play: func(w *harness) {
 				w.askBot(use("terminal", `{"command":"yes I am here to stay"}`), "result: I am here", "it wrote more than 64 MiB", "is in "+w.path("cache/terminal"))
 			},
-			limit: 20 * time.Second, memory: 2 * little, disk: 64<<20 + small,
+			memory: 2 * little, disk: 64<<20 + small,
 		},
 		{
-			name: "a fork bomb in the sandbox", needsSandbox: true, config: "terminal:\n  timeout: 12s\n  max_processes: 301\n",
+			name: "a fork bomb in the sandbox", needsSandbox: true, config: "terminal:\n  timeout: 2m\n  max_processes: 301\n",
 			before: func(w *harness) {
 				w.must(os.MkdirAll(w.path("workspace"), 0o700))
 				w.writeFile("workspace/bomb.sh", bomb)
 			},
 			play: func(w *harness) {
 				w.askBot(use("terminal", `{"command":":(){ :|:& };:"}`), "result: ", "it starts copies of itself without end")
-				w.askBot(use("terminal", `{"command":"sh bomb.sh `+w.processMark()+`; sleep `+w.processMark()+`"}`), "result: ", "fork", "it took longer than its timeout of 12s")
+				w.askBot(use("terminal", `{"command":"`+untilForkFails+`< <(sh bomb.sh `+w.processMark()+` 2>&1)"}`), "result: ", "fork")
 				w.waitProcessesEnd(w.processMark())
 			},
-			limit: 20 * time.Second, memory: little, disk: small,
+			memory: little, disk: small,
 		},
 	}
 }
@@ -155,15 +159,15 @@ func webTraps() []hostileInput {
 			name:   "a page that never ends, fast",
 			before: func(w *harness) { at = w.serveTrap(endlessPage(strings.Repeat("more ", 2000), 0), nil) },
 			play:   read("only its first 2 MB were read", "more more"),
-			limit:  20 * time.Second, memory: 2 * little, disk: small,
+			memory: 2 * little, disk: small,
 		},
 		{
 			name: "a page that never ends, slow",
 			before: func(w *harness) {
 				at = w.serveTrap(endlessPage("more ", 50*time.Millisecond), func(o *web.Options) { o.Timeout = 2 * time.Second })
 			},
-			play:  read("the page did not come within 2s"),
-			limit: 15 * time.Second, memory: little, disk: small,
+			play:   read("the page did not come within 2s"),
+			memory: little, disk: small,
 		},
 		{
 			name: "a redirect to a private address",
@@ -180,7 +184,7 @@ func webTraps() []hostileInput {
 					w.Errorf("%d requests to the page, %d to where it leads", at.hits.Load(), inner.hits.Load())
 				}
 			},
-			limit: 15 * time.Second, memory: little, disk: small,
+			memory: little, disk: small,
 		},
 		{
 			name: "DNS that changes its answer",
@@ -204,7 +208,7 @@ func webTraps() []hostileInput {
 					w.Errorf("asked %d times, %d requests", names.Asked("turns.test")-asked, inner.hits.Load())
 				}
 			},
-			limit: 15 * time.Second, memory: little, disk: small,
+			memory: little, disk: small,
 		},
 	}
 }
@@ -271,7 +275,7 @@ func deceptiveFiles() []hostileInput {
 				w.waitFor("the file is asked for", func() bool { return in.Hits() == 1 })
 				w.askBot("and this?", "and this?")
 			},
-			limit: 15 * time.Second, memory: little, disk: small,
+			memory: little, disk: small,
 		},
 		{
 			name: "an attachment of 1 GB",
@@ -279,7 +283,7 @@ func deceptiveFiles() []hostileInput {
 				w.sendFile(telegram.Media{Kind: telegram.Document, Name: "huge.bin", Size: gigabyte, Data: []byte("x")},
 					"I could not get the file huge.bin: the file has 1 GB and at most 50 MB can be taken.")
 			},
-			limit: 15 * time.Second, memory: little, disk: small,
+			memory: little, disk: small,
 		},
 		{
 			name: "an attachment of 1 GB that does not say so",
@@ -287,7 +291,7 @@ func deceptiveFiles() []hostileInput {
 				w.sendFile(telegram.Media{Kind: telegram.Document, Name: "sly.bin", Size: gigabyte, Unsaid: true, Data: []byte("x")},
 					"I could not get the file sly.bin: the file is larger than 20 MB, the most a bot can download from Telegram.")
 			},
-			limit: 15 * time.Second, memory: little, disk: small,
+			memory: little, disk: small,
 		},
 		{
 			name: "a zip of names with ..",
@@ -299,7 +303,7 @@ func deceptiveFiles() []hostileInput {
 				}
 				same(w.T, "files", before, w.strayFiles())
 			},
-			limit: 15 * time.Second, memory: little, disk: small,
+			memory: little, disk: small,
 		},
 	}
 }

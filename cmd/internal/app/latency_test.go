@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -158,7 +159,29 @@ func worst(took []time.Duration) time.Duration {
 	return took[len(took)*99/100]
 }
 
-func TestLatencyWithBusySessions(t *testing.T) {
+// Messages of others are accepted and answered while one session burns a processor and
+// another one hangs.
+func TestBusySessionsDoNotStopOthers(t *testing.T) {
+	g, misbehave := rogueGateway(t)
+	misbehave()
+	p99(t, g, 1000)
+	for end := time.Now().Add(testTimeout); ; <-time.After(10 * time.Millisecond) {
+		st := g.Status()
+		if st.TurnsRunning == 2 && st.TurnsQueued == 0 { // those that misbehave
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d turns run and %d wait", st.TurnsRunning, st.TurnsQueued)
+		}
+	}
+}
+
+// TestBusySessionsDelayNobody measures how long others take to be accepted meanwhile.
+// It judges the time, so `make hostile` runs it, and not `go test`.
+func TestBusySessionsDelayNobody(t *testing.T) {
+	if os.Getenv("HERMESD_HOSTILE") == "" {
+		t.Skip("`make hostile` measures it")
+	}
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("the only processor is the one that is burnt")
 	}

@@ -62,7 +62,7 @@ func TestPrefixBreaksAreDeclared(t *testing.T) {
 				over = openRouter(c.model)
 			}
 			w := newFormatHarness(t, longConfig, over, llm.Options{Reply: workingModel})
-			ctx, cancel := context.WithTimeout(t.Context(), 4*testTimeout)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*testTimeout)
 			t.Cleanup(cancel)
 			w.ctx = ctx
 			w.fillHome()

@@ -105,7 +105,7 @@ func TestAFileThatIsReplacedMadeOrTouchedIsNoticedByItsContent(t *testing.T) {
 			if got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("%q is not noticed", want)
 		}
 	}

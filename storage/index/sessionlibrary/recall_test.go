@@ -264,7 +264,7 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); h.f.Run(ctx) }()
-	for range 1000 {
+	for range 24_000 { // two minutes
 		if strings.Contains(h.call(userSession("me", "2"), `{"query": "walrus"}`), "> [0 user] walrus") {
 			break
 		}
