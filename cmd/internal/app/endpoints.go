@@ -20,7 +20,7 @@ import (
 func (a *App) mainProvider() llm.Provider {
 	main := a.opts.Report.Model
 	a.opts.Say("🧠 Model: " + main.String())
-	a.opts.Say(llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.CacheTTL))
+	a.opts.Say(llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.TTL()))
 	a.models = newModels(a.opts.Config, a.opts.Report, a.providerFor, a.lengths.lengthOf)
 	return a.models.providerFor(main)
 }

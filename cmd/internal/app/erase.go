@@ -58,7 +58,7 @@ const expiryInterval = time.Hour
 // runExpiry deletes conversations older than sessions.retention_days, until ctx
 // ends.
 func (a *App) runExpiry(ctx context.Context) {
-	days := a.opts.Config.Sessions.RetentionDays
+	days := a.opts.Config.Sessions.Retention()
 	if days == 0 {
 		return
 	}

@@ -47,7 +47,7 @@ func (a *App) homeInfo() gateway.HomeInfo {
 		},
 		Skills:  func() (*skills.Catalog, []string) { return a.prompts.library.Catalog(), a.opts.Config.Skills.Disabled },
 		Prices:  a.opts.Report.Prices,
-		Caching: llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.CacheTTL),
+		Caching: llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.TTL()),
 	}
 }
 

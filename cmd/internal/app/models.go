@@ -32,7 +32,7 @@ type models struct {
 func newModels(c *config.Config, r config.Report, newProvider func(config.Endpoint) llm.Provider, contextLength func(config.Endpoint) int) *models {
 	m := &models{
 		endpoints: append([]config.Endpoint{r.Model}, r.Fallbacks...), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), newProvider: newProvider, contextLength: contextLength,
-		effort: c.Agent.ReasoningEffort, ttl: c.PromptCaching.CacheTTL, providers: make(map[string]llm.Provider),
+		effort: c.Agent.ReasoningEffort, ttl: c.PromptCaching.TTL(), providers: make(map[string]llm.Provider),
 	}
 	if m.retries == 0 {
 		m.retries = -1 // 0 in Options means the default

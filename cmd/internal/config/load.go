@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"go.yaml.in/yaml/v3"
+
 	"hermesd/agent/llm/pricing"
 	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/internal/secret"
@@ -45,6 +47,7 @@ type loader struct {
 	dot     map[string]dotVar
 	secrets *secret.Masker
 	custom  []CustomProvider
+	root    *yaml.Node // of the config file; nil before it is decoded
 }
 
 // look returns the value of a variable in the environment or, if it is not set
@@ -106,7 +109,8 @@ func Load(o Options) (*Config, Report, error) {
 		l.file = filepath.Join(home, "config.yaml")
 	}
 	l.Loader = yamlconf.New(c, yamlconf.Options{
-		File: l.file, LookupEnv: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(), Foreign: upstreamKey,
+		File: l.file, LookupEnv: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(),
+		Nested: "extra", Foreign: upstreamKey, Strict: strictKey, Rewrite: l.rewrite,
 	})
 	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets}
 	l.dot = l.dotenv(&r)

@@ -270,7 +270,6 @@ func TestSecretFiles(t *testing.T) {
 	got := setup{home: home, yaml: "telegram: {token_file: none}\nmodel: {api_key_file: empty, default_file: x}\nslack: {token: a, token_file: token}\n"}.problems(t)
 	want := `config.yaml:1:24: platforms.telegram.token_file: the file cannot be read: no such file or directory
 config.yaml:2:23: model.api_key_file: the file is empty
-config.yaml:2:30: model.default_file: unknown key; did you mean default?
 config.yaml:3:16: platforms.slack.enabled: it is switched on but has no app token, which Socket Mode needs: set SLACK_APP_TOKEN in .env, or app_token here
 config.yaml:3:31: platforms.slack.token: this is set twice; it is set on line 3 already, maybe under another name
 `

@@ -55,7 +55,8 @@ func (l *loader) endpoints(c *Config) (main Endpoint, fallbacks []Endpoint) {
 		}
 		e := l.endpoint(path, "model", f)
 		if e.Provider == "demo" && f.Provider == "auto" {
-			l.ProblemAt(path+".provider", "nothing says who serves this fallback: set provider, base_url or api_key")
+			l.WarnAt(path, "nothing says who serves this fallback: it has no effect; set provider, base_url or api_key")
+			continue
 		}
 		fallbacks = append(fallbacks, e)
 	}

@@ -94,7 +94,7 @@ func TestServersOfOnesOwnAreKnownByTheirAddress(t *testing.T) {
 			"custom_providers:\n- {name: rack, base_url: 'http://10.0.0.5:8000/v1/', api_key: rack-0123456789, models: {m: {context_length: 32768}}}\n" +
 			"- {name: attic, base_url: 'http://10.0.0.6/v1', api_key: attic-0123456789, models: {n: {context_length: 16384}}, api_mode: chat}\n",
 	}.good(t)
-	if w := texts(r.Warnings); !strings.Contains(w, "custom_providers[1].api_mode") {
+	if w := texts(r.Warnings); !strings.Contains(w, "custom_providers: Hermes has this key, hermesd does not: it has no effect: [1].api_mode") {
 		t.Errorf("what has no effect is not told: %s", w)
 	}
 	var got []string

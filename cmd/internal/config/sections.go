@@ -80,7 +80,15 @@ type SessionSearch struct {
 
 // PromptCaching configures the caching of prefixes by providers.
 type PromptCaching struct {
-	CacheTTL string `yaml:"cache_ttl" default:"5m" enum:"5m|1h" doc:"How long a provider keeps a prefix that is not used; 1h costs more to write."`
+	CacheTTL string `yaml:"cache_ttl" default:"5m" enum:"5m|1h|off" doc:"How long a provider keeps a prefix that is not used; 1h costs more to write. off: providers are not asked to keep any."`
+}
+
+// TTL returns the time for which prefixes are kept; "" if they are not to be.
+func (p PromptCaching) TTL() string {
+	if p.CacheTTL == "off" {
+		return ""
+	}
+	return p.CacheTTL
 }
 
 // Display configures what users see of a turn.

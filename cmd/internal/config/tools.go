@@ -85,5 +85,14 @@ type Cron struct {
 
 // Sessions configures how long conversations are stored.
 type Sessions struct {
-	RetentionDays int `yaml:"retention_days" default:"0" range:"0..36500" doc:"Conversations in which nothing was said for so many days are deleted, with everything that belongs to them; 0: never."`
+	AutoPrune     bool `yaml:"auto_prune" default:"true" doc:"false: retention_days has no effect."`
+	RetentionDays int  `yaml:"retention_days" default:"0" range:"0..36500" doc:"Conversations in which nothing was said for so many days are deleted, with everything that belongs to them; 0: never."`
+}
+
+// Retention returns after how many days conversations are deleted; 0: never.
+func (s Sessions) Retention() int {
+	if !s.AutoPrune {
+		return 0
+	}
+	return s.RetentionDays
 }

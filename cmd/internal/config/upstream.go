@@ -1,16 +1,19 @@
 package config
 
 import (
-	_ "embed" // the table
+	_ "embed" // the list
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
+
+	"hermesd/cmd/internal/config/yamlconf"
 )
 
-// upstreamTable lists keys that only upstream has; see upstreamKeys.
+// upstreamList has the keys of upstream Hermes, among them those that exist here.
 //
 //go:embed upstream.txt
-var upstreamTable string
+var upstreamList string
 
 // movedKeys maps keys that upstream Hermes or users write in another section to
 // their path here.
@@ -22,9 +25,15 @@ func movedKeys() map[string]string {
 		"workspace":                             "terminal.cwd",
 		"prefill_messages_file":                 "agent.prefill_messages_file",
 		"personalities":                         "agent.personalities",
+		"max_turns":                             "agent.max_turns",
+		"fallback_model":                        "fallback_providers",
+		"stt_enabled":                           "stt.enabled",
+		"gateway.platforms":                     "platforms",
 		"gateway.streaming":                     "streaming",
+		"gateway.stt.enabled":                   "stt.enabled",
 		"gateway.group_sessions_per_user":       "group_sessions_per_user",
 		"gateway.thread_sessions_per_user":      "thread_sessions_per_user",
+		"gateway.unauthorized_dm_behavior":      "unauthorized_dm_behavior",
 		"gateway.session_reset":                 "session_reset",
 		"agent.gateway_timeout":                 "gateway.turn_timeout",
 		"agent.gateway_auto_continue_freshness": "gateway.auto_continue_freshness",
@@ -32,51 +41,106 @@ func movedKeys() map[string]string {
 	}
 }
 
-// upstreamKey reports whether only upstream Hermes has the key at path, and returns
-// the warning about it. Upstream also accepts the keys of a platform in a top-level
-// section.
-func upstreamKey(path string) (note string, ok bool) {
-	for _, p := range []string{"telegram", "discord", "slack"} {
-		if path == p || strings.HasPrefix(path, p+".") {
-			path = "platforms." + path
+// A pattern is a key of upstream Hermes, split at its dots, and advice about it.
+type pattern struct {
+	parts  []string
+	advice string
+}
+
+// upstreamPatterns returns the keys of the list by their first part.
+var upstreamPatterns = sync.OnceValue(func() map[string][]pattern {
+	m := make(map[string][]pattern)
+	for line := range strings.Lines(upstreamList) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		path, advice, _ := strings.Cut(line, " ")
+		parts := strings.Split(path, ".")
+		m[parts[0]] = append(m[parts[0]], pattern{parts, advice})
+	}
+	return m
+})
+
+// upstreamKeys returns the paths of the list.
+func upstreamKeys() (paths []string) {
+	for _, ps := range upstreamPatterns() {
+		for _, p := range ps {
+			paths = append(paths, strings.Join(p.parts, "."))
 		}
 	}
-	parts := strings.Split(element.ReplaceAllString(path, "[]"), ".")
-	for _, k := range upstreamKeys() {
-		pattern, note, _ := strings.Cut(k, " ")
-		if matches(strings.Split(pattern, "."), parts) {
-			if note != "" {
-				note = "; " + note
-			}
-			return "Hermes has this key, hermesd does not: it has no effect" + note, true
+	slices.Sort(paths)
+	return paths
+}
+
+// upstreamKey reports whether upstream Hermes has a key or section at path, and
+// returns advice about it. Upstream also accepts the keys of a platform in a section
+// at the top.
+func upstreamKey(path string) (advice string, ok bool) {
+	path = element.ReplaceAllString(path, "[]")
+	advice, ok = listed(path)
+	if rest, found := strings.CutPrefix(path, "platforms."); found {
+		rest = withoutAccount(rest)
+		if name, _, deeper := strings.Cut(rest, "."); !deeper && !slices.Contains(ourPlatforms(), name) {
+			return "hermesd has no adapter for it", ok
+		}
+		a, top := listed(rest)
+		b, all := listed("platforms." + rest)
+		advice, ok = advice+a+b, ok || top || all
+	}
+	return advice, ok
+}
+
+// ourPlatforms returns the names of the sections in platforms.
+func ourPlatforms() []string { return []string{"telegram", "discord", "slack", "http", "console"} }
+
+// withoutAccount turns the path of a key of an account into that of its platform.
+func withoutAccount(path string) string {
+	parts := strings.Split(path, ".")
+	if len(parts) > 3 && parts[1] == "accounts" {
+		parts = append(parts[:1:1], parts[3:]...)
+	}
+	return strings.Join(parts, ".")
+}
+
+// listed looks path up in the list: as a key of it, or as a section that has keys
+// there.
+func listed(path string) (advice string, ok bool) {
+	parts := strings.Split(path, ".")
+	for _, p := range upstreamPatterns()[parts[0]] {
+		if !p.matches(parts) {
+			continue
+		}
+		ok = true
+		if len(p.parts) == len(parts) {
+			advice = p.advice
 		}
 	}
-	return "", false
+	return advice, ok
 }
 
 // element matches the index of a list element.
 var element = regexp.MustCompile(`\[\d+\]`)
 
-// matches reports whether parts match pattern. A star matches any one part.
-func matches(pattern, parts []string) bool {
-	if len(parts) != len(pattern) {
+// matches reports whether parts match the pattern or its beginning. <x> matches any
+// name; <platform> does not match a misspelt name of a platform that exists here.
+func (p pattern) matches(parts []string) bool {
+	if len(parts) > len(p.parts) {
 		return false
 	}
-	for i, p := range pattern {
-		if p != "*" && p != parts[i] {
+	for i, part := range parts {
+		if want := p.parts[i]; !strings.HasPrefix(want, "<") && want != part && strings.TrimSuffix(want, "[]") != part {
 			return false
 		}
 	}
-	return true
+	i := slices.Index(p.parts[:len(parts)], "<platform>")
+	return i < 0 || !slices.ContainsFunc(ourPlatforms(), func(name string) bool { return parts[i] != name && yamlconf.Near(parts[i], name) })
 }
 
-// upstreamKeys returns the keys and sections that only upstream Hermes has, each
-// optionally followed by a space and advice. Keys that exist here are never looked
-// up, so a section may be listed although some of its keys exist.
-func upstreamKeys() []string {
-	keys := strings.Split(strings.TrimSpace(upstreamTable), "\n")
-	for _, p := range strings.Fields("whatsapp signal matrix mattermost email sms feishu bluebubbles weixin dingtalk wecom qq qqbot google_chat webhook api_server") {
-		keys = append(keys, p+" hermesd has no adapter for it", "platforms."+p+" hermesd has no adapter for it")
-	}
-	return slices.Clip(keys)
+// strictKey reports whether an unknown key at path stops the start: it may decide who
+// may do what.
+func strictKey(path string) bool {
+	return slices.ContainsFunc([]string{"access", "approvals", "terminal", "platforms"}, func(s string) bool {
+		return strings.HasPrefix(path, s+".")
+	})
 }

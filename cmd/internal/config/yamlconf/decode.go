@@ -19,21 +19,45 @@ func isNull(n *yaml.Node) bool {
 func (l *Loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string) {
 	for _, e := range l.entries(n, path, 0) {
 		name := e.key.Value
-		if f := find(fs, name); f != nil {
-			if slices.Contains(f.former, name) {
-				l.warn(e.key, join(path, name), "this key is called %s now; the old name still works", f.name)
+		if l.known(e, fs, v, path) || l.moved(e, join(path, name)) {
+			continue
+		}
+		at, nested := join(path, name), name == l.o.Nested && path != ""
+		if !nested && !l.holdsMoved(at) || deref(e.value).Kind != yaml.MappingNode {
+			l.unknown(e, fs, path)
+			continue
+		}
+		for _, in := range l.entries(e.value, at, 0) {
+			if !(nested && l.known(in, fs, v, path)) && !l.moved(in, join(at, in.key.Value)) {
+				l.unknown(in, nil, at)
 			}
-			l.value(e.value, f, v.FieldByIndex(f.index), join(path, f.name))
-			continue
-		}
-		if f := find(fs, strings.TrimSuffix(name, fileSuffix)); f != nil && f.kind == secretText {
-			l.secretFile(e.value, v.FieldByIndex(f.index), join(path, f.name))
-			continue
-		}
-		if !l.moved(e, join(path, name)) {
-			l.unknown(e.key, fs, path)
 		}
 	}
+}
+
+// known decodes an entry if fs has its key.
+func (l *Loader) known(e entry, fs []*field, v reflect.Value, path string) bool {
+	name := e.key.Value
+	if f := find(fs, name); f != nil {
+		if slices.Contains(f.former, name) {
+			l.warn(e.key, join(path, name), "this key is called %s now; the old name still works", f.name)
+		}
+		l.value(e.value, f, v.FieldByIndex(f.index), join(path, f.name))
+		return true
+	}
+	if f := find(fs, strings.TrimSuffix(name, fileSuffix)); f != nil && f.kind == secretText {
+		l.secretFile(e.value, v.FieldByIndex(f.index), join(path, f.name))
+		return true
+	}
+	return false
+}
+
+// rewrite returns the node to decode in place of n.
+func (l *Loader) rewrite(path string, n *yaml.Node) *yaml.Node {
+	if l.o.Rewrite == nil {
+		return n
+	}
+	return l.o.Rewrite(path, deref(n))
 }
 
 // moved decodes a key that belongs to another section.
@@ -53,21 +77,6 @@ func (l *Loader) moved(e entry, path string) bool {
 	return true
 }
 
-// unknown reports an unknown key: a warning if Options.Foreign knows it, else a
-// problem.
-func (l *Loader) unknown(k *yaml.Node, fs []*field, path string) {
-	shown := join(path, quoteKey(k.Value))
-	if note, ok := l.o.Foreign(join(path, k.Value)); ok {
-		l.warn(k, shown, "%s", note)
-		return
-	}
-	if len(l.Problems) >= shownProblems {
-		l.problem(k, shown, "unknown key") // a hint costs time and is not shown
-		return
-	}
-	l.problem(k, shown, "unknown key; %s", hint(k.Value, names(fs), leaves(l.fields)))
-}
-
 // value decodes one value. A null value leaves the default.
 func (l *Loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
 	at := n
@@ -76,6 +85,9 @@ func (l *Loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
 		if n.Anchor != "" && at == n {
 			l.problem(n, path, "there is only an anchor (&) here; a value that begins with & needs quotes")
 		}
+		return
+	}
+	if n = l.rewrite(path, n); f.unset(n) {
 		return
 	}
 	switch f.kind {
@@ -137,13 +149,24 @@ func (l *Loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
 	return s, true
 }
 
-// first records the origin of a value. It returns false and reports a problem if
-// the file has already set the key under another name.
+// first records the origin of a value. It returns false if the file has already set
+// the key under another name: the first value holds, and another one is a problem or,
+// for a key that moved from where another program has it, a warning.
 func (l *Loader) first(n *yaml.Node, path string) bool {
 	if o, ok := l.Origins[path]; ok && o.Kind == FromFile && o.Line > 0 {
-		l.problem(n, path, "this is set twice; it is set on line %d already, maybe under another name", o.Line)
+		switch was := l.given[path]; {
+		case was != nil && (sameValue(was, n) || isEmpty(n)):
+		case was != nil && isEmpty(was):
+			delete(l.Origins, path)
+			return l.first(n, path)
+		case l.isMovedTo(path) && l.o.Strict != nil && !l.o.Strict(path):
+			l.warn(n, path, "this is set twice; the value on line %d is used", o.Line)
+		default:
+			l.problem(n, path, "this is set twice; it is set on line %d already, maybe under another name", o.Line)
+		}
 		return false
 	}
+	l.given[path] = n
 	l.Origins[path] = Origin{Kind: FromFile, Name: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column)}
 	return true
 }
@@ -202,13 +225,14 @@ func (l *Loader) list(n *yaml.Node, f *field, v reflect.Value, path string) {
 		l.problem(n, path, "want %s, not %s", f.wants(), nodeWords(n))
 		return
 	}
-	if !l.first(n, path) {
+	if len(n.Content) == 0 || !l.first(n, path) {
 		return
 	}
 	for i, e := range n.Content {
 		el := reflect.New(v.Type().Elem()).Elem()
 		l.defaults(f.sub, el)
-		l.section(e, f.sub, el, fmt.Sprintf("%s[%d]", path, i))
+		at := fmt.Sprintf("%s[%d]", path, i)
+		l.section(l.rewrite(at, e), f.sub, el, at)
 		v.Set(reflect.Append(v, el))
 	}
 }

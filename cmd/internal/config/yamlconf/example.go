@@ -12,7 +12,7 @@ import (
 func Example(root any, head string) []byte {
 	var b strings.Builder
 	b.WriteString(head)
-	for _, f := range describe(reflect.TypeOf(root).Elem(), "", nil) {
+	for _, f := range fieldsOf(reflect.TypeOf(root).Elem()) {
 		b.WriteString("\n")
 		example(&b, f, "")
 	}

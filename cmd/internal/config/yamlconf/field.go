@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"hermesd/internal/secret"
@@ -58,6 +59,19 @@ type field struct {
 	short    string
 	own      bool
 	sub      []*field // of a section, or of one element of a list or table
+}
+
+// described has the keys of the structs that were described, by type.
+var described sync.Map
+
+// fieldsOf returns the keys of a struct, which must not be changed.
+func fieldsOf(t reflect.Type) []*field {
+	if fs, ok := described.Load(t); ok {
+		return fs.([]*field)
+	}
+	fs := describe(t, "", nil)
+	described.Store(t, fs)
+	return fs
 }
 
 // describe returns the keys of a struct in order. It panics on an unsupported type,

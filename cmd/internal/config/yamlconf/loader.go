@@ -51,8 +51,19 @@ type Options struct {
 	Path      func(string) string         // makes a file name absolute
 	// Moved maps paths of keys in the wrong section to the right ones.
 	Moved map[string]string
-	// Foreign reports unknown keys that only need a warning, with its text.
-	Foreign func(path string) (note string, ok bool)
+	// Nested is the name of a mapping in a section that may hold keys of the section;
+	// "" if there is none.
+	Nested string
+	// Foreign reports keys of another program that this one lacks, with advice about
+	// the key. They are warnings, one for each section.
+	Foreign func(path string) (advice string, ok bool)
+	// Strict reports whether an unknown key at path is a problem whatever its name
+	// is. Elsewhere it is one only if it is similar to a key of its section, else a
+	// warning.
+	Strict func(path string) bool
+	// Rewrite, if not nil, returns the node to decode in place of n at path: other
+	// programs write some values in another form. It must not change n.
+	Rewrite func(path string, n *yaml.Node) *yaml.Node
 }
 
 // A Loader fills one struct, once. It is not safe for concurrent use.
@@ -65,18 +76,20 @@ type Loader struct {
 	// SecretFiles are the files from which secrets were read.
 	SecretFiles []string
 
-	o      Options
-	fields []*field
-	root   reflect.Value
-	bad    map[string]bool // paths that have a problem
-	visits int             // number of entries visited
+	o       Options
+	fields  []*field
+	root    reflect.Value
+	bad     map[string]bool       // paths that have a problem
+	given   map[string]*yaml.Node // nodes that were decoded, by path
+	foreign []foreignKey
+	visits  int // number of entries visited
 }
 
 // New returns a Loader for the struct to which root points, and sets the defaults
 // in it.
 func New(root any, o Options) *Loader {
 	v := reflect.ValueOf(root).Elem()
-	l := &Loader{Origins: make(map[string]Origin), o: o, fields: describe(v.Type(), "", nil), root: v, bad: make(map[string]bool)}
+	l := &Loader{Origins: make(map[string]Origin), o: o, fields: fieldsOf(v.Type()), root: v, bad: make(map[string]bool), given: make(map[string]*yaml.Node)}
 	l.defaults(l.fields, v)
 	return l
 }
@@ -86,8 +99,9 @@ func (l *Loader) Decode(data []byte) {
 	n, problems := parseYAML(l.o.File, data)
 	l.Problems = append(l.Problems, problems...)
 	if n != nil && !isNull(n) {
-		l.section(n, l.fields, l.root, "")
+		l.section(l.rewrite("", n), l.fields, l.root, "")
 	}
+	l.warnForeign()
 }
 
 // Set parses s and sets the key at path, which must not be in a list or table. A
@@ -150,7 +164,7 @@ func (l *Loader) takeOver(fs []*field, to, from reflect.Value, path string) {
 // order of its fields.
 func Walk(root any, do func(path string, v any)) {
 	v := reflect.ValueOf(root).Elem()
-	walk(describe(v.Type(), "", nil), v, "", func(_ *field, v reflect.Value, path string) { do(path, v.Interface()) })
+	walk(fieldsOf(v.Type()), v, "", func(_ *field, v reflect.Value, path string) { do(path, v.Interface()) })
 }
 
 // ProblemAt reports a problem with the key at path, at the position where it was
@@ -284,6 +298,11 @@ func (l *Loader) defaults(fs []*field, v reflect.Value) {
 func (l *Loader) problem(n *yaml.Node, path, format string, args ...any) {
 	l.bad[path] = true
 	l.Problems = append(l.Problems, Problem{File: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
+}
+
+// WarnNode reports a warning about the key at path, at the position of n.
+func (l *Loader) WarnNode(n *yaml.Node, path, format string, args ...any) {
+	l.warn(n, path, format, args...)
 }
 
 // warn reports a warning at n.

@@ -107,7 +107,7 @@ alien: {x: y}
 	if d := cmp.Diff(want, *e); d != "" || len(l.Problems) > 0 {
 		t.Errorf("values differ: %s\n%s", said(l.Problems), d)
 	}
-	if got := said(l.Warnings); got != "f:16:1: alien: is foreign" {
+	if got := said(l.Warnings); got != "f:16:1: alien: Hermes has this key, hermesd does not: it has no effect: x; is foreign" {
 		t.Errorf("warnings %q", got)
 	}
 }
@@ -128,7 +128,7 @@ f:3:8: int64: out of range: at least -5
 f:4:8: float: want a number, not ".nan"
 f:5:7: span: out of range: from 1s to 1h
 f:6:8: kinds: want one of one, two, not "three"
-f:9:1: old: unknown key; known here: choice, float, hidden, int, int64, kinds, list, pairs, section, sorts, span, table, …
+f:9:1: old: unknown key; known here: choice, elsewhere, float, hidden, int, int64, kinds, list, pairs, section, sorts, span, …
 f:7:14: section.n: not 13, please`
 	if d := cmp.Diff(want, said(l.Problems)); d != "" {
 		t.Error("problems differ (-want +got):\n" + d)

@@ -13,7 +13,7 @@ import (
 // Schema returns the JSON schema of the struct to which root points. It has every
 // key with its other names, but not the exceptions of Options.
 func Schema(root any, title string) ([]byte, error) {
-	s := object(describe(reflect.TypeOf(root).Elem(), "", nil))
+	s := object(fieldsOf(reflect.TypeOf(root).Elem()))
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = title
 	b, err := json.MarshalIndent(s, "", "  ")

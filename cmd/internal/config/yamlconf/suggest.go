@@ -17,9 +17,9 @@ func nearest(s string, names []string) string {
 	return found
 }
 
-func plain(s string) string {
-	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
-}
+func plain(s string) string { return strings.ToLower(separators.Replace(s)) }
+
+var separators = strings.NewReplacer("-", "", "_", "")
 
 // maxCompared limits the length of compared strings in bytes.
 const maxCompared = 64
