@@ -27,7 +27,7 @@ type Config struct {
 	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt per channel id."`
 
 	AutoThread    bool     `yaml:"auto_thread" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
-	AllowMentions []string `yaml:"allow_mentions" doc:"What answers may ping besides people: everyone, roles."`
+	AllowMentions []string `yaml:"allow_mentions" doc:"What answers may ping besides people: everyone, roles. nobody: not even people; no_reply: not the person whom an answer quotes."`
 	Reactions     bool     `yaml:"reactions" default:"true" doc:"Mark people's messages with what has become of them."`
 }
 
@@ -71,8 +71,8 @@ func (c Config) Validate() error {
 		}
 	}
 	for _, m := range c.AllowMentions {
-		if m != pingEveryone && m != pingRoles {
-			return fmt.Errorf("allow_mentions: %q is neither everyone nor roles", m)
+		if m != pingEveryone && m != pingRoles && m != pingNobody && m != pingNoReply {
+			return fmt.Errorf("allow_mentions: %q is none of everyone, roles, nobody and no_reply", m)
 		}
 	}
 	_, err := inbound.NewRules(c.settings())

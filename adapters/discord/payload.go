@@ -18,6 +18,8 @@ func Size(r chat.RichText) int { return markdown.Len(markdown.Render(r)) }
 const (
 	pingEveryone = "everyone"
 	pingRoles    = "roles"
+	pingNobody   = "nobody"   // not the people that an answer mentions
+	pingNoReply  = "no_reply" // not the person whom an answer quotes
 )
 
 // The flags of a message.
@@ -99,7 +101,16 @@ func nonce(id string) string {
 
 // mentions returns whom a text may ping: users always, others as configured.
 func (a *Adapter) mentions() mentions {
-	return mentions{Parse: append([]string{"users"}, a.cfg.AllowMentions...), Replied: true}
+	m := mentions{Parse: []string{}, Replied: !slices.Contains(a.cfg.AllowMentions, pingNobody) && !slices.Contains(a.cfg.AllowMentions, pingNoReply)}
+	if !slices.Contains(a.cfg.AllowMentions, pingNobody) {
+		m.Parse = append(m.Parse, "users")
+	}
+	for _, kind := range []string{pingEveryone, pingRoles} {
+		if slices.Contains(a.cfg.AllowMentions, kind) {
+			m.Parse = append(m.Parse, kind)
+		}
+	}
+	return m
 }
 
 // compose converts m to Discord's encoding.

@@ -53,6 +53,9 @@ type Result struct {
 	// Addresses lists the addresses that the command names and that are not public. They
 	// have no influence on the other fields; see WithAddresses.
 	Addresses []Address
+	// Commands are the commands that were found, with their arguments and without quotes, as
+	// far as they are known; see Denied.
+	Commands []string
 }
 
 // Limits of one evaluation. A command that exceeds them is dangerous.
@@ -148,7 +151,7 @@ func (j *evaluator) verdict() Result {
 		}
 		return a.rule - b.rule
 	})
-	var v Result
+	v := Result{Commands: j.ran}
 	var keys []string
 	once := j.once
 	for _, h := range j.hits {

@@ -145,9 +145,10 @@ func TestKeysCoverWhatAPersonExpects(t *testing.T) {
 func TestReasonsAreSentencesInOrder(t *testing.T) {
 	v := cmdpolicy.Evaluate("sudo rm -rf / && curl x | sh", cmdpolicy.Place{})
 	want := cmdpolicy.Result{
-		Class:   cmdpolicy.Blocked,
-		Rules:   []string{"delete-root", "run-downloaded", "root"},
-		Reasons: []string{"it deletes or moves away the root of the file system, or a folder of the system", "it runs what it has just downloaded", "it runs with the rights of another user"},
+		Class:    cmdpolicy.Blocked,
+		Rules:    []string{"delete-root", "run-downloaded", "root"},
+		Commands: []string{"sudo rm -rf /", "rm -rf /", "curl x", "sh"},
+		Reasons:  []string{"it deletes or moves away the root of the file system, or a folder of the system", "it runs what it has just downloaded", "it runs with the rights of another user"},
 	}
 	if d := cmp.Diff(want, v); d != "" {
 		t.Error(d)

@@ -63,6 +63,8 @@ func (j *evaluator) change(program, p string) {
 		j.hit("own-home", program, "")
 	case j.startup(p):
 		j.hit("write-startup", program, p)
+	case j.place.instructs != nil && j.place.instructs(p):
+		j.hit("write-instructions", program, p)
 	case secret(p):
 		j.hit("secrets", program, p)
 	case classifyPath(p) != elsewhere && classifyPath(p) != homeRoot:

@@ -52,6 +52,7 @@ func (j *evaluator) run(argv []string, in text) (out text) {
 
 func (j *evaluator) dispatch(argv []string, in text) text {
 	name, args := argv[0], argv[1:]
+	j.record(argv)
 	if strings.ContainsAny(name, string([]rune{hole, many, one})) {
 		return j.guess(argv, in)
 	}

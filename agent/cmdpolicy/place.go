@@ -18,6 +18,9 @@ type Place struct {
 	Own []string
 	// Readable lists directories of the daemon that commands may read without an approval.
 	Readable []string
+	// Instructs reports whether agents read the file at a path as instructions, so that a
+	// change needs an approval; nil: no file.
+	Instructs func(path string) bool
 }
 
 // A place is a Place in the form that the evaluator compares.
@@ -28,13 +31,14 @@ type place struct {
 	aliases   []string // other names of workspace
 	own       []string // with "~" for the home directory, in lower case
 	readable  []string // with "~" for the home directory
+	instructs func(string) bool
 	// separate says that the workspace is apart from the user's home and the system: names in
 	// it are relative to dir. Otherwise all names are absolute.
 	separate bool
 }
 
 func newPlace(p Place) place {
-	at := place{dir: slashed(p.Dir)}
+	at := place{dir: slashed(p.Dir), instructs: p.Instructs}
 	at.workspace = at.dir
 	for i, w := range p.Workspace {
 		if w = slashed(w); i == 0 {

@@ -68,6 +68,7 @@ var rules = []Rule{
 	{"kill", Dangerous, "it ends running programs", SameTargets},
 	{"schedule", Dangerous, "it makes something run later or again and again", ThisCommand},
 	{"write-startup", Dangerous, "it changes files that run by themselves or let people in: start-up files, SSH keys, timers, hooks, CI", SameTargets},
+	{"write-instructions", Dangerous, "it changes a file that instructs the agent itself", SameTargets},
 	{"write-system", Dangerous, "it changes files of the system", SameTargets},
 	{"own-home", Dangerous, "it touches the daemon's own configuration, memory or store", ThisCommand},
 	{"own-daemon", Dangerous, "it controls the daemon that runs it", ThisCommand},

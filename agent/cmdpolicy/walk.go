@@ -48,8 +48,11 @@ type evaluator struct {
 	printers map[string]printer
 	place    place
 
-	hits  []hit
-	named addressFinder
+	hits    []hit
+	ran     []string        // commands with their arguments; see Result.Denied
+	seen    map[string]bool // what is in ran
+	ranSize int             // bytes of all commands, each time that they were found
+	named   addressFinder
 
 	once  bool
 	steps int

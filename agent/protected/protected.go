@@ -26,11 +26,12 @@ const (
 	ci        = "it changes what a CI service runs"
 	settings  = "it changes settings from which an editor or a tool runs programs"
 	scripts   = "it changes scripts or hooks in a package manifest"
+	instructs = "it changes a file that instructs the agent itself"
 )
 
-// Reasons returns all texts that Path and Manifest can return, except "".
+// Reasons returns all texts that the functions of the package can return, except "".
 func Reasons() []string {
-	return []string{startFile, git, ssh, automatic, ci, settings, scripts}
+	return []string{startFile, git, ssh, automatic, ci, settings, scripts, instructs}
 }
 
 // Path returns why a change of the file at p needs an approval, "" if it needs none. p is
@@ -64,6 +65,26 @@ func Path(p string) string {
 	}
 	return ""
 }
+
+// Instructions returns why a change of the file at p, a path as for Path, needs an
+// approval because agents read it as instructions; "" if it does not. A file is also one
+// of them if its name matches one of more, patterns with *, ? and [...].
+func Instructions(p string, more []string) string {
+	whole := "/" + strings.TrimPrefix(fold(p), "/")
+	name := path.Base(whole)
+	if instructionFile().MatchString(name) || strings.HasSuffix(whole, "/.hermes/config.yaml") || strings.Contains(whole, "/.cursor/rules/") {
+		return instructs
+	}
+	for _, pattern := range more {
+		if ok, err := path.Match(strings.ToLower(pattern), name); ok || err != nil && strings.EqualFold(pattern, name) {
+			return instructs
+		}
+	}
+	return ""
+}
+
+// instructionFile matches names of files that agents read as instructions.
+var instructionFile = lazyregexp.New(`^(agents|claude|gemini|soul|hermes|\.hermes|copilot-instructions)(\.local|\.override)?\.md$|^\.(cursor|windsurf|cline)rules$`)
 
 // fold returns p as file systems compare it that ignore case, invisible characters (HFS+),
 // or dots and spaces at the end of a name (Windows).

@@ -41,6 +41,17 @@ func TestPath(t *testing.T) {
 		}
 	}
 	seen[protected.Manifest("package.json", nil, []byte(`{"scripts":{"a":"b"}}`))] = true
+	for _, p := range []string{"AGENTS.md", "a/agents.MD", "/w/CLAUDE.md", "CLAUDE.local.md", "SOUL.md", ".hermes.md", ".cursorrules", "a/.cursor/rules/x.mdc", ".github/copilot-instructions.md", "x.mdc", "agents.md. "} {
+		got := protected.Instructions(p, []string{"*.MDC"})
+		if seen[got] = true; got == "" {
+			t.Errorf("%s needs no approval", p)
+		}
+	}
+	for _, p := range []string{"/home/ann/.hermes/workspace/a.txt", "agents.txt", "README.md", "notes/soul.md.bak"} {
+		if got := protected.Instructions(p, nil); got != "" {
+			t.Errorf("%s: got %q", p, got)
+		}
+	}
 	for _, r := range protected.Reasons() {
 		if !seen[r] {
 			t.Errorf("nothing has the reason %q", r)

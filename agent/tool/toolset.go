@@ -49,6 +49,16 @@ func Select(tools []llm.Tool, names []string) []llm.Tool {
 	})
 }
 
+// Without returns those of tools that names does not contain, by their own name or by
+// that of a toolset. A name that means all tools leaves none.
+func Without(tools []Tool, names []string) []Tool {
+	sets := Toolsets()
+	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool {
+		name := t.Spec().Name
+		return slices.ContainsFunc(names, func(n string) bool { return MeansAll(n) || n == name || slices.Contains(sets[n], name) })
+	})
+}
+
 // ToolsetsOf returns the sorted names of the toolsets that have at least one of tools. The
 // result is never nil: a session without tools has an empty list.
 func ToolsetsOf(tools []llm.Tool) []string {

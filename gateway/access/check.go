@@ -31,6 +31,7 @@ const (
 	RuleNoSender   = "no_sender"   // the sender has no ID
 	RuleNotAllowed = "not_allowed" // no rule authorizes the sender
 	RuleUnknownDM  = "unknown_dm"  // no rule authorizes the sender of a direct message
+	RuleNotHeard   = "not_heard"   // this kind of chat or this topic is not listened to
 )
 
 // operatorPlatforms maps the platforms that only the operator can use to their rules: the console
@@ -126,6 +127,9 @@ func (c *Checker) Check(in chat.Inbound) (Grant, Denial) {
 	if in.Sender.Bot && !admitsBot(rs, in) {
 		return Grant{}, Denial{Rule: RuleBot}
 	}
+	if !hears(rs, in) {
+		return Grant{}, Denial{Rule: RuleNotHeard}
+	}
 	rule := c.match(rs, in)
 	if rule == "" {
 		return Grant{}, c.deny(rs, in)
@@ -162,7 +166,7 @@ func (c *Checker) match(rs []rules, in chat.Inbound) string {
 	}
 	switch {
 	case who == "": // an anonymous administrator, a channel's own post
-	case anyRules(func(r rules) bool { return r.all }):
+	case !listedOnly(rs, in) && anyRules(func(r rules) bool { return r.all }):
 		return RulePlatformAllowAll
 	case anyRules(func(r rules) bool { return r.allowed.has(p, who) }):
 		return RulePlatformList
@@ -176,10 +180,10 @@ func (c *Checker) match(rs []rules, in chat.Inbound) string {
 		return RuleOwner
 	case c.allowed.has(p, who):
 		return RuleGlobalList
-	case c.allowAll:
+	case c.allowAll && !listedOnly(rs, in):
 		return RuleGlobalAllowAll
 	}
-	if in.Address.Kind == chat.DM {
+	if in.Address.Kind == chat.DM || listedOnly(rs, in) {
 		return ""
 	}
 	names := []string{in.Address.Chat, wildcard}
@@ -224,12 +228,42 @@ func (c *Checker) deny(rs []rules, in chat.Inbound) Denial {
 		return Denial{Rule: RuleNotAllowed}
 	}
 	unknown := c.unknown
+	if listedOnly(rs, in) {
+		unknown = Ignore
+	}
 	for _, r := range rs {
 		if r.unknown != "" {
 			unknown = r.unknown
 		}
 	}
 	return Denial{Rule: RuleUnknownDM, UnknownDM: true, OfferPairing: unknown != Ignore}
+}
+
+// hears reports whether the daemon listens to the kind of chat and the topic of in.
+func hears(rs []rules, in chat.Inbound) bool {
+	dm, topic := in.Address.Kind == chat.DM, in.Address.Thread
+	for _, r := range rs {
+		switch {
+		case dm && r.dms == HearNobody || !dm && r.groups == HearNobody:
+			return false
+		case dm:
+		case slices.Contains(r.ignored, topic):
+			return false
+		case len(r.topics) > 0 && !slices.Contains(r.topics, topic) && !(topic == "" && slices.Contains(r.topics, "1")):
+			return false
+		}
+	}
+	return true
+}
+
+// listedOnly reports whether only who is listed or paired is heard in the chat of in.
+func listedOnly(rs []rules, in chat.Inbound) bool {
+	return slices.ContainsFunc(rs, func(r rules) bool {
+		if in.Address.Kind == chat.DM {
+			return r.dms == HearListed
+		}
+		return r.groups == HearListed
+	})
 }
 
 // admitsBot reports whether messages of bots are accepted. The rules of an account

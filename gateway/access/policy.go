@@ -26,7 +26,24 @@ type AccountRules struct {
 	Roles        []string // roles of the platform whose holders are authorized as guests
 	AllowBots    BotPolicy
 	UnknownDM    UnknownDMPolicy // "": Policy.UnknownDM
+	// DMs and Groups limit who is heard in direct chats and in all others, whatever
+	// another rule allows.
+	DMs, Groups Hearing
+	// Topics are the only topics of groups that are heard; empty: all. "1" also stands
+	// for messages in no topic.
+	Topics        []string
+	IgnoredTopics []string // topics of groups that are not heard
 }
+
+// A Hearing says who is heard in a kind of chat.
+type Hearing string
+
+// The hearings.
+const (
+	HearAllowed Hearing = ""          // whom a rule allows; also open and pairing
+	HearListed  Hearing = "allowlist" // of them only whom a list names or who is paired
+	HearNobody  Hearing = "disabled"
+)
 
 // BotPolicy says whether messages of other bots are accepted.
 type BotPolicy string
@@ -171,6 +188,8 @@ type rules struct {
 	roles           map[string]bool
 	bots            BotPolicy
 	unknown         UnknownDMPolicy
+	dms, groups     Hearing
+	topics, ignored []string
 }
 
 func parseRules(a chat.Account, r AccountRules) (p rules, err error) {
@@ -206,6 +225,7 @@ func parseRules(a chat.Account, r AccountRules) (p rules, err error) {
 		}
 		p.roles[role] = true
 	}
+	p.dms, p.groups, p.topics, p.ignored = r.DMs, r.Groups, r.Topics, r.IgnoredTopics
 	switch p.bots = r.AllowBots; p.bots {
 	case "", NoBots, BotsAddressed, AllBots:
 	default:

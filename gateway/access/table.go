@@ -35,6 +35,7 @@ func DenyRules() []Rule {
 		{Name: RuleNoSender, Description: "nobody knows who speaks: an anonymous administrator, a channel's own post"},
 		{Name: RuleNotAllowed, Description: "nothing lets this person in"},
 		{Name: RuleUnknownDM, Description: "the same, in a direct chat, where strangers get no code (`unauthorized_dm_behavior: ignore`)"},
+		{Name: RuleNotHeard, Description: "a kind of chat or a topic that is not listened to (`dm_policy`, `group_policy`, `allowed_topics`, `ignored_threads`, `disable_dms`)"},
 		{Name: RuleBotLoop, Description: "bots have said 20 things in this chat in five minutes"},
 	}
 }

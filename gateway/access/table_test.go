@@ -84,7 +84,7 @@ func TestRulesContainEveryDenial(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	c := checker(t, access.Policy{Accounts: discord(access.AccountRules{AllowedChats: []string{"100"}, AllowBots: access.AllBots})})
-	none := checker(t, access.Policy{})
+	none := checker(t, access.Policy{Accounts: discord(access.AccountRules{Groups: access.HearNobody})})
 	for _, kind := range []chat.Kind{chat.DM, chat.Group, chat.Thread, chat.Channel} {
 		for _, id := range []string{"", "7"} {
 			for _, bot := range []bool{false, true} {

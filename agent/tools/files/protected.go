@@ -72,6 +72,11 @@ func (e *editor) protection(s preparedChange) (place, reason string) {
 	if reason = protected.Path(place); reason != "" {
 		return place, reason
 	}
+	if e.protect != nil {
+		if reason = e.protect(place); reason != "" {
+			return place, reason
+		}
+	}
 	for _, home := range e.homes {
 		rel, err := filepath.Rel(home, filepath.FromSlash(place))
 		if err != nil || !filepath.IsLocal(rel) || !isIn(root, home) {

@@ -21,6 +21,8 @@ type editor struct {
 	w     *Workspace
 	deny  func(string) error
 	homes []string
+	// protect is Options.Protect.
+	protect func(path string) string
 
 	mu   sync.Mutex // guards what follows
 	busy map[string]bool

@@ -23,6 +23,9 @@ type Options struct {
 	// Homes lists the absolute names of the user's home directory. They matter if the
 	// workspace contains it: settings in it need an approval.
 	Homes []string
+	// Protect returns why a change of a file needs an approval although package protected
+	// does not list it, "" if it needs none; nil: never. It gets the absolute path.
+	Protect func(path string) string
 }
 
 // Writers returns the tools that change files of the workspace: write_file and patch. They
@@ -30,7 +33,7 @@ type Options struct {
 // and no reader sees a partly written file. A change of a file that package protected lists
 // needs an approval by a user.
 func (w *Workspace) Writers(o Options) []tool.Tool {
-	e := &editor{w: w, deny: o.Deny, homes: o.Homes, busy: map[string]bool{}}
+	e := &editor{w: w, deny: o.Deny, homes: o.Homes, protect: o.Protect, busy: map[string]bool{}}
 	writing, patching := spec("write_file"), spec("patch")
 	// Writing a whole file twice has the same result; a second patch would find its old
 	// text again, or not at all.

@@ -59,6 +59,9 @@ type Options struct {
 	// Secrets are never sent: a URL or query that contains one is rejected. nil: no secrets
 	// are known.
 	Secrets *secret.Masker
+	// Blocked are domains whose pages are never fetched, with their subdomains; *.x is all
+	// subdomains of x.
+	Blocked []string
 	// Timeout limits the fetching of one page and one search; 0: 30 seconds.
 	Timeout time.Duration
 	// MaxBytes limits the size of one page and of a search response; 0: 2 MB.
@@ -92,7 +95,7 @@ func New(o Options) (*Web, error) {
 		o.Log = zap.NewNop()
 	}
 	o.Dial.Idle = maxIdle
-	w := &Web{o: o, pages: safehttp.New(o.Dial), convertSlot: make(chan struct{}, 1)}
+	w := &Web{o: o, pages: blocking(safehttp.New(o.Dial), o.Blocked), convertSlot: make(chan struct{}, 1)}
 	if o.Search.Provider == "" {
 		return w, nil
 	}

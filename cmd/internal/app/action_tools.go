@@ -14,6 +14,7 @@ import (
 	"hermesd/agent/cmdpolicy"
 	"hermesd/agent/cmdreview"
 	"hermesd/agent/engine/compressor"
+	"hermesd/agent/protected"
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/clarify"
 	"hermesd/agent/tools/cronjob"
@@ -67,6 +68,16 @@ func (a *App) checkWritable(path string) error {
 	return errors.New("it belongs to the daemon: settings, keys, memories and the store are not changed by files; tell the person what you want to have changed")
 }
 
+// instructs returns why a change of a file needs an approval because it instructs the
+// agent, "" if it needs none.
+func (a *App) instructs(path string) string {
+	s := a.opts.Config.Security
+	if !s.ProtectedInstructionFiles {
+		return ""
+	}
+	return protected.Instructions(path, s.ProtectedInstructionExtraPatterns)
+}
+
 // isBelow reports whether path is dir or in it.
 func isBelow(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
@@ -75,11 +86,15 @@ func isBelow(dir, path string) bool {
 
 // webTools returns the tools that read pages and search the web.
 func (a *App) webTools() ([]tool.Tool, error) {
+	blocked, err := a.opts.Config.Security.WebsiteBlocklist.Blocked(a.opts.Home)
+	if err != nil {
+		return nil, nil // a warning of the configuration says so
+	}
 	c := a.opts.Config.Web.Search
 	o := web.Options{
 		Dial:   safehttp.Options{Environment: true},
 		Search: web.Search{Provider: c.Provider, BaseURL: c.BaseURL, Key: c.APIKey},
-		Scan:   scan, Secrets: a.opts.Report.Secrets, UserAgent: "hermesd/" + a.opts.Version, Log: a.opts.Log.Named("web"),
+		Scan:   scan, Blocked: blocked, Secrets: a.opts.Report.Secrets, UserAgent: "hermesd/" + a.opts.Version, Log: a.opts.Log.Named("web"),
 	}
 	if a.opts.Web != nil {
 		a.opts.Web(&o)
@@ -130,6 +145,9 @@ func (a *App) terminalTools() ([]tool.Tool, error) {
 // checkCommand evaluates the command policy for a command before it runs.
 func (a *App) checkCommand(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
 	v := cmdpolicy.Evaluate(r.Command, a.commandPlace(r.Dir))
+	if p := v.Denied(r.Command, a.opts.Config.Approvals.Deny); p != "" {
+		return terminal.PolicyResult{Blocked: "the operator forbids commands like " + p + " (approvals.deny); do not try it in another way"}
+	}
 	switch v = v.WithAddresses(a.addressesToApprove(v, r.Session)); v.Class {
 	case cmdpolicy.Allowed:
 		return terminal.PolicyResult{}

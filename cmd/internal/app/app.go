@@ -199,7 +199,7 @@ func (a *App) buildTools() (tool.Set, error) {
 	}
 	a.files = w
 	a.cleanups = append(a.cleanups, w.Close)
-	ts := slices.Concat(w.Tools(), w.Writers(files.Options{Deny: a.checkWritable, Homes: userHomes()}), []tool.Tool{todo.New()})
+	ts := slices.Concat(w.Tools(), w.Writers(files.Options{Deny: a.checkWritable, Homes: userHomes(), Protect: a.instructs}), []tool.Tool{todo.New()})
 	if searchTool, err := a.openIndex(); err == nil {
 		ts = append(ts, searchTool)
 	} else { // it can be rebuilt at any time; conversations work without it
@@ -214,7 +214,8 @@ func (a *App) buildTools() (tool.Set, error) {
 		return tool.Set{}, err
 	}
 	ts = slices.Concat(ts, actions, a.recallTools())
-	return tool.NewSet(append(ts, a.prompts.tools(a.store.SessionByID)...)...)
+	ts = append(ts, a.prompts.tools(a.store.SessionByID)...)
+	return tool.NewSet(tool.Without(ts, a.opts.Config.Agent.DisabledToolsets)...)
 }
 
 // buildGateway builds the gateway from everything that build has opened.

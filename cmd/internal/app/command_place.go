@@ -21,7 +21,8 @@ func (a *App) commandPlace(dir string) cmdpolicy.Place {
 	}
 	work := realPaths(a.prompts.workspace)
 	slices.Reverse(work)
-	return cmdpolicy.Place{Dir: dir, Workspace: work, Homes: userHomes(), Own: realPaths(own...), Readable: realPaths(p.Read...)}
+	return cmdpolicy.Place{Dir: dir, Workspace: work, Homes: userHomes(), Own: realPaths(own...), Readable: realPaths(p.Read...),
+		Instructs: func(path string) bool { return a.instructs(path) != "" }}
 }
 
 // userHomes returns the names of the home directory of the daemon's account.

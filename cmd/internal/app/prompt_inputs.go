@@ -91,12 +91,12 @@ func (m *promptInputs) mayUseMemories(r session.Record) bool {
 // tools returns the tools for skills and memories. findSession returns the session
 // of a call.
 func (m *promptInputs) tools(findSession func(context.Context, session.ID) (session.Record, bool, error)) []tool.Tool {
-	ts := skilltools.Tools(skilltools.Options{
-		Library: m.library,
-		Filter:  func(id string) skills.Filter { return m.sessionFilter(findSession, session.ID(id)) },
-		Manage:  func(context.Context, string, string) error { return nil }, // access is checked at the call
-	})
-	if len(m.memoryTargets()) > 0 {
+	o := skilltools.Options{Library: m.library, Filter: func(id string) skills.Filter { return m.sessionFilter(findSession, session.ID(id)) }}
+	if !m.c.Skills.WriteApproval {
+		o.Manage = func(context.Context, string, string) error { return nil } // access is checked at the call
+	}
+	ts := skilltools.Tools(o)
+	if len(m.memoryTargets()) > 0 && !m.c.Memory.WriteApproval {
 		ts = append(ts, scopedMemory{m: m, findSession: findSession, template: memorytool.New(m.memories("", ""), memorytool.Options{Targets: m.memoryTargets()})})
 	}
 	return ts
@@ -281,7 +281,7 @@ func (m *promptInputs) refreshMemories(r session.Record, p prompt.Prefix) prompt
 // memory.nudge_interval turns is added for the model, otherwise "".
 func (m *promptInputs) memoryNudge(r session.Record) string {
 	every := m.c.Memory.NudgeInterval
-	if every <= 0 || r.Turns == 0 || r.Turns%every != 0 || !m.mayUseMemories(r) || len(m.memoryTargets()) == 0 {
+	if every <= 0 || r.Turns == 0 || r.Turns%every != 0 || !m.mayUseMemories(r) || len(m.memoryTargets()) == 0 || m.c.Memory.WriteApproval {
 		return ""
 	}
 	return fmt.Sprintf("This conversation has had %d turns. If something in it will still matter in another one and is not kept yet, keep it with the memory tool; if not, do nothing.", r.Turns)

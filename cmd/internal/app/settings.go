@@ -15,10 +15,17 @@ import (
 // means all.
 func (a *App) toolsets(address chat.Address) []string { return toolsetsAt(a.opts.Config, address) }
 
-// toolsetsAt is toolsets for a configuration: the setting of the account, or the
-// global one.
+// toolsetsAt is toolsets for a configuration: the setting of the account or, where there
+// are none, of the platform, else the global one.
 func toolsetsAt(c *config.Config, address chat.Address) []string {
-	names := c.Accounts()[address.AccountID()].Toolsets
+	own := map[chat.Platform][]string{chat.Console: c.PlatformToolsets.CLI, chat.HTTP: c.PlatformToolsets.APIServer, chat.Cron: c.PlatformToolsets.Cron}
+	names, ok := own[address.Platform]
+	switch {
+	case !ok:
+		names = c.Accounts()[address.AccountID()].Toolsets
+	case slices.Equal(names, []string{"all"}): // the default
+		names = nil
+	}
 	if len(names) == 0 {
 		names = c.Toolsets
 	}

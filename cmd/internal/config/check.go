@@ -48,6 +48,11 @@ func (l *loader) check(c *Config) {
 	}
 	l.readPaths(c)
 	l.toolsets("toolsets", c.Toolsets)
+	l.toolsets("agent.disabled_toolsets", c.Agent.DisabledToolsets)
+	l.toolsets("platform_toolsets.cli", c.PlatformToolsets.CLI)
+	l.toolsets("platform_toolsets.api_server", c.PlatformToolsets.APIServer)
+	l.toolsets("platform_toolsets.cron", c.PlatformToolsets.Cron)
+	l.guards(c)
 	l.owners("access.owners", "", c.Access.Owners)
 	l.ids("access.allow_from", "", c.Access.AllowFrom)
 	for _, p := range c.Platforms.all() {
@@ -232,7 +237,7 @@ func (l *loader) toolsets(path string, names []string) {
 	for i, n := range names {
 		_, set := tool.Toolsets()[n]
 		_, known := access.ToolLevels()[n]
-		if !set && !known && !tool.MeansAll(n) {
+		if !set && !known && !tool.MeansAll(n) && n != NoTools {
 			l.WarnAt(l.Element(path, i), "there is no tool or toolset called %q", n)
 		}
 	}

@@ -47,6 +47,8 @@ type Config struct {
 	UnauthorizedDMBehavior string        `yaml:"unauthorized_dm_behavior" default:"pair" enum:"pair|ignore" doc:"What people who are not allowed get when they write directly: a code with which the operator can let them in (hermesd pairing), or nothing."`
 	Platforms              Platforms     `yaml:"platforms"`
 
+	PlatformToolsets PlatformToolsets `yaml:"platform_toolsets"`
+
 	Toolsets  []string  `yaml:"toolsets" doc:"Tools that conversations get, by their names or those of toolsets (file, terminal, web, …); empty or all: all. Taken when a conversation begins."`
 	Terminal  Terminal  `yaml:"terminal"`
 	Approvals Approvals `yaml:"approvals"`

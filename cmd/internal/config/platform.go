@@ -41,6 +41,12 @@ type Account struct {
 	AllowBots              string   `yaml:"allow_bots" default:"none" enum:"none|mentions|all" doc:"Which other bots are heard, if they are allowed like people: none, those that mention us, all."`
 	UnauthorizedDMBehavior string   `yaml:"unauthorized_dm_behavior" enum:"|pair|ignore" doc:"As the key of the same name at the top; empty: what stands there."`
 
+	DMPolicy       string   `yaml:"dm_policy" own:"true" enum:"|open|pairing|allowlist|disabled" doc:"Who is heard in direct chats: whom a key allows (empty, open, pairing), of them only who is listed or paired, or nobody."`
+	GroupPolicy    string   `yaml:"group_policy" own:"true" enum:"|open|allowlist|disabled" doc:"As dm_policy, in groups and channels."`
+	AllowedTopics  []string `yaml:"allowed_topics" on:"telegram" own:"true" doc:"Ids of the topics of groups that are listened to; 1 is General. Empty: all."`
+	IgnoredThreads []string `yaml:"ignored_threads" on:"telegram" own:"true" doc:"Ids of the topics of groups that are never listened to."`
+	DisableDMs     bool     `yaml:"disable_dms" on:"slack" own:"true" default:"false" doc:"Nobody is heard in direct chats."`
+
 	RequireMention    bool              `yaml:"require_mention" default:"false" doc:"In groups, answer only when mentioned or replied to."`
 	FreeResponseChats []string          `yaml:"free_response_chats" alias:"free_response_channels" doc:"Ids of groups in which everything is answered although require_mention is set."`
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
@@ -50,7 +56,7 @@ type Account struct {
 
 	IgnoredChats  []string `yaml:"ignored_chats" on:"discord|slack" alias:"ignored_channels" own:"true" doc:"Ids of the channels that are never listened to."`
 	AutoThread    bool     `yaml:"auto_thread" on:"discord" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
-	AllowMentions []string `yaml:"allow_mentions" on:"discord" doc:"What answers may ping besides people: everyone, roles."`
+	AllowMentions []string `yaml:"allow_mentions" on:"discord" doc:"What answers may ping besides people: everyone, roles. nobody: not even people; no_reply: not the person whom an answer quotes."`
 	StrictMention bool     `yaml:"strict_mention" on:"slack" default:"false" doc:"In threads too, answer only when mentioned."`
 	ReplyInThread bool     `yaml:"reply_in_thread" on:"slack" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
 	Reactions     bool     `yaml:"reactions" on:"discord|slack" default:"true" doc:"Mark people's messages with what has become of them."`
@@ -103,6 +109,7 @@ func (c *Config) AccessPolicy() access.Policy {
 		return access.AccountRules{
 			Owners: a.AllowAdminFrom, AllowFrom: a.AllowFrom, AllowAll: a.AllowAll, AllowedChats: a.GroupAllowedChats, Roles: a.AllowedRoles,
 			AllowBots: access.BotPolicy(a.AllowBots), UnknownDM: access.UnknownDMPolicy(a.UnauthorizedDMBehavior),
+			DMs: hearing(a.DMPolicy, a.DisableDMs), Groups: hearing(a.GroupPolicy, false), Topics: a.AllowedTopics, IgnoredTopics: a.IgnoredThreads,
 		}
 	}
 	for _, s := range c.Platforms.all() {
@@ -112,6 +119,17 @@ func (c *Config) AccessPolicy() access.Policy {
 		}
 	}
 	return p
+}
+
+// hearing returns who is heard according to a policy.
+func hearing(policy string, off bool) access.Hearing {
+	switch {
+	case off || policy == "disabled":
+		return access.HearNobody
+	case policy == "allowlist":
+		return access.HearListed
+	}
+	return access.HearAllowed
 }
 
 // SessionPolicy returns which sessions are per user.

@@ -55,7 +55,7 @@ func Changed(old, now *Config, oldReport, nowReport Report) []string {
 // of a path. All others need a restart.
 func live() []string {
 	ks := []string{"logging.level", "agent.ephemeral_system_prompt", "agent.personalities", "agent.personalities.*", "access.*", "unauthorized_dm_behavior"}
-	for _, k := range []string{"allow_from", "allow_all", "allow_admin_from", "group_allowed_chats", "allowed_roles", "allow_bots", "unauthorized_dm_behavior", "home_channel"} {
+	for _, k := range []string{"allow_from", "allow_all", "allow_admin_from", "group_allowed_chats", "allowed_roles", "allow_bots", "unauthorized_dm_behavior", "home_channel", "dm_policy", "group_policy", "allowed_topics", "ignored_threads", "disable_dms"} {
 		ks = append(ks, "platforms.*."+k, "platforms.*.accounts.*."+k)
 	}
 	return ks

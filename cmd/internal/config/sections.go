@@ -54,6 +54,7 @@ type Agent struct {
 	ToolUseEnforcement    []string          `yaml:"tool_use_enforcement" default:"auto" doc:"Models that are told to act through tools instead of announcing it: auto, on, off, or parts of their names."`
 	SkipContextFiles      bool              `yaml:"skip_context_files" default:"false" doc:"Leave out SOUL.md and the project's context files: the built-in identity is used."`
 	LoadSoul              bool              `yaml:"load_soul" default:"false" doc:"Scheduled prompts that name no folder to work in keep SOUL.md; project files stay out of them in any case."`
+	DisabledToolsets      []string          `yaml:"disabled_toolsets" doc:"Tools that no conversation gets, by their names or those of toolsets."`
 	Personalities         map[string]string `yaml:"personalities" doc:"Texts by name for /personality, beside the built-in ones."`
 }
 
@@ -64,6 +65,7 @@ type Memory struct {
 	MemoryCharLimit    int    `yaml:"memory_char_limit" default:"2200" range:"200..100000" doc:"Most characters of MEMORY.md; all of them stand in every prompt."`
 	UserCharLimit      int    `yaml:"user_char_limit" default:"1375" range:"200..100000" doc:"Most characters of USER.md."`
 	NudgeInterval      int    `yaml:"nudge_interval" default:"10" range:"0..1000" doc:"Turns after which the agent is reminded to keep what it has learnt; 0: never."`
+	WriteApproval      bool   `yaml:"write_approval" default:"false" doc:"true: nothing is kept without an approval. hermesd cannot ask for one here, so the agent reads what is kept and keeps nothing."`
 	Scope              string `yaml:"scope" default:"home" enum:"home|platform|user" doc:"Who shares the memories: the owners, on all platforms; each platform has its own; each person has their own."`
 }
 
@@ -71,6 +73,8 @@ type Memory struct {
 type Skills struct {
 	ExternalDirs []string `yaml:"external_dirs" doc:"More directories with skills, read only, relative to the home."`
 	Disabled     []string `yaml:"disabled" doc:"Names of skills that are not offered."`
+	// WriteApproval leaves out the tool that changes skills.
+	WriteApproval bool `yaml:"write_approval" default:"false" doc:"true: no skill is changed without an approval. hermesd cannot ask for one here, so the agent changes none."`
 }
 
 // SessionSearch configures the search in past conversations.
@@ -137,7 +141,17 @@ type Privacy struct {
 
 // Security holds switches whose defaults are the safe values.
 type Security struct {
-	RedactSecrets bool `yaml:"redact_secrets" default:"true" doc:"Mask secrets in conversations: in what models read, what is stored and what chats show. Logs, exports and the output of commands are always masked."`
+	ProtectedInstructionFiles         bool             `yaml:"protected_instruction_files" default:"true" doc:"Changes of files that instruct the agent (AGENTS.md, CLAUDE.md, SOUL.md, .hermes.md, .cursorrules and the like) need an approval."`
+	ProtectedInstructionExtraPatterns []string         `yaml:"protected_instruction_extra_patterns" doc:"Names of more such files, with * and ?."`
+	WebsiteBlocklist                  WebsiteBlocklist `yaml:"website_blocklist"`
+	RedactSecrets                     bool             `yaml:"redact_secrets" default:"true" doc:"Mask secrets in conversations: in what models read, what is stored and what chats show. Logs, exports and the output of commands are always masked."`
+}
+
+// WebsiteBlocklist configures pages that the agent does not read.
+type WebsiteBlocklist struct {
+	Enabled     bool     `yaml:"enabled" default:"false" doc:"The web tools read no page of these domains. Commands are limited by terminal.network only."`
+	Domains     []string `yaml:"domains" doc:"Domains such as example.com, which means what is below it too."`
+	SharedFiles []string `yaml:"shared_files" doc:"Files with a domain on each line, relative to the home. While one cannot be read, the agent has no web tools."`
 }
 
 // Workspace returns the working directory of tools.

@@ -8,7 +8,7 @@ import (
 
 // Terminal configures the working directory of tools and how commands run.
 type Terminal struct {
-	CWD            string        `yaml:"cwd" doc:"Working directory of tools, relative to the home; empty: workspace. May be written as workspace: DIR."`
+	CWD            string        `yaml:"cwd" doc:"Working directory of tools, relative to the home; empty or a dot: workspace. May be written as workspace: DIR."`
 	Enabled        bool          `yaml:"enabled" default:"true" doc:"The agent has a terminal: owners can have it run commands."`
 	Sandbox        string        `yaml:"sandbox" default:"auto" enum:"auto|off" replaced:"require=auto" doc:"auto: commands run in the best sandbox that works on this machine; if none works, the agent has no terminal. off: commands may do what the account of the daemon may do."`
 	ReadPaths      []string      `yaml:"read_paths" doc:"Absolute paths that commands in the sandbox may read and execute but not change, such as toolchains."`
@@ -18,10 +18,19 @@ type Terminal struct {
 	EnvPassthrough []string      `yaml:"env_passthrough" doc:"Names of variables of the environment that commands get in addition to PATH, HOME and the like. No others are passed. Their values are masked as secrets, unless they are plain words or numbers."`
 }
 
+// PlatformToolsets configures the tools of conversations that are on none of the chat
+// platforms, which have a key of their own.
+type PlatformToolsets struct {
+	CLI       []string `yaml:"cli" default:"all" doc:"Tools that conversations in the terminal get; all: what toolsets at the top says. For a chat platform this is its key toolsets."`
+	APIServer []string `yaml:"api_server" default:"all" doc:"Tools that conversations over the HTTP API get."`
+	Cron      []string `yaml:"cron" default:"all" doc:"Tools that scheduled prompts get."`
+}
+
 // Approvals configures who approves dangerous commands.
 type Approvals struct {
 	Mode    string        `yaml:"mode" default:"manual" enum:"manual|smart|off" doc:"Before a dangerous command runs: a person is asked, the auxiliary model decides whether one has to be asked, or nobody is. What is blocked never runs."`
 	Timeout time.Duration `yaml:"timeout" default:"300s" range:"10s..1h" doc:"How long a request waits for an answer; then it is denied."`
+	Deny    []string      `yaml:"deny" doc:"Commands that never run, whoever asks, with *, ? and [...], such as \"git push --force*\"."`
 }
 
 // Web configures the web search of the agent.

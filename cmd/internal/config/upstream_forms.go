@@ -41,6 +41,8 @@ func (l *loader) rewrite(path string, n *yaml.Node) *yaml.Node {
 			return l.rewriteScalar(path, e)
 		}
 		return scalar(n, "")
+	case path == "platform_toolsets":
+		return toolsetForms(n)
 	case path == "agent.personalities":
 		return personalityForms(n)
 	case key == "home_channel" && strings.HasPrefix(section, "platforms."):
@@ -147,6 +149,23 @@ func put(m, k, v *yaml.Node) {
 	m.Content = append(m.Content, k, v)
 }
 
+// NoTools, in a list of toolsets, is no tool at all.
+const NoTools = "none"
+
+// toolsetForms returns platform_toolsets with NoTools in place of lists that are empty:
+// upstream Hermes writes them where a person has switched everything off.
+func toolsetForms(n *yaml.Node) *yaml.Node {
+	m := mapping(n)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], follow(n.Content[i+1])
+		if v.Kind == yaml.SequenceNode && len(v.Content) == 0 {
+			v = sequence(v, scalar(v, NoTools))
+		}
+		m.Content = append(m.Content, k, v)
+	}
+	return m
+}
+
 // personalityForms returns agent.personalities with texts in place of upstream's
 // sections of texts.
 func personalityForms(n *yaml.Node) *yaml.Node {
@@ -187,8 +206,10 @@ func mentionForm(n *yaml.Node) *yaml.Node {
 			list.Content = append(list.Content, scalar(v, name))
 		}
 	}
-	if v := get(n, "users"); v != nil && strings.EqualFold(v.Value, "false") {
-		list.Content = append(list.Content, scalar(v, "nobody"))
+	for name, off := range map[string]string{"users": "nobody", "replied_user": "no_reply"} {
+		if v := get(n, name); isFalse(v) {
+			list.Content = append(list.Content, scalar(v, off))
+		}
 	}
 	return list
 }

@@ -217,7 +217,9 @@ func TestFormsOfUpstream(t *testing.T) {
 		{"model: {provider: mine, default: m}\nproviders: {mine: {base_url: 'http://h:1/v1', key_env: MINE}}",
 			func(_ *config.Config, r config.Report) any { return r.Model.BaseURL + " " + r.Model.APIKey.Reveal() }, "http://h:1/v1 mk"},
 		{"fallback_providers: [{provider: 'custom:own', model: m}]\ncustom_providers: [{name: own, base_url: 'http://h:1/v1', api_key: ok}]",
-			func(_ *config.Config, r config.Report) any { return r.Fallbacks[0].BaseURL + " " + r.Fallbacks[0].APIKey.Reveal() }, "http://h:1/v1 ok"},
+			func(_ *config.Config, r config.Report) any {
+				return r.Fallbacks[0].BaseURL + " " + r.Fallbacks[0].APIKey.Reveal()
+			}, "http://h:1/v1 ok"},
 		{"sessions: {auto_prune: false, retention_days: 90}", func(c *config.Config, _ config.Report) any { return c.Sessions.Retention() }, 0},
 		{"terminal: {cwd: .}", func(c *config.Config, _ config.Report) any { return c.Terminal.CWD }, ""},
 	} {

@@ -26,7 +26,7 @@ func TestSandboxFindings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newHarness(t)
-			p.put("config.yaml", "terminal:\n  cwd: .\n  read_paths: [/no/such/toolchain]\n")
+			p.put("config.yaml", "terminal:\n  cwd: ./\n  read_paths: [/no/such/toolchain]\n")
 			p.o.Sandbox = func(context.Context) admin.Sandbox { return c.s }
 			if f := p.requireFinding(c.level, "sandbox", c.words); !strings.Contains(f.Fix, c.fix) {
 				t.Errorf("the fix is %q", f.Fix)

@@ -15,6 +15,10 @@ type foreignKey struct {
 	at      *yaml.Node
 }
 
+// Handled, as the advice about a foreign key, says that the program reads the key in its
+// own way: there is no warning about it.
+const Handled = "-"
+
 // nearby is the distance up to which an unknown key counts as a misspelt one.
 const nearby = 2
 
@@ -24,7 +28,9 @@ func (l *Loader) unknown(e entry, fs []*field, path string) {
 	k := e.key
 	at, shown := join(path, k.Value), join(path, quoteKey(k.Value))
 	if advice, ok := l.o.Foreign(at); ok {
-		l.addForeign(e, path, advice)
+		if advice != Handled {
+			l.addForeign(e, path, advice)
+		}
 		return
 	}
 	here := l.here(fs, path)

@@ -1,0 +1,70 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/session"
+)
+
+// TestSettingsThatRestrictHoldInTheDaemon uses tools that the configuration of an existing
+// home restricts.
+func TestSettingsThatRestrictHoldInTheDaemon(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t, fault{config: "agent:\n  disabled_toolsets: [todo]\napprovals:\n  deny: [\"git push --force*\", \"*nuke*\"]\nmemory:\n  write_approval: true\nskills:\n  write_approval: true\n" +
+		"security:\n  website_blocklist:\n    enabled: true\n    shared_files: [none.txt]\n"})
+	w.start()
+	w.waitConnected()
+	for _, c := range []struct {
+		tool string
+		in   map[string]any
+		want string
+	}{
+		{"terminal", map[string]any{"command": "cd . && git push --force origin"}, "approvals.deny"},
+		{"terminal", map[string]any{"command": "echo nuke"}, "approvals.deny"},
+		{"terminal", map[string]any{"command": "echo fine"}, "fine"},
+		{"todo", map[string]any{"todos": []any{}}, "no tool"},
+		{"memory", map[string]any{"action": "add", "target": "memory", "content": "x"}, "no tool"},
+		{"skill_manage", map[string]any{"action": "delete", "name": "x"}, "no tool"},
+		{"web_extract", map[string]any{"urls": []string{"http://a.test/"}}, "no tool"},
+		{"write_file", map[string]any{"path": "sub/AGENTS.md", "content": "x\n"}, "instructs the agent itself"},
+	} {
+		if text := w.ask(c.tool, c.in); !strings.Contains(text, c.want) {
+			t.Errorf("%s %v: %s, want %q", c.tool, c.in, text, c.want)
+		}
+	}
+	w.deny()
+	if text := w.ask("terminal", map[string]any{"command": "echo x > AGENTS.md"}); !strings.Contains(text, "May I run this?") {
+		t.Errorf("a command that changes AGENTS.md: %s", text)
+	}
+	w.deny()
+}
+
+// TestAPromptSaysNothingOfToolsThatAreOff: what is kept is still read.
+func TestAPromptSaysNothingOfToolsThatAreOff(t *testing.T) {
+	home := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(home, "memories"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"config.yaml": "model: {provider: demo}\nmemory: {write_approval: true}\n", "memories/MEMORY.md": "the lamp is green"} {
+		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, report, err := config.Load(config.Options{Home: home, Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	build, err := app.Prompts(c, report, home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	system := build(session.Record{ID: "s", OwnersOnly: true}).System()
+	if !strings.Contains(system, "the lamp is green") || strings.Contains(system, "You keep notes") {
+		t.Errorf("the prompt:\n%s", system)
+	}
+}

@@ -1,0 +1,103 @@
+package config
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"hermesd/cmd/internal/config/yamlconf"
+)
+
+// guards applies settings of upstream Hermes that restrict the agent in a way that
+// hermesd does not have: the part that they guard stays off, and a warning says so.
+func (l *loader) guards(c *Config) {
+	if c.Memory.WriteApproval {
+		l.WarnAt("memory.write_approval", "hermesd cannot ask before something is kept: the agent reads what is kept, and keeps nothing")
+	}
+	if c.Skills.WriteApproval {
+		l.WarnAt("skills.write_approval", "hermesd cannot ask before a skill is changed: the agent changes none")
+	}
+	off := func(n *yaml.Node, path, why string) {
+		if c.Terminal.Enabled {
+			l.WarnNode(n, path, "%s: the agent has no terminal", why)
+		}
+		c.Terminal.Enabled = false
+	}
+	terminal, security := l.section("terminal"), l.section("security")
+	if n := get(terminal, "backend"); n != nil && n.Kind == yaml.ScalarNode {
+		switch backend := strings.ToLower(n.Value); {
+		case backend == "" || backend == "local":
+		case backend != "docker":
+			off(n, "terminal.backend", "hermesd runs commands on this machine only, not with "+backend)
+		case c.Terminal.Sandbox == "off":
+			off(n, "terminal.backend", "hermesd has no containers, and terminal.sandbox is off")
+		default:
+			l.WarnNode(n, "terminal.backend", "commands run in hermesd's own sandbox, not in a container")
+		}
+	}
+	if !c.Terminal.Network && c.Terminal.Sandbox == "off" && c.Terminal.Enabled {
+		l.WarnAt("terminal.network", "without a sandbox nothing keeps commands from the network: the agent has no terminal")
+		c.Terminal.Enabled = false
+	}
+	if n := get(security, "tirith_fail_open"); isFalse(n) && !isFalse(get(security, "tirith_enabled")) {
+		off(n, "security.tirith_fail_open", "hermesd does not have tirith, without which no command may run")
+	}
+	if n := failClosedHook(l.section("hooks")); n != nil {
+		off(n, "hooks.pre_tool_call", "hermesd does not run hooks, and without this one no tool may run")
+	}
+	if b := &c.Security.WebsiteBlocklist; b.Enabled {
+		l.sharedDomains(b)
+	}
+}
+
+// sharedDomains checks that the files of the blocklist can be read.
+func (l *loader) sharedDomains(b *WebsiteBlocklist) {
+	for i, name := range b.SharedFiles {
+		if _, err := yamlconf.ReadFile(InHome(l.home, name), maxFile); err != nil {
+			l.WarnAt(l.Element("security.website_blocklist.shared_files", i), "%s cannot be read: %v: the agent has no web tools", name, err)
+		}
+	}
+}
+
+// Blocked returns the domains whose pages are not read. It fails if a file with domains
+// cannot be read.
+func (b WebsiteBlocklist) Blocked(home string) (domains []string, err error) {
+	if !b.Enabled {
+		return nil, nil
+	}
+	domains = append(domains, b.Domains...)
+	for _, name := range b.SharedFiles {
+		data, err := yamlconf.ReadFile(InHome(home, name), maxFile)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(data)) {
+			line, _, _ = strings.Cut(line, "#")
+			if line = strings.TrimSpace(line); line != "" {
+				domains = append(domains, line)
+			}
+		}
+	}
+	return domains, nil
+}
+
+// section returns a section at the top of the config file; nil if there is none.
+func (l *loader) section(name string) *yaml.Node { return get(l.root, name) }
+
+func isFalse(n *yaml.Node) bool {
+	return n != nil && (strings.EqualFold(n.Value, "false") || strings.EqualFold(n.Value, "no") || strings.EqualFold(n.Value, "off"))
+}
+
+// failClosedHook returns a hook before tool calls without which no tool may run.
+func failClosedHook(hooks *yaml.Node) *yaml.Node {
+	before := get(hooks, "pre_tool_call")
+	if before == nil || before.Kind != yaml.SequenceNode {
+		return nil
+	}
+	for _, h := range before.Content {
+		if n := get(follow(h), "fail_closed"); n != nil && !isFalse(n) && n.Value != "" {
+			return n
+		}
+	}
+	return nil
+}

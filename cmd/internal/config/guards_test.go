@@ -1,0 +1,73 @@
+package config_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+)
+
+// TestSettingsThatRestrictAreNotMerelyWarnedOf shows that settings of upstream Hermes that
+// restrict the agent hold, or that the part that they guard stays off with a warning.
+func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
+	terminal := func(c *config.Config) any { return c.Terminal.Enabled }
+	rules := func(c *config.Config) access.AccountRules {
+		return c.AccessPolicy().Accounts[chat.Account{Platform: chat.Telegram}]
+	}
+	for _, c := range []struct {
+		yaml string
+		get  func(c *config.Config) any
+		want any
+		warn string // a part of the warning; "" if there is none
+	}{
+		{"agent: {disabled_toolsets: [terminal, web]}", func(c *config.Config) any { return c.Agent.DisabledToolsets }, []string{"terminal", "web"}, ""},
+		{"platform_toolsets: {telegram: [web], cli: [file], whatsapp: [web]}", func(c *config.Config) any {
+			return slices.Concat(c.Platforms.Telegram.Toolsets, c.PlatformToolsets.CLI)
+		}, []string{"web", "file"}, "whatsapp"},
+		{"platform_toolsets: {discord: []}", func(c *config.Config) any { return c.Platforms.Discord.Toolsets }, []string{"none"}, ""},
+		{"approvals: {deny: ['git push*']}", func(c *config.Config) any { return c.Approvals.Deny }, []string{"git push*"}, ""},
+		{"telegram: {dm_policy: disabled, group_policy: allowlist, allowed_topics: [7], extra: {ignored_threads: '8,9'}}", func(c *config.Config) any {
+			r := rules(c)
+			return []any{r.DMs, r.Groups, r.Topics, r.IgnoredTopics}
+		}, []any{access.HearNobody, access.HearListed, []string{"7"}, []string{"8", "9"}}, ""},
+		{"slack: {disable_dms: true}", func(c *config.Config) any {
+			return c.AccessPolicy().Accounts[chat.Account{Platform: chat.Slack}].DMs
+		}, access.HearNobody, ""},
+		{"security: {website_blocklist: {enabled: true, domains: [x.test]}}", func(c *config.Config) any { return c.Security.WebsiteBlocklist.Domains }, []string{"x.test"}, ""},
+		{"security: {website_blocklist: {enabled: true, shared_files: [none.txt]}}", func(*config.Config) any { return nil }, nil, "the agent has no web tools"},
+		{"security: {protected_instruction_files: true}", func(c *config.Config) any { return c.Security.ProtectedInstructionFiles }, true, ""},
+		{"memory: {write_approval: true}", func(c *config.Config) any { return c.Memory.WriteApproval }, true, "keeps nothing"},
+		{"skills: {write_approval: true}", func(c *config.Config) any { return c.Skills.WriteApproval }, true, "changes none"},
+		{"terminal: {docker_network: false}", func(c *config.Config) any { return c.Terminal.Network }, false, ""},
+		{"terminal: {docker_network: false, sandbox: off}", terminal, false, "the agent has no terminal"},
+		{"terminal: {backend: ssh}", terminal, false, "terminal.backend: hermesd runs commands on this machine only, not with ssh: the agent has no terminal"},
+		{"terminal: {backend: docker}", terminal, true, "hermesd's own sandbox"},
+		{"terminal: {backend: docker, sandbox: off}", terminal, false, "the agent has no terminal"},
+		{"terminal: {backend: local}", terminal, true, ""},
+		{"security: {tirith_fail_open: false}", terminal, false, "the agent has no terminal"},
+		{"security: {tirith_fail_open: false, tirith_enabled: false}", terminal, true, "tirith_enabled"},
+		{"hooks: {pre_tool_call: [{command: x, fail_closed: true}]}", terminal, false, "the agent has no terminal"},
+		{"discord: {allow_mentions: {users: false}}", func(c *config.Config) any { return c.Platforms.Discord.AllowMentions }, []string{"nobody"}, ""},
+		{"discord: {allow_mentions: {replied_user: false}}", func(c *config.Config) any { return c.Platforms.Discord.AllowMentions }, []string{"no_reply"}, ""},
+	} {
+		cfg, r := setup{yaml: c.yaml}.good(t)
+		if d := cmp.Diff(c.want, c.get(cfg)); d != "" {
+			t.Errorf("%s: (-want +got)\n%s", c.yaml, d)
+		}
+		if got := texts(r.Warnings); !strings.Contains(got, c.warn) || c.warn == "" && strings.Contains(got, "no effect") {
+			t.Errorf("%s: warnings %q, want %q", c.yaml, got, c.warn)
+		}
+	}
+	home := t.TempDir()
+	write(t, filepath.Join(home, "list.txt"), "# a list\nb.test # why\n\nc.test\n")
+	c, _ := setup{home: home, yaml: "security: {website_blocklist: {enabled: true, domains: [a.test], shared_files: [list.txt]}}"}.good(t)
+	if got, err := c.Security.WebsiteBlocklist.Blocked(home); err != nil || !slices.Equal(got, []string{"a.test", "b.test", "c.test"}) {
+		t.Errorf("blocked %v, %v", got, err)
+	}
+}
