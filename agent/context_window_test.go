@@ -328,3 +328,22 @@ func (r *varyingLimitEngine) ShouldCompress(n int) bool {
 	r.limits = r.limits[1:]
 	return n >= limit
 }
+
+func TestThinkingOfAnotherPrefixIsDropped(t *testing.T) {
+	refused := llmtest.Answer{Err: &llm.Error{Class: llm.PrefixCheck, Provider: "p"}}
+	p := llmtest.NewScripted(refused, llmtest.Use("pure", `{}`), llmtest.Say("answer"), refused, refused)
+	s := newHarness(t, agent.Config{}, p, echoTool("pure", tool.Pure, false))
+	if l := collect(t.Context(), s, s.turn("hello", llm.NewTranscript()), nil); l.final.Text != "answer" {
+		t.Fatalf("%v\n%s", l.err, l.String())
+	}
+	var dropped []bool
+	for _, r := range p.Requests() {
+		dropped = append(dropped, r.DropThinking)
+	}
+	if !slices.Equal(dropped, []bool{false, true, true}) {
+		t.Errorf("dropped: %v", dropped)
+	}
+	if l := collect(t.Context(), s, s.turn("hello", llm.NewTranscript()), nil); l.err == nil {
+		t.Errorf("answered\n%s", l.String())
+	}
+}

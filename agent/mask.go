@@ -21,12 +21,9 @@ func (a *Agent) Mask(s string) string { return a.mask(s) }
 // MaskMessage returns m with secrets masked as in recorded steps. The
 // provider's raw form is removed if it contains a secret.
 func (a *Agent) MaskMessage(m llm.Message) llm.Message {
-	masked := a.maskBlocks(m.Blocks)
-	changed := !slices.EqualFunc(m.Blocks, masked, func(x, y llm.Block) bool {
-		return x.Text == y.Text && string(x.Input) == string(y.Input)
-	})
-	if changed || len(m.Raw) > 0 && string(a.maskJSON(m.Raw)) != string(m.Raw) {
-		m.Blocks, m.Raw, m.Dialect = masked, nil, ""
+	m.Blocks = a.maskBlocks(m.Blocks)
+	if len(m.Raw) > 0 && string(a.maskJSON(m.Raw)) != string(m.Raw) {
+		m.Raw, m.Dialect = nil, ""
 	}
 	return m
 }

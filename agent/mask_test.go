@@ -127,6 +127,11 @@ func TestMaskMessageRemovesRawForm(t *testing.T) {
 	if m := h.agent.MaskMessage(raw(`top\u002dsecret-value`)); m.Raw != nil || m.Dialect != "" {
 		t.Errorf("got %s", m.Raw)
 	}
+	m := raw("reasoning")
+	m.Blocks[0].Text = "top-secret-value"
+	if m = h.agent.MaskMessage(m); m.Blocks[0].Text == "top-secret-value" || m.Raw == nil || m.Dialect != "d" {
+		t.Errorf("got %+v", m)
+	}
 	if m := h.agent.MaskMessage(raw(`top-secret-`)); string(m.Raw) != `[{"text":"top-secret-"}]` || m.Dialect != "d" {
 		t.Errorf("got %s", m.Raw)
 	}

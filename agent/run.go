@@ -37,6 +37,7 @@ type run struct {
 	answerText     string // text of these parts, as the model wrote it
 	batch          *batch // calls whose results are not in the transcript yet
 	usage          llm.Usage
+	dropThinking   bool // earlier thinking does not fit what is sent; it is sent without
 	final          *Final
 	shownText      strings.Builder // Text since the last ToolCall or Retracted
 }
@@ -199,7 +200,7 @@ func (r *run) buildRequest(last bool) *llm.Request {
 	q := &llm.Request{
 		Model: r.t.Model, System: r.t.Prefix.System(), Tools: r.t.Prefix.Tools(), Prefill: r.t.Prefill,
 		Transcript: r.t.Transcript, Overlay: r.t.Overlay.Tail.String(), SystemOverlay: r.t.Overlay.System, MaxTokens: r.t.MaxTokens,
-		Effort: r.t.Effort, CacheTTL: r.t.CacheTTL,
+		Effort: r.t.Effort, CacheTTL: r.t.CacheTTL, DropThinking: r.dropThinking,
 	}
 	if q.Effort == "" {
 		q.Effort = r.a.cfg.ReasoningEffort
@@ -218,7 +219,8 @@ func (r *run) buildRequest(last bool) *llm.Request {
 
 // callModel makes one model call. A request that the provider rejects as too
 // long is shortened and sent again; one that asks for too long an answer is
-// sent again with the model's limit.
+// sent again with the model's limit, and one with thinking that does not fit what is before it
+// without thinking.
 func (r *run) callModel(ctx context.Context, last bool) (llm.Done, error) {
 	for attempts := 0; ; attempts++ {
 		done, err := r.callModelOnce(ctx, r.buildRequest(last))
@@ -238,6 +240,8 @@ func (r *run) callModel(ctx context.Context, last bool) (llm.Done, error) {
 			if err := r.emit(Notice{Kind: ReduceOutput, Err: e}); err != nil {
 				return done, err
 			}
+		case e.Class == llm.PrefixCheck && !r.dropThinking:
+			r.dropThinking, retry = true, true
 		}
 		if !retry {
 			return done, err

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"net/http"
 	"regexp"
 	"strings"
@@ -37,7 +38,8 @@ func Classify(f ErrorResponse) *Error {
 			e.Limit = 200_000
 		}
 	case Format:
-		e.MaxTokens = parseOutputCap(info.text)
+		e.OutputLimit = parseOutputLimit(info.text)
+		e.MaxTokens = cmp.Or(e.OutputLimit, parseOutputCap(info.text))
 	case RateLimit, Overloaded, Server, Timeout, Unknown, Billing:
 		e.After = parseAfter(f, info)
 	}

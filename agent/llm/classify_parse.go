@@ -209,20 +209,28 @@ var (
 		` tokens \(` + number + ` of text input(?:, ([0-9]+) of tool input)?, ` + number + ` in the output\)`)
 )
 
-// parseOutputCap returns the largest max_tokens that a rejected request could have had, or
-// 0 if that was not the reason. A request whose input alone fills more than nine tenths of
-// the context is itself too long.
-func parseOutputCap(text string) int {
-	last := func(r *regexp.Regexp) int {
+// parseOutputLimit returns the limit of output tokens that the model has for every request, or
+// 0 if that was not the reason.
+func parseOutputLimit(text string) int { return lastNumber(text, capRange, capClaude, capOpenAI) }
+
+// lastNumber returns the last number of the first pattern that matches, or 0.
+func lastNumber(text string, patterns ...*regexp.Regexp) int {
+	for _, r := range patterns {
 		if m := r.FindStringSubmatch(text); m != nil {
-			return atoi(m[len(m)-1])
+			if n := atoi(m[len(m)-1]); n > 0 {
+				return n
+			}
 		}
-		return 0
 	}
-	for _, r := range []*regexp.Regexp{capRange, capAvail, capClaude, capOpenAI} {
-		if n := last(r); n > 0 {
-			return n
-		}
+	return 0
+}
+
+// parseOutputCap returns the largest max_tokens that a rejected request could have had with
+// its input, or 0 if that was not the reason. A request whose input alone fills more than nine
+// tenths of the context is itself too long.
+func parseOutputCap(text string) int {
+	if n := lastNumber(text, capAvail); n > 0 {
+		return n
 	}
 	input, limit := 0, 0
 	if m := sumClaude.FindStringSubmatch(text); m != nil {

@@ -89,6 +89,9 @@ func TestClassify(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := llm.Classify(llm.ErrorResponse{Provider: "p", Status: c.status, Body: []byte(c.body), Large: c.large, At: at})
+			if own := e.OutputLimit; own != 0 && own != c.out || (own == 0) != (c.out == 0 || c.name == "openrouter output" || strings.Contains(c.body, "available_tokens") || strings.Contains(c.body, "exceed context limit")) {
+				t.Errorf("the model's own limit is %d", own)
+			}
 			if e.Class != c.want || e.Limit != c.limit || e.MaxTokens != c.out {
 				t.Errorf("got %s, limit %d, output %d; want %s, %d, %d (%s)", e.Class, e.Limit, e.MaxTokens, c.want, c.limit, c.out, e.Message)
 			}

@@ -45,9 +45,9 @@ type Block struct {
 type Message struct {
 	Role   Role    `json:"role"`
 	Blocks []Block `json:"blocks"`
-	// Raw is an assistant message exactly as its provider sent it, in the wire form of
-	// Dialect, so that it can be replayed byte for byte, thinking and signatures included.
-	// Other dialects encode Blocks.
+	// Raw is what the provider must get back exactly as it sent it, thinking and signatures
+	// included, in the wire form of Dialect: the whole content of an assistant message, or a
+	// part of it. Other dialects encode Blocks only.
 	Raw     json.RawMessage `json:"raw,omitempty"`
 	Dialect string          `json:"dialect,omitempty"`
 }

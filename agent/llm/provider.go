@@ -23,6 +23,9 @@ type Request struct {
 	// of the prefix, but not stored.
 	SystemOverlay string
 	MaxTokens     int // limit of the answer; 0: the provider's default
+	// OutputLimit is the most that the model can write in one answer, thinking included; 0
+	// if it is not known. No request asks for more.
+	OutputLimit int
 	// NoTools sends the tools unchanged but forbids their use.
 	NoTools bool
 	Effort  string // "", "none", "minimal", "low", "medium", "high", "xhigh"
@@ -168,7 +171,10 @@ type Error struct {
 	// MaxTokens is the largest Request.MaxTokens that the provider would accept, if the
 	// request was rejected as malformed for that reason; 0 otherwise.
 	MaxTokens int
-	Err       error
+	// OutputLimit is the model's own limit of output tokens, if the error named it, whatever
+	// the length of the request; 0 otherwise.
+	OutputLimit int
+	Err         error
 }
 
 func (e *Error) Error() string {

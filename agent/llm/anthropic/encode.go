@@ -27,7 +27,7 @@ func (p *Provider) encode(b *apiclient.Body, r *llm.Request) error {
 	if on, _ := llm.CacheBreakpoints("anthropic", r.Model, p.url); on {
 		mark = apiclient.Mark(r.CacheTTL)
 	}
-	th := thinkingFor(r.Model, r.Effort, cmp.Or(r.MaxTokens, p.maxTokens))
+	th := thinkingFor(r.Model, r.Effort, cmp.Or(r.MaxTokens, p.maxTokens), r.OutputLimit)
 
 	dst := apiclient.AppendString(append(b.Buf, `{"model":`...), r.Model)
 	dst = strconv.AppendInt(append(dst, `,"max_tokens":`...), int64(th.maxTokens), 10)

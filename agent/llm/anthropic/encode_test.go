@@ -130,6 +130,34 @@ func TestThinkingByModel(t *testing.T) {
 			t.Errorf("%s %q: got %s, want %s in it", c.model, c.effort, got, c.want)
 		}
 	}
+	for _, c := range []struct {
+		effort           string
+		tokens, limit    int
+		want, wantBudget int
+	}{
+		{"high", 0, 0, 32_768, 16_384},
+		{"xhigh", 0, 0, 49_152, 32_768},
+		{"high", 0, 32_000, 32_000, 16_384},
+		{"xhigh", 0, 32_000, 32_000, 24_000},
+		{"xhigh", 1000, 32_000, 32_000, 31_000},
+		{"medium", 0, 32_000, 16_384, 8192},
+		{"low", 0, 1500, 1500, 1125},
+		{"low", 0, 1100, 1100, 0},
+		{"", 0, 8192, 8192, 0},
+		{"xhigh", 50_000, 64_000, 50_000, 32_768},
+		{"xhigh", 33_000, 32_000, 32_000, 24_000},
+	} {
+		r := &llm.Request{Model: "claude-opus-4-1", Effort: c.effort, MaxTokens: c.tokens, OutputLimit: c.limit, Transcript: llm.NewTranscript(llm.UserText("x"))}
+		var sent struct {
+			MaxTokens int `json:"max_tokens"`
+			Thinking  struct {
+				Budget int `json:"budget_tokens"`
+			} `json:"thinking"`
+		}
+		if err := json.Unmarshal([]byte(body(t, r)), &sent); err != nil || sent.MaxTokens != c.want || sent.Thinking.Budget != c.wantBudget {
+			t.Errorf("%+v: got %+v, %v", c, sent, err)
+		}
+	}
 	if anthropic.Thinks("claude-opus-4-8", "") || !anthropic.Thinks("claude-opus-5-5", "none") || !anthropic.Thinks("claude-opus-4-8", "low") {
 		t.Error("Thinks is wrong")
 	}

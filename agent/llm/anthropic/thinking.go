@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -74,8 +75,16 @@ type thinking struct {
 // budgets maps efforts to thinking tokens, for models that need a budget.
 var budgets = map[string]int{"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384, "xhigh": 32_768}
 
-func thinkingFor(model, effort string, maxTokens int) thinking {
-	t := thinking{maxTokens: maxTokens}
+// minBudget is the smallest budget that the API accepts.
+const minBudget = 1024
+
+// thinkingFor returns the parts for a request of an answer of at most maxTokens. limit is
+// llm.Request.OutputLimit.
+func thinkingFor(model, effort string, maxTokens, limit int) thinking {
+	if limit == 0 {
+		limit = math.MaxInt
+	}
+	t := thinking{maxTokens: min(maxTokens, limit)}
 	f := formOf(model)
 	switch effort {
 	case "", "none":
@@ -92,7 +101,11 @@ func thinkingFor(model, effort string, maxTokens int) thinking {
 	if f == budget {
 		n := budgets[effort]
 		if maxTokens <= n {
-			t.maxTokens = maxTokens + n
+			t.maxTokens = min(maxTokens+n, limit)
+		}
+		n = min(n, t.maxTokens-min(maxTokens, t.maxTokens/4))
+		if n < minBudget {
+			return t // the model writes too little to think first
 		}
 		t.fields = `,"thinking":{"type":"enabled","budget_tokens":` + strconv.Itoa(n) + `}`
 		return t

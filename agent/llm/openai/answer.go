@@ -29,9 +29,12 @@ type answer struct {
 	call     stream
 	provider string
 	model    string
-	hour     bool // cache writes have a time to live of one hour
+	dialect  string            // of messages with reasoning details
+	known    func(string) bool // whether the conversation has a call with this ID
+	hour     bool              // cache writes have a time to live of one hour
 
 	text, thought strings.Builder
+	details       details
 	calls         []*call
 	refused       bool
 	stop          string
@@ -63,6 +66,7 @@ type choice struct {
 		Content          json.RawMessage `json:"content"`
 		Reasoning        string          `json:"reasoning"`
 		ReasoningContent string          `json:"reasoning_content"`
+		ReasoningDetails json.RawMessage `json:"reasoning_details"`
 		Refusal          string          `json:"refusal"`
 		ToolCalls        []callDelta     `json:"tool_calls"`
 	} `json:"delta"`
@@ -176,6 +180,7 @@ func (a *answer) handleChoice(ch choice, send func(llm.Event) error) error {
 			return err
 		}
 	}
+	a.details.add(d.ReasoningDetails)
 	text, err := textOf(d.Content)
 	if err != nil {
 		return a.call.Garbage("the content of a chunk is no text", err)
@@ -264,9 +269,9 @@ func (a *answer) done() llm.Done {
 	if s := a.text.String(); !apiclient.Blank(s) {
 		m.Blocks = append(m.Blocks, llm.Block{Type: llm.Text, Text: s})
 	}
-	used := map[string]bool{}
-	for _, c := range a.calls {
-		m.Blocks = append(m.Blocks, c.block(used))
+	m.Blocks = append(m.Blocks, a.callBlocks()...)
+	if m.Raw = a.details.raw(); m.Raw != nil {
+		m.Dialect = a.dialect
 	}
 	stop, ok := stops[a.stop]
 	switch {
@@ -286,14 +291,28 @@ var stops = map[string]llm.StopReason{
 	"length": llm.Length, "content_filter": llm.Refusal,
 }
 
-// block returns the finished call. Its ID is valid for every service and unique within the
-// answer.
-func (c *call) block(used map[string]bool) llm.Block {
-	b := llm.Block{Type: llm.ToolUse, ID: c.id, Name: apiclient.Name(c.name)}
-	if !llm.ValidToolCallID(b.ID) || used[b.ID] {
-		b.ID = "call_" + rand.Text()
+// callBlocks returns the finished calls. Their IDs are valid for every service and unique
+// within the conversation; details name the calls by them.
+func (a *answer) callBlocks() []llm.Block {
+	var blocks []llm.Block
+	used := map[string]bool{}
+	for _, c := range a.calls {
+		b := c.block()
+		if !llm.ValidToolCallID(b.ID) || callID(b.ID) != b.ID || used[b.ID] || a.known(b.ID) {
+			b.ID = "call_" + rand.Text()
+		}
+		if c.id != "" && b.ID != c.id && !used[c.id] {
+			a.details.rename(c.id, b.ID)
+		}
+		used[c.id], used[b.ID] = true, true
+		blocks = append(blocks, b)
 	}
-	used[b.ID] = true
+	return blocks
+}
+
+// block returns the finished call.
+func (c *call) block() llm.Block {
+	b := llm.Block{Type: llm.ToolUse, ID: c.id, Name: apiclient.Name(c.name)}
 	in := bytes.TrimSpace(c.args.Bytes())
 	switch {
 	case len(in) == 0 || string(in) == "null":

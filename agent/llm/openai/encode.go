@@ -23,9 +23,9 @@ func (p *Provider) Encode(dst []byte, r *llm.Request) ([]byte, error) {
 func (p *Provider) shape(r *llm.Request) shape {
 	on, _ := llm.CacheBreakpoints(p.Name(), r.Model, p.url)
 	if !on || r.CacheTTL == "" {
-		return shape{}
+		return shape{dialect: p.dialect()}
 	}
-	return shape{mark: apiclient.Mark(r.CacheTTL), plainTools: p.plainTools.Load()}
+	return shape{dialect: p.dialect(), mark: apiclient.Mark(r.CacheTTL), plainTools: p.plainTools.Load()}
 }
 
 func (p *Provider) encode(b *apiclient.Body, r *llm.Request, s shape) error {
@@ -53,7 +53,11 @@ func (p *Provider) appendOptions(dst []byte, r *llm.Request) []byte {
 		}
 	}
 	dst = append(dst, `,"stream":true,"stream_options":{"include_usage":true}`...)
-	if n := cmp.Or(r.MaxTokens, p.maxTokens); n > 0 {
+	n := cmp.Or(r.MaxTokens, p.maxTokens)
+	if r.OutputLimit > 0 && (n == 0 || n > r.OutputLimit) {
+		n = r.OutputLimit
+	}
+	if n > 0 {
 		field := `,"max_tokens":`
 		if p.isHost("openai.com") || p.isHost("azure.com") {
 			field = `,"max_completion_tokens":`

@@ -15,6 +15,7 @@ import (
 // breakpoint is always a list, so that adding or removing a breakpoint changes no other
 // byte.
 type shape struct {
+	dialect    string // of messages whose reasoning details are sent back
 	mark       string // the JSON member of a cache breakpoint; "" for targets without them
 	plainTools bool   // contents of tool messages are strings, without breakpoints
 }
@@ -22,15 +23,15 @@ type shape struct {
 func (s shape) hasLists() bool { return s.mark != "" }
 
 func (s shape) form() apiclient.Form {
-	key := Dialect
+	key := s.dialect
 	switch {
 	case s.hasLists() && s.plainTools:
 		key += " in lists but for tools"
 	case s.hasLists():
 		key += " in lists"
 	}
-	return apiclient.Form{Key: key, Bare: key, Encode: func(dst []byte, m llm.Message, _ bool) []byte {
-		return s.appendMessage(dst, m, false, nil)
+	return apiclient.Form{Key: key, Bare: key + " without thinking", Encode: func(dst []byte, m llm.Message, bare bool) []byte {
+		return s.appendMessage(dst, s.split(m, bare), false, nil)
 	}}
 }
 
@@ -45,7 +46,7 @@ func (s shape) appendMessages(b *apiclient.Body, r *llm.Request, l apiclient.Lis
 	from := len(b.Buf)
 	b.Buf = s.appendSystem(b.Buf, r)
 	l.Append(b, s.form(), marked, func(dst []byte, i int) []byte {
-		return s.appendMessage(dst, l.At(i), slices.Contains(marked, i), l.Overlays(i))
+		return s.appendMessage(dst, s.split(l.At(i), l.DropThinking(i)), slices.Contains(marked, i), l.Overlays(i))
 	})
 	b.Buf[from] = '[' // replaces the first comma
 	b.Buf = append(b.Buf, ']')
@@ -67,7 +68,7 @@ func (s shape) appendSystem(dst []byte, r *llm.Request) []byte {
 
 // markable reports whether one of the wire messages of m can carry a cache breakpoint.
 func (s shape) markable(m llm.Message) bool {
-	for _, w := range s.split(m) {
+	for _, w := range s.split(m, true) {
 		if s.usesList(w) {
 			return true
 		}
@@ -75,10 +76,9 @@ func (s shape) markable(m llm.Message) bool {
 	return false
 }
 
-// appendMessage appends m as its wire messages, each with a leading comma. The cache
+// appendMessage appends the wire messages of one message, each with a leading comma. The cache
 // breakpoint is added to the last one that can carry it; overlays follow everything.
-func (s shape) appendMessage(dst []byte, m llm.Message, marked bool, overlays []string) []byte {
-	split := s.split(m)
+func (s shape) appendMessage(dst []byte, split []message, marked bool, overlays []string) []byte {
 	for i := len(split) - 1; i >= 0 && marked; i-- {
 		if s.usesList(split[i]) {
 			split[i].marked, marked = true, false
@@ -109,10 +109,15 @@ func (s shape) usesList(m message) bool {
 
 const emptyMessage = "(empty message)"
 
-// split returns the wire messages of m: one for each tool result, and one for the rest.
-func (s shape) split(m llm.Message) []message {
+// split returns the wire messages of m: one for each tool result, and one for the rest. bare
+// omits reasoning details.
+func (s shape) split(m llm.Message, bare bool) []message {
 	if m.Role == llm.Assistant {
-		return []message{assistant(m)}
+		w := assistant(m)
+		if !bare && m.Dialect == s.dialect && len(m.Raw) > 0 {
+			w.suffix += `,"reasoning_details":` + string(m.Raw)
+		}
+		return []message{w}
 	}
 	var out []message
 	rest := message{open: `{"role":"user"`, emptyContent: quoted(emptyMessage)}

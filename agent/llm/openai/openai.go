@@ -24,7 +24,9 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Dialect is the Message.Dialect of messages that came from this API.
+// Dialect is the Message.Dialect of messages that came from this API. Those with a Raw, the
+// reasoning_details, have that of the service: Dialect, @ and its host. Only this service gets
+// them back, because others reject members that they do not know.
 const Dialect = "openai"
 
 // DefaultURL is the base URL of OpenAI's own service.
@@ -84,7 +86,10 @@ func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Eve
 			return
 		}
 		defer call.Close()
-		a := answer{call: call, provider: p.Name(), model: r.Model, hour: r.CacheTTL == "1h"}
+		a := answer{
+			call: call, provider: p.Name(), model: r.Model, dialect: p.dialect(), hour: r.CacheTTL == "1h",
+			known: func(id string) bool { return r.Transcript != nil && r.Transcript.HasCall(id) },
+		}
 		if err := a.read(yield); err != nil {
 			yield(nil, err)
 		}
@@ -117,6 +122,9 @@ func (p *Provider) ask(ctx context.Context, r *llm.Request) (*apiclient.Call, er
 	}
 	return call, err
 }
+
+// dialect returns the Message.Dialect of messages that only this service gets back as they were.
+func (p *Provider) dialect() string { return Dialect + "@" + p.host }
 
 // isHost reports whether the service is at domain or a subdomain of it.
 func (p *Provider) isHost(domain string) bool {

@@ -30,6 +30,15 @@ type Target struct {
 	Model    string // "": the model of the request
 	// CacheTTL, if not nil, replaces that of the request.
 	CacheTTL *string
+	// Limits, if not nil, keeps the output limits of models that the service has named.
+	Limits OutputLimits
+}
+
+// OutputLimits keeps the output limits of models (llm.Request.OutputLimit). Its methods may be
+// called from any goroutine.
+type OutputLimits interface {
+	OutputLimit(model string) int
+	SetOutputLimit(model string, tokens int)
 }
 
 func (t Target) name() string { return t.Provider.Name() + "/" + t.Model }
@@ -145,7 +154,7 @@ type call struct {
 	yield       func(llm.Event, error) bool
 	targetIndex int // index of the target
 	tries       int // its failed attempts
-	limit       int // MaxTokens that the target demanded; 0: none
+	limit       int // OutputLimit of the next request to the target; 0: that of Target.Limits
 	deadline    time.Time
 	reason      error // of the first target
 }
@@ -183,7 +192,7 @@ func (c *call) prepareNext(e *llm.Error) error {
 	}
 	switch {
 	case move == retryShorter:
-		c.limit = e.MaxTokens
+		c.limit = c.learnLimit(e)
 		return c.emit(llm.Notice{Retry: c.tries, Err: e})
 	case move == giveUp:
 		return e
@@ -196,6 +205,17 @@ func (c *call) prepareNext(e *llm.Error) error {
 	c.targetIndex++
 	c.tries, c.limit = 0, 0
 	return c.emit(llm.Notice{Fallback: c.p.targets[c.targetIndex].name(), Err: e})
+}
+
+// learnLimit returns the output limit of the next request after e, and keeps that of the model.
+func (c *call) learnLimit(e *llm.Error) int {
+	if e.OutputLimit == 0 {
+		return e.MaxTokens - margin
+	}
+	if t := c.p.targets[c.targetIndex]; t.Limits != nil {
+		t.Limits.SetOutputLimit(cmp.Or(t.Model, c.r.Model), e.OutputLimit)
+	}
+	return e.OutputLimit
 }
 
 // A move is what to do after a failure.
@@ -235,7 +255,8 @@ func (c *call) nextMove(e *llm.Error) move {
 	return retrySame
 }
 
-// margin is the number of tokens kept free below a limit that a service named.
+// margin is the number of tokens kept free below a limit that depends on the length of the
+// request.
 const margin = 64
 
 // backoff returns the delay before the next attempt, and whether the total time allows it.
@@ -284,8 +305,11 @@ func (c *call) try() error {
 	if t.CacheTTL != nil {
 		r.CacheTTL = *t.CacheTTL
 	}
-	if c.limit > 0 {
-		r.MaxTokens = c.limit - margin
+	switch {
+	case c.limit > 0:
+		r.OutputLimit = c.limit
+	case t.Limits != nil:
+		r.OutputLimit = t.Limits.OutputLimit(r.Model)
 	}
 	for e, err := range t.Provider.Stream(c.ctx, &r) {
 		if err != nil {

@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"slices"
 	"context"
 	"errors"
 	"fmt"
@@ -250,11 +251,36 @@ func TestRetryObservesMaxTokensLimit(t *testing.T) {
 		t.Errorf("got %q, %s", got.Text, told(got.Notices))
 	}
 	asked := a.Requests()
-	if len(asked) != 2 || asked[1].MaxTokens != 63_936 || asked[1].Model != "one" || asked[1].CacheTTL != "1h" {
+	if len(asked) != 2 || asked[1].OutputLimit != 63_936 || asked[1].MaxTokens != 100_000 || asked[1].Model != "one" || asked[1].CacheTTL != "1h" {
 		t.Errorf("asked %+v", asked)
 	}
 	if r.MaxTokens != 100_000 || r.Model != "asked" {
 		t.Errorf("the request was changed: %+v", r)
+	}
+}
+
+// limits is an OutputLimits in memory.
+type limits map[string]int
+
+func (l limits) OutputLimit(model string) int       { return l[model] }
+func (l limits) SetOutputLimit(model string, n int) { l[model] = n }
+
+func TestRetryKeepsOutputLimitOfModel(t *testing.T) {
+	kept := limits{}
+	a := named("a", llmtest.Answer{Err: &llm.Error{Class: llm.Format, MaxTokens: 32_000, OutputLimit: 32_000}}, llmtest.Say("x"), llmtest.Say("y"),
+		llmtest.Answer{Err: &llm.Error{Class: llm.Format, MaxTokens: 9000}}, llmtest.Say("z"))
+	p := retry.New([]retry.Target{{Provider: a, Model: "one", Limits: kept}}, retry.Options{})
+	for _, want := range []string{"x", "y", "z"} {
+		if got := llmtest.Collect(p.Stream(t.Context(), request())); got.Text != want {
+			t.Errorf("got %q, %v", got.Text, got.Err)
+		}
+	}
+	var asked []int
+	for _, r := range a.Requests() {
+		asked = append(asked, r.OutputLimit)
+	}
+	if !slices.Equal(asked, []int{0, 32_000, 32_000, 32_000, 8936}) || kept["one"] != 32_000 {
+		t.Errorf("asked with limits %v, kept %v", asked, kept)
 	}
 }
 

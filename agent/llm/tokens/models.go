@@ -175,7 +175,7 @@ func ParseLength(s string) (int, error) {
 	return 0, fmt.Errorf("%w: write %d, not %q", errLength, int(f*unit), s)
 }
 
-// LearnedLengths holds the context lengths that providers reported. Its methods may be
+// LearnedLengths holds the context lengths and output limits that providers reported. Its methods may be
 // called from any goroutine; a nil LearnedLengths is empty for Context.
 type LearnedLengths struct {
 	mu    sync.Mutex // guards what follows
@@ -243,6 +243,31 @@ func (l *LearnedLengths) SetFromError(model, baseURL string, limit, current int)
 	key := learnedKey(model, baseURL)
 	changed := l.known[key] != limit
 	l.known[key] = limit
+	return changed
+}
+
+// outputSuffix is the key suffix of output limits.
+const outputSuffix = "#output"
+
+// Output returns the most tokens that model at baseURL can write in one answer, as an error
+// has named it (llm.Error.OutputLimit); 0 if none has.
+func (l *LearnedLengths) Output(model, baseURL string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[learnedKey(model, baseURL)+outputSuffix]
+}
+
+// SetOutput stores the limit that Output returns, and reports whether it is new. Implausible
+// limits are ignored.
+func (l *LearnedLengths) SetOutput(model, baseURL string, tokens int) bool {
+	if checkLength(tokens) != nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := learnedKey(model, baseURL) + outputSuffix
+	changed := l.known[key] != tokens
+	l.known[key] = tokens
 	return changed
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/agent/llm/catalog"
+	"hermesd/agent/llm/retry"
 	"hermesd/agent/llm/tokens"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
@@ -144,6 +145,25 @@ func (w *contextLengths) configured(e config.Endpoint) int {
 func (w *contextLengths) lengthOf(e config.Endpoint) int {
 	n, _ := w.resolve(e, w.configured(e))
 	return n
+}
+
+// outputLimits returns what keeps the output limits of the models of e's service.
+func (w *contextLengths) outputLimits(e config.Endpoint) retry.OutputLimits { return outputLimits{w, e} }
+
+type outputLimits struct {
+	w *contextLengths
+	e config.Endpoint
+}
+
+// OutputLimit implements retry.OutputLimits.
+func (o outputLimits) OutputLimit(model string) int { return o.w.learned.Output(model, o.e.BaseURL) }
+
+// SetOutputLimit implements retry.OutputLimits.
+func (o outputLimits) SetOutputLimit(model string, tokens int) {
+	if o.w.learned.SetOutput(model, o.e.BaseURL, tokens) {
+		o.w.a.opts.Log.Info("learned an output limit from an error", zap.String("model", o.e.Provider+"/"+model), zap.Int("tokens", tokens))
+		o.w.save(context.Background())
+	}
 }
 
 // setFromError stores a limit that an error of the provider named.

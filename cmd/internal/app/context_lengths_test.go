@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,36 @@ func TestContextLengthOfConfigTakesPrecedence(t *testing.T) {
 			w.askConsole("hello", "hello")
 			w.askConsole("/context", c.want)
 			w.stop()
+		})
+	}
+}
+
+// TestOutputLimitIsLearnedOnce thinks with models that write at most 32,000 tokens. One call is
+// refused, ever.
+func TestOutputLimitIsLearnedOnce(t *testing.T) {
+	for _, effort := range []string{"high", "xhigh"} {
+		t.Run(effort, func(t *testing.T) {
+			w := newFormatHarness(t, "agent: {reasoning_effort: "+effort+"}\n", strings.NewReplacer("claude-sonnet-4-5", "claude-opus-4-1"), llm.Options{})
+			w.start()
+			w.askConsole("hello", "hello")
+			w.askConsole("again", "again")
+			w.stop()
+			w.start()
+			w.askConsole("third", "third")
+			w.stop()
+			var asked []int
+			for _, r := range w.model.Requests() {
+				if r.MaxTokens < 1000 {
+					continue // a title
+				}
+				asked = append(asked, r.Status)
+				if r.Status == 200 && !r.Thinking {
+					t.Errorf("answered a request of %d tokens without thinking", r.MaxTokens)
+				}
+			}
+			if !slices.Equal(asked, []int{400, 200, 200, 200}) {
+				t.Errorf("got statuses %v", asked)
+			}
 		})
 	}
 }

@@ -21,7 +21,7 @@ func (a *App) mainProvider() llm.Provider {
 	main := a.opts.Report.Model
 	a.opts.Say("🧠 Model: " + main.String())
 	a.opts.Say(llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.TTL()))
-	a.models = newModels(a.opts.Config, a.opts.Report, a.providerFor, a.lengths.lengthOf)
+	a.models = newModels(a.opts.Config, a.opts.Report, a.providerFor, a.lengths)
 	return a.models.providerFor(main)
 }
 

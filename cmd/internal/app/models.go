@@ -17,21 +17,21 @@ import (
 // models chooses the models of sessions: the configured one, its fallbacks, and any
 // other model of the same providers. It is safe for concurrent use.
 type models struct {
-	endpoints     []config.Endpoint // the main model first
-	retries       int
-	newProvider   func(config.Endpoint) llm.Provider
-	contextLength func(config.Endpoint) int
-	effort        string
-	ttl           string
-	prices        *pricing.Table
+	endpoints   []config.Endpoint // the main model first
+	retries     int
+	newProvider func(config.Endpoint) llm.Provider
+	lengths     *contextLengths
+	effort      string
+	ttl         string
+	prices      *pricing.Table
 
 	mu        sync.Mutex // guards what follows
 	providers map[string]llm.Provider
 }
 
-func newModels(c *config.Config, r config.Report, newProvider func(config.Endpoint) llm.Provider, contextLength func(config.Endpoint) int) *models {
+func newModels(c *config.Config, r config.Report, newProvider func(config.Endpoint) llm.Provider, lengths *contextLengths) *models {
 	m := &models{
-		endpoints: append([]config.Endpoint{r.Model}, r.Fallbacks...), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), newProvider: newProvider, contextLength: contextLength,
+		endpoints: append([]config.Endpoint{r.Model}, r.Fallbacks...), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), newProvider: newProvider, lengths: lengths,
 		effort: c.Agent.ReasoningEffort, ttl: c.PromptCaching.TTL(), providers: make(map[string]llm.Provider),
 	}
 	if m.retries == 0 {
@@ -50,7 +50,7 @@ func (m *models) providerFor(e config.Endpoint) llm.Provider {
 	}
 	var targets []retry.Target
 	for _, t := range append([]config.Endpoint{e}, m.endpoints[1:]...) {
-		targets = append(targets, retry.Target{Provider: m.newProvider(t), Model: t.Model})
+		targets = append(targets, retry.Target{Provider: m.newProvider(t), Model: t.Model, Limits: m.lengths.outputLimits(t)})
 	}
 	p := retry.New(targets, retry.Options{Retries: m.retries})
 	m.providers[name] = p
@@ -77,7 +77,7 @@ func (m *models) Choose(s session.Settings) (turn.ModelChoice, error) {
 	if err != nil {
 		return turn.ModelChoice{}, err
 	}
-	c := turn.ModelChoice{Provider: m.providerFor(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: hasVision(e.Provider), Window: m.contextLength(e)}
+	c := turn.ModelChoice{Provider: m.providerFor(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: hasVision(e.Provider), Window: m.lengths.lengthOf(e)}
 	if s.Effort != "" {
 		c.Effort = s.Effort
 	}

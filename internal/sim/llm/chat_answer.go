@@ -38,6 +38,12 @@ func (a chatAPI) answer(o *out, req Request, rep Reply) {
 		}
 	}
 	o.event("", chunk(ordered{{"role", "assistant"}, {"content", ""}}, nil))
+	if a.router {
+		for _, d := range routed(req, rep) {
+			o.delta("", chunk(d, nil))
+		}
+		rep.Thinking = ""
+	}
 	for _, s := range pieces(rep.Thinking, rep.Pieces) {
 		o.delta("", chunk(ordered{{"reasoning_content", s}}, nil))
 	}

@@ -9,7 +9,10 @@ import (
 )
 
 // chatAPI implements the Chat Completions API.
-type chatAPI struct{ s *Server }
+type chatAPI struct {
+	s      *Server
+	router bool // as OpenRouter, with reasoning_details
+}
 
 func (chatAPI) name() string { return "chat" }
 
@@ -78,6 +81,7 @@ type chatMessage struct {
 			Arguments *string `json:"arguments"`
 		} `json:"function"`
 	} `json:"tool_calls"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details"`
 }
 
 func wrong(code, param, format string, args ...any) *refusal {
@@ -127,11 +131,17 @@ func (a chatAPI) check(h http.Header, body []byte) (Request, *refusal) {
 	if no := chatTools(&r, b); no != nil {
 		return r, no
 	}
-	if no := chatMessages(&r, b); no != nil {
+	if limit := a.s.outputLimit(b.Model); limit > 0 && r.MaxTokens > limit {
+		return r, wrong("invalid_value", "max_tokens", "max_tokens is too large: %d. This model supports at most %d completion tokens, whereas you provided %[1]d.", r.MaxTokens, limit)
+	}
+	if no := a.messages(&r, b); no != nil {
 		return r, no
 	}
 	if bad := r.judgeMarks(); bad != "" {
 		return r, wrong("", "", "%s", bad)
+	}
+	if a.router {
+		return r, r.checkReasoning(a.s.o.PrefixCheck)
 	}
 	return r, nil
 }
@@ -158,7 +168,7 @@ func chatTools(r *Request, b chatBody) *refusal {
 	return nil
 }
 
-func chatMessages(r *Request, b chatBody) *refusal {
+func (a chatAPI) messages(r *Request, b chatBody) *refusal {
 	var open []string // IDs of calls without a result
 	for i, m := range b.Messages {
 		if m.Role != "tool" && len(open) > 0 {
@@ -166,6 +176,9 @@ func chatMessages(r *Request, b chatBody) *refusal {
 		}
 		out := Message{Role: m.Role}
 		no := readContent(r, &out, m, i)
+		if no == nil {
+			out.Blocks, no = a.withReasoning(out.Blocks, m, i)
+		}
 		switch {
 		case no != nil:
 			return no
@@ -195,6 +208,17 @@ func chatMessages(r *Request, b chatBody) *refusal {
 		return chatOpen(open)
 	}
 	return nil
+}
+
+// withReasoning returns blocks with the reasoning of message i before them. OpenAI rejects
+// members that it does not know.
+func (a chatAPI) withReasoning(blocks []Block, m chatMessage, i int) ([]Block, *refusal) {
+	if !a.router && len(m.ReasoningDetails) > 0 {
+		where := fmt.Sprintf("messages[%d].reasoning_details", i)
+		return nil, wrong("unknown_parameter", where, "Unknown parameter: '%s'.", where)
+	}
+	reasoning, no := detailsOf(m, i)
+	return append(reasoning, blocks...), no
 }
 
 func chatOpen(open []string) *refusal {

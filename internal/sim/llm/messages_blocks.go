@@ -237,7 +237,13 @@ func (r *Request) signature(n int, thought string) string {
 		prefix = r.bounds[n-1]
 	}
 	_, _ = fmt.Fprintf(h, "%x %s", prefix, thought)
-	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "sim-%016x-%s", h.Sum64(), strings.Repeat("s", 40)))
+	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "sim-%s-%016x-%s", sumOf(thought), h.Sum64(), strings.Repeat("s", 40)))
+}
+
+func sumOf(text string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	return fmt.Sprintf("%016x", h.Sum64())
 }
 
 // checkSignatures refuses thinking blocks whose prefix has changed since they

@@ -120,6 +120,9 @@ func (a messagesAPI) check(h http.Header, body []byte) (Request, *refusal) {
 	if !a.s.modelOK(b.Model) {
 		return r, &refusal{http.StatusNotFound, messagesError("not_found_error", "model: "+b.Model)}
 	}
+	if limit := a.s.outputLimit(b.Model); limit > 0 && r.MaxTokens > limit {
+		return r, bad("max_tokens: %d > %d, which is the maximum allowed number of output tokens for %s", r.MaxTokens, limit, b.Model)
+	}
 	for _, part := range []func(*Request, messagesBody) *refusal{checkSystem, checkTools, checkThinking, checkMessages, checkPairs} {
 		if no := part(&r, b); no != nil {
 			return r, no

@@ -14,7 +14,7 @@ func (s *Server) models(w http.ResponseWriter, r *http.Request, name string) {
 		writeJSON(w, http.StatusUnauthorized, messagesError("authentication_error", "invalid x-api-key"))
 		return
 	}
-	if no := (chatAPI{s}).key(r.Header); no != nil && !messages {
+	if no := (chatAPI{s: s}).key(r.Header); no != nil && !messages {
 		writeJSON(w, no.status, no.body)
 		return
 	}

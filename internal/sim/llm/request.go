@@ -60,8 +60,9 @@ type Block struct {
 	Signature string
 	Marked    bool // has a cache_control marker
 
-	keep  time.Duration // lifetime that the marker requests
-	image string        // identifies the content of an image
+	keep   time.Duration // lifetime that the marker requests
+	image  string        // identifies the content of an image
+	format string        // of reasoning_details
 }
 
 // Last returns the newest message, or the zero Message if there is none.

@@ -1,6 +1,6 @@
 // Package llm implements a simulator of LLM services for tests. It speaks the
-// Messages API and Chat Completions, with and without streaming, and the
-// transcription and speech endpoints. It checks requests as strictly as the
+// Messages API and Chat Completions, with and without streaming, the latter also
+// as OpenRouter does (under /api/v1), and the transcription and speech endpoints. It checks requests as strictly as the
 // services do, fails on demand with the errors of the services, and records all
 // requests. The main type is Server, whose methods may be called from any
 // goroutine. The package does not import the code that it tests.
@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,6 +29,9 @@ type Options struct {
 	// Windows maps models to the context lengths that the model lists report;
 	// for other models they report none.
 	Windows map[string]int
+	// Outputs maps models to the largest max_tokens that is accepted; for other models
+	// it is that of the service, if the simulator knows it.
+	Outputs map[string]int
 	// Reply makes the answers; nil: Echo.
 	Reply func(Request) Reply
 	// Hear returns the text of a transcription; nil: the text that Sound put
@@ -138,11 +142,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "/v1/messages" && r.Method == http.MethodPost:
 		s.serve(w, r, messagesAPI{s})
 	case r.URL.Path == "/v1/chat/completions" && r.Method == http.MethodPost:
-		s.serve(w, r, chatAPI{s})
+		s.serve(w, r, chatAPI{s: s})
+	case r.URL.Path == "/api/v1/chat/completions" && r.Method == http.MethodPost:
+		s.serve(w, r, chatAPI{s: s, router: true})
 	case r.URL.Path == "/v1/audio/transcriptions" && r.Method == http.MethodPost:
-		s.serveAudio(w, r, listener{chatAPI{s}})
+		s.serveAudio(w, r, listener{chatAPI{s: s}})
 	case r.URL.Path == "/v1/audio/speech" && r.Method == http.MethodPost:
-		s.serveAudio(w, r, speaker{chatAPI{s}})
+		s.serveAudio(w, r, speaker{chatAPI{s: s}})
 	case (r.URL.Path == "/v1/models" || strings.HasPrefix(r.URL.Path, "/v1/models/")) && r.Method == http.MethodGet:
 		s.models(w, r, strings.TrimPrefix(r.URL.Path[len("/v1/models"):], "/"))
 	case r.URL.Path == "/api/show" && r.Method == http.MethodPost:
@@ -224,6 +230,20 @@ func (s *Server) keyOK(key string) bool {
 		return key != ""
 	}
 	return slices.Contains(s.o.Keys, key)
+}
+
+// opus4 matches the models whose output the service limits to 32,000 tokens.
+var opus4 = regexp.MustCompile(`^claude-opus-4(-[01])?(-2025[0-9]{4})?$`)
+
+// outputLimit returns the largest max_tokens that model accepts; 0: no limit.
+func (s *Server) outputLimit(model string) int {
+	if n := s.o.Outputs[model]; n > 0 {
+		return n
+	}
+	if opus4.MatchString(model) {
+		return 32_000
+	}
+	return 0
 }
 
 func (s *Server) modelOK(name string) bool {
