@@ -1,5 +1,5 @@
 // Package catalog queries model services for the context length of a model. Each query is
-// one bounded HTTP request without redirects; nothing is cached.
+// at most a few bounded HTTP requests without redirects; nothing is cached.
 package catalog
 
 import (
@@ -29,7 +29,8 @@ type Query struct {
 // Limits of one query.
 const (
 	waitTimeout = 10 * time.Second
-	maxCount    = 16 << 20 // bytes of an answer
+	loadTimeout = 5 * time.Minute // for Ollama, which may have to load the model
+	maxCount    = 16 << 20        // bytes of an answer
 )
 
 // ErrNotReported is returned if the service answers, but reports no context length.
@@ -38,18 +39,20 @@ var ErrNotReported = errors.New("no context length reported")
 // ContextLength returns the context length of the model in tokens, as reported by its
 // service. It does not follow redirects, and its errors do not contain the key.
 func ContextLength(ctx context.Context, q Query) (int, error) {
+	base := strings.TrimRight(q.BaseURL, "/")
+	if q.Provider == "ollama" {
+		ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+		defer cancel()
+		return queryOllama(ctx, strings.TrimSuffix(base, "/v1"), q)
+	}
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	base := strings.TrimRight(q.BaseURL, "/")
-	switch q.Provider {
-	case "anthropic":
+	if q.Provider == "anthropic" {
 		h := http.Header{"Anthropic-Version": {"2023-06-01"}}
 		if q.Key != "" {
 			h.Set("X-Api-Key", q.Key.Reveal())
 		}
 		return fetchModel(ctx, strings.TrimSuffix(base, "/v1")+"/v1/models/"+url.PathEscape(q.Model), h)
-	case "ollama":
-		return queryOllama(ctx, strings.TrimSuffix(base, "/v1")+"/api/show", q)
 	}
 	return findInList(ctx, base+"/models", q)
 }
@@ -89,35 +92,6 @@ func findInList(ctx context.Context, at string, q Query) (n int, err error) {
 			if id, _ := m["id"].(string); id == q.Model || id == q.Model+":latest" {
 				n = lengthOf(m)
 				return nil
-			}
-		}
-		return nil
-	})
-	return checkReported(n, err)
-}
-
-// queryOllama queries Ollama. The configured num_ctx takes precedence over the model's maximum.
-func queryOllama(ctx context.Context, at string, q Query) (n int, err error) {
-	body, err := json.Marshal(map[string]string{"model": q.Model})
-	if err != nil {
-		return 0, fmt.Errorf("encode query: %w", err)
-	}
-	err = fetch(ctx, at, bearer(q), body, func(d *json.Decoder) error {
-		var m struct {
-			Parameters string         `json:"parameters"`
-			Info       map[string]any `json:"model_info"`
-		}
-		if err := d.Decode(&m); err != nil {
-			return err
-		}
-		for line := range strings.Lines(m.Parameters) {
-			if f := strings.Fields(line); len(f) == 2 && f[0] == "num_ctx" {
-				n, _ = strconv.Atoi(f[1])
-			}
-		}
-		for k, v := range m.Info {
-			if n <= 0 && strings.HasSuffix(k, ".context_length") {
-				n = number(v)
 			}
 		}
 		return nil

@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContextLengthByService(t *testing.T) {
-	s, err := llm.Start(llm.Options{Keys: []string{"good"}, Models: []string{"a", "big", "quiet"}, Windows: map[string]int{"big": 262_144, "a": 8192}})
+	s, err := llm.Start(llm.Options{Keys: []string{"good"}, Models: []string{"a", "big", "quiet"}, Windows: map[string]int{"big": 262_144, "a": 8192}, NumCtx: map[string]int{"a": 32_768}, OllamaContext: 24_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,8 @@ func TestContextLengthByService(t *testing.T) {
 		{catalog.Query{Provider: "openrouter", Model: "a", BaseURL: s.URL + "/v1/", Key: "good"}, 8192, ""},
 		{catalog.Query{Provider: "anthropic", Model: "big", BaseURL: s.URL, Key: "good"}, 262_144, ""},
 		{catalog.Query{Provider: "anthropic", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
-		{catalog.Query{Provider: "ollama", Model: "big", BaseURL: s.URL + "/v1"}, 262_144, ""},
+		{catalog.Query{Provider: "ollama", Model: "big", BaseURL: s.URL + "/v1"}, 24_000, ""},
+		{catalog.Query{Provider: "ollama", Model: "a", BaseURL: s.URL + "/v1"}, 8192, ""}, // num_ctx is more than the model can
 		{catalog.Query{Provider: "custom", Model: "quiet", BaseURL: s.URL + "/v1", Key: "good"}, 0, "no context length reported"},
 		{catalog.Query{Provider: "custom", Model: "other", BaseURL: s.URL + "/v1", Key: "good"}, 0, "no context length reported"},
 		{catalog.Query{Provider: "anthropic", Model: "other", BaseURL: s.URL, Key: "good"}, 0, "unexpected status 404"},
@@ -74,13 +75,48 @@ func TestContextLengthFormats(t *testing.T) {
 	}
 }
 
-func TestContextLengthPrefersOllamaNumCtx(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"parameters":"stop \"x\"\nnum_ctx      24576\n","model_info":{"llama.context_length":131072}}`))
-	}))
-	defer s.Close()
-	if n, err := catalog.ContextLength(t.Context(), catalog.Query{Provider: "ollama", Model: "m", BaseURL: s.URL + "/v1"}); n != 24_576 || err != nil {
-		t.Errorf("%d, %v", n, err)
+// TestContextLengthOfOllama has the answers of versions and models of Ollama.
+func TestContextLengthOfOllama(t *testing.T) {
+	const info = `"model_info":{"general.architecture":"llama","llama.context_length":131072}`
+	loadedFrom := func(n string) string {
+		return `{"models":[{"name":"other:latest","context_length":9},{"name":"m:latest","context_length":` + n + `}]}`
+	}
+	for name, c := range map[string]struct {
+		show, before, after string // /api/ps before and after the model is loaded
+		want, loads         int
+	}{
+		"num_ctx in its file":  {`{"parameters":"stop \"x\"\nnum_ctx      24576\n",` + info + `}`, `{}`, `{}`, 24_576, 0},
+		"loaded":               {`{` + info + `}`, loadedFrom("16384"), ``, 16_384, 0},
+		"not loaded":           {`{` + info + `}`, `{"models":[]}`, loadedFrom("32768"), 32_768, 1},
+		"does not tell":        {`{` + info + `}`, `{"models":[]}`, `{"models":[{"name":"m:latest"}]}`, 4096, 1},
+		"no such call":         {`{` + info + `}`, ``, ``, 4096, 0},
+		"a tiny model":         {`{"model_info":{"bert.context_length":2048}}`, ``, ``, 2048, 0},
+		"a model in the cloud": {`{"remote_host":"https://ollama.com:443",` + info + `}`, ``, ``, 131_072, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			loads := 0
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body := map[string]string{"/api/show": c.show, "/api/ps": c.before, "/api/generate": `{"done":true}`}[r.URL.Path]
+				switch r.URL.Path {
+				case "/api/generate":
+					loads++
+				case "/api/ps":
+					if loads > 0 {
+						body = c.after
+					}
+				}
+				if body == "" {
+					http.NotFound(w, r)
+					return
+				}
+				_, _ = w.Write([]byte(body))
+			}))
+			defer s.Close()
+			n, err := catalog.ContextLength(t.Context(), catalog.Query{Provider: "ollama", Model: "m", BaseURL: s.URL + "/v1"})
+			if n != c.want || err != nil || loads != c.loads {
+				t.Errorf("%d, %v, loaded %d times", n, err, loads)
+			}
+		})
 	}
 }
 

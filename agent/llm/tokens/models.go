@@ -109,6 +109,7 @@ const (
 	FromConfig   Source = "model.context_length"
 	FromCustom   Source = "the custom provider's entry"
 	FromProvider Source = "learned from the provider"
+	FromService  Source = "the service's default, whatever the model could take"
 	FromTable    Source = "the built-in table"
 	FromFallback Source = "a guess: set model.context_length"
 )
@@ -118,6 +119,9 @@ type Query struct {
 	Model, BaseURL string
 	Config         int // model.context_length; 0 if not set
 	Custom         int // of a custom provider's entry for the model; 0 if not set
+	// Service is the length that the service gives any model unless it is told otherwise; 0
+	// if it gives each model its own.
+	Service int
 }
 
 // Resolve returns the context length for q, from the configuration, the learned lengths, or
@@ -130,6 +134,8 @@ func (t *Table) Resolve(q Query, learned *LearnedLengths) (tokens int, from Sour
 		return q.Custom, FromCustom
 	case ok:
 		return n, FromProvider
+	case q.Service > 0:
+		return q.Service, FromService
 	}
 	if n, ok := t.Context(q.Model); ok {
 		return n, FromTable

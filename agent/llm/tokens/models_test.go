@@ -65,6 +65,8 @@ func TestResolveSources(t *testing.T) {
 		{tokens.Query{Model: "claude-3", BaseURL: "u", Config: 1, Custom: 2}, 1, tokens.FromConfig},
 		{tokens.Query{Model: "claude-3", BaseURL: "u", Custom: 2}, 2, tokens.FromCustom},
 		{tokens.Query{Model: "claude-3", BaseURL: "u/"}, 150_000, tokens.FromProvider},
+		{tokens.Query{Model: "claude-3", BaseURL: "u", Service: 4096}, 150_000, tokens.FromProvider},
+		{tokens.Query{Model: "claude-3", BaseURL: "v", Service: 4096}, 4096, tokens.FromService},
 		{tokens.Query{Model: "claude-3", BaseURL: "v"}, 200_000, tokens.FromTable},
 		{tokens.Query{Model: "bad", BaseURL: "u"}, tokens.DefaultContext, tokens.FromFallback},
 	} {

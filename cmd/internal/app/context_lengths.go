@@ -13,16 +13,15 @@ import (
 	"hermesd/agent/llm/retry"
 	"hermesd/agent/llm/tokens"
 	"hermesd/cmd/internal/config"
-	"hermesd/gateway/chat"
 )
 
 // contextLengthsKey is the key under which the store keeps the context lengths that
 // providers have reported.
 const contextLengthsKey = "windows"
 
-// minContextLength is the smallest context length, in tokens, that an agent can work
-// with.
-const minContextLength = 16_000
+// minContextLength is the smallest context length, in tokens, with which an agent has
+// room for a conversation.
+const minContextLength = 8_000
 
 // contextLengths resolves the context lengths of models. It is safe for concurrent
 // use.
@@ -55,19 +54,20 @@ func (a *App) openContextLengths(ctx context.Context) error {
 	}
 	w.learned = tokens.NewLearnedLengths(before)
 	a.lengths = w
-	return w.check()
+	w.warnIfTiny()
+	return nil
 }
 
-// check returns an error if the context length of the main model is too small.
-func (w *contextLengths) check() error {
+// warnIfTiny warns if the context length of the main model, as far as it is known, leaves
+// hardly any room for a conversation.
+func (w *contextLengths) warnIfTiny() {
 	main := w.a.opts.Report.Model
 	n, from := w.resolve(main, w.a.opts.Config.Model.ContextLength)
-	switch {
-	case main.Provider == "demo":
-	case n < minContextLength:
-		return &chat.ConfigError{Platform: "model", Reason: fmt.Sprintf("%s takes %d tokens (%s), fewer than the %d an agent needs: set model.context_length if that is wrong, or choose another model", main.Model, n, from, minContextLength)}
+	if n >= minContextLength || from == tokens.FromService || main.Provider == "demo" {
+		return
 	}
-	return nil
+	w.a.opts.Log.Warn("context of the model is too short for conversations", zap.String("model", modelName(main)), zap.Int("tokens", n), zap.String("source", string(from)))
+	w.a.opts.Say(fmt.Sprintf("⚠️ %s takes %d tokens (%s); an agent needs %d: give the model more, or choose another one", main.Model, n, from, minContextLength))
 }
 
 // fetchReported asks the providers for the context lengths of all models for which
@@ -79,7 +79,8 @@ func (w *contextLengths) fetchReported(ctx context.Context) {
 	for _, e := range append(slices.Clone(w.a.models.endpoints), w.a.opts.Report.Summary) {
 		name := e.Model + "@" + e.BaseURL
 		n, from := w.resolve(e, w.configured(e))
-		if e.BaseURL == "" || queried[name] || from == tokens.FromConfig || from == tokens.FromCustom {
+		written := from == tokens.FromConfig || from == tokens.FromCustom
+		if e.BaseURL == "" || queried[name] || written && e.Provider != "ollama" {
 			continue
 		}
 		queried[name] = true
@@ -88,6 +89,10 @@ func (w *contextLengths) fetchReported(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
+		case err == nil && written:
+			if reported < n {
+				w.a.opts.Log.Warn("Ollama runs the model with a shorter context than the configuration says, and cuts off what does not fit; set num_ctx in its file or OLLAMA_CONTEXT_LENGTH", model, zap.Int("tokens", reported), zap.Int("configured", n))
+			}
 		case err == nil:
 			w.setReported(ctx, e, reported)
 		case from == tokens.FromFallback:
@@ -108,9 +113,7 @@ func (w *contextLengths) setReported(ctx context.Context, e config.Endpoint, n i
 	if now := w.lengthOf(e); now != before {
 		w.a.opts.Log.Info("provider reported a context length", model, zap.Int("tokens", now), zap.Int("before", before))
 	}
-	if err := w.check(); err != nil {
-		w.a.opts.Log.Error("next start will fail", zap.Error(err))
-	}
+	w.warnIfTiny()
 }
 
 // save stores what was learned for the next start.
@@ -125,7 +128,17 @@ func (w *contextLengths) save(ctx context.Context) {
 }
 
 func (w *contextLengths) resolve(e config.Endpoint, configured int) (int, tokens.Source) {
-	return w.table.Resolve(tokens.Query{Model: e.Model, BaseURL: e.BaseURL, Config: configured, Custom: w.a.opts.Config.ContextOf(e)}, w.learned)
+	return w.table.Resolve(ContextQuery(w.a.opts.Config, e, configured), w.learned)
+}
+
+// ContextQuery returns the question for the context length of e. configured is the length
+// that the configuration sets for the model itself, or 0.
+func ContextQuery(c *config.Config, e config.Endpoint, configured int) tokens.Query {
+	q := tokens.Query{Model: e.Model, BaseURL: e.BaseURL, Config: configured, Custom: c.ContextOf(e)}
+	if e.Provider == "ollama" {
+		q.Service = catalog.OllamaDefault
+	}
+	return q
 }
 
 // configured returns the context length that the configuration sets for the model

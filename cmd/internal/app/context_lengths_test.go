@@ -40,12 +40,16 @@ func TestContextLengthReportedByServerIsStored(t *testing.T) {
 	w.stop()
 }
 
-func TestContextLengthTooSmallFailsNextStart(t *testing.T) {
+func TestTinyContextLengthIsReported(t *testing.T) {
 	w := newFormatHarness(t, "", ownServer("tiny"), llm.Options{Models: []string{"tiny"}, Windows: map[string]int{"tiny": 4096}})
 	w.start()
-	w.pollLog("next start will fail")
+	w.pollLog("context of the model is too short for conversations")
 	w.stop()
-	w.startError("tiny takes 4096 tokens (learned from the provider)", "set model.context_length")
+	w.start()
+	if w.countLogs("tiny takes 4096 tokens (learned from the provider); an agent needs 8000") == 0 {
+		t.Error("the start does not say so")
+	}
+	w.stop()
 }
 
 func TestContextLengthOfConfigTakesPrecedence(t *testing.T) {
@@ -90,14 +94,33 @@ func TestOutputLimitIsLearnedOnce(t *testing.T) {
 				if r.MaxTokens < 1000 {
 					continue // a title
 				}
-				asked = append(asked, r.Status)
-				if r.Status == 200 && !r.Thinking {
-					t.Errorf("answered a request of %d tokens without thinking", r.MaxTokens)
+				asked = append(asked, r.MaxTokens)
+				if r.MaxTokens <= 32_000 && !r.Thinking { // what is refused is not read to its end
+					t.Errorf("a request of %d tokens without thinking", r.MaxTokens)
 				}
 			}
-			if !slices.Equal(asked, []int{400, 200, 200, 200}) {
-				t.Errorf("got statuses %v", asked)
+			first := map[string]int{"high": 32_768, "xhigh": 49_152}[effort] // refused
+			if !slices.Equal(asked, []int{first, 32_000, 32_000, 32_000}) {
+				t.Errorf("asked for %v tokens", asked)
 			}
 		})
 	}
+}
+
+// TestContextLengthOfOllamaIsThatOfTheServer: the model could take 131,072 tokens.
+func TestContextLengthOfOllamaIsThatOfTheServer(t *testing.T) {
+	ollama := strings.NewReplacer("provider: anthropic", "provider: ollama", "claude-sonnet-4-5", "llama3.2", "\n  api_key", "/v1\n  api_key")
+	w := newFormatHarness(t, "", ollama, llm.Options{Models: []string{"llama3.2"}, Windows: map[string]int{"llama3.2": 131_072}, OllamaContext: 40_000})
+	w.start()
+	w.pollLog("provider reported a context length")
+	w.askConsole("hello", "hello")
+	w.askConsole("/context", "a window of 40000 tokens")
+	w.stop()
+
+	w.writeFile("config.yaml", strings.Replace(w.readFile("config.yaml"), "\n  api_key", "\n  context_length: 50000\n  api_key", 1))
+	w.start()
+	w.pollLog("shorter context than the configuration says")
+	w.askConsole("hello", "hello")
+	w.askConsole("/context", "a window of 50000 tokens")
+	w.stop()
 }

@@ -17,7 +17,7 @@ type Model struct {
 	Provider      string        `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who serves it. auto looks at base_url, then at which key is set, else takes the built-in demo model."`
 	BaseURL       string        `yaml:"base_url" doc:"Where it is served; OpenAI-compatible: up to and including /v1, Anthropic: without /v1. Empty: the provider's own address."`
 	APIKey        secret.Value  `yaml:"api_key" doc:"Key for it; empty: ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, by provider."`
-	ContextLength int           `yaml:"context_length" default:"0" range:"0..100000000" doc:"Tokens its context window holds; 0: found out."`
+	ContextLength int           `yaml:"context_length" default:"0" range:"0..100000000" doc:"Tokens its context window holds; 0: found out. Ollama is not told: num_ctx in the model's file or OLLAMA_CONTEXT_LENGTH on the server set it there."`
 	DemoDelay     time.Duration `yaml:"demo_delay" deprecated:"demo_pause" default:"15ms" range:"0s..10s" doc:"Pause of the built-in demo model before each piece of an answer."`
 	MaxTokens     int           `yaml:"max_tokens" default:"0" range:"0..100000000" doc:"Most tokens of one answer; 0: the provider's limit."`
 }

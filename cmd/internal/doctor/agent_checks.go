@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ func (v *checker) checkAccess() {
 		v.reportOK("model", "the built-in demo model answers, as the configuration says: it has no intelligence")
 	case model.Provider == "demo":
 		v.report("model", Warning, "run `hermesd setup`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in .env", "the built-in demo model answers: it has no intelligence")
+	case model.Provider == "ollama":
+		v.checkOllama()
 	case slices.Contains([]string{"anthropic", "openai", "openrouter"}, model.Provider):
 		if model.APIKey == "" {
 			v.report("model", Error, "set its key in .env", "%s needs a key, and there is none", model.Provider)
@@ -50,6 +53,18 @@ func (v *checker) checkAccess() {
 	}
 }
 
+// checkOllama says whose context length counts.
+func (v *checker) checkOllama() {
+	c, model := v.o.Config, v.o.Report.Model
+	const where = "set num_ctx in the model's file or OLLAMA_CONTEXT_LENGTH for the server, not here"
+	if n := cmp.Or(c.Model.ContextLength, c.ContextOf(model)); n > 0 {
+		v.report("model", Warning, "leave context_length out: the daemon then asks Ollama; for more, "+where,
+			"the configuration says that %s has a context of %d tokens, which Ollama does not learn: if it has given the model less, it cuts off the beginning of conversations without an error", model.Model, n)
+		return
+	}
+	v.reportOK("model", "%s has the context that Ollama gives it, which the daemon asks for (for more, %s)", model.Model, where)
+}
+
 // compareContextLengths reports a summary model with a smaller context than the main
 // model, as far as their context lengths are known without asking the providers.
 func (v *checker) compareContextLengths() {
@@ -67,13 +82,16 @@ func (v *checker) compareContextLengths() {
 		}
 		table = own
 	}
-	mainLength, mainSource := table.Resolve(tokens.Query{Model: main.Model, Config: c.Model.ContextLength, Custom: c.ContextOf(main)}, nil)
-	summaryLength, summarySource := table.Resolve(tokens.Query{Model: summary.Model, Config: c.Auxiliary.Compression.ContextLength, Custom: c.ContextOf(summary)}, nil)
-	if mainSource != tokens.FromFallback && summarySource != tokens.FromFallback && summaryLength < mainLength {
+	mainLength, mainSource := table.Resolve(app.ContextQuery(c, main, c.Model.ContextLength), nil)
+	summaryLength, summarySource := table.Resolve(app.ContextQuery(c, summary, c.Auxiliary.Compression.ContextLength), nil)
+	if isKnown(mainSource) && isKnown(summarySource) && summaryLength < mainLength {
 		v.report("model", Warning, "name a model with a larger one in auxiliary.compression, or leave it: the summaries are only less good",
 			"%s, which writes summaries, takes %d tokens, %s takes %d: long conversations are summarised in parts", summary.Model, summaryLength, main.Model, mainLength)
 	}
 }
+
+// isKnown reports whether a context length of that source needs no question to the service.
+func isKnown(s tokens.Source) bool { return s != tokens.FromFallback && s != tokens.FromService }
 
 func accountName(a chat.Account) string {
 	if a.Name == "" {

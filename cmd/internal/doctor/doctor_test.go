@@ -303,3 +303,11 @@ func TestOnlineContactsServersAndChecksClock(t *testing.T) {
 	srv.Close()
 	p.requireFinding(doctor.Error, "network", "not reached")
 }
+
+func TestContextLengthOfOllama(t *testing.T) {
+	p := newHarness(t)
+	p.put("config.yaml", "model: {provider: ollama, default: llama3.2}\n")
+	p.requireFinding(doctor.OK, "model", "has the context that Ollama gives it")
+	p.put("config.yaml", "model: {provider: ollama, default: llama3.2, context_length: 32768}\n")
+	p.requireFinding(doctor.Warning, "model", "32768 tokens, which Ollama does not learn")
+}

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -66,5 +67,44 @@ func (s *Server) show(w http.ResponseWriter, r *http.Request) {
 	if n := s.o.Windows[q.Model]; n > 0 {
 		info["sim.context_length"] = n
 	}
-	writeJSON(w, http.StatusOK, map[string]any{"details": map[string]any{"family": "sim"}, "model_info": info})
+	body := map[string]any{"details": map[string]any{"family": "sim"}, "model_info": info}
+	if n := s.o.NumCtx[q.Model]; n > 0 {
+		body["parameters"] = fmt.Sprintf("stop                           \"<|x|>\"\nnum_ctx                        %d", n)
+	}
+	writeJSON(w, http.StatusOK, body)
+}
+
+// load serves /api/generate without a prompt, which loads a model.
+func (s *Server) load(w http.ResponseWriter, r *http.Request) {
+	var q struct{ Model, Prompt string }
+	switch err := json.NewDecoder(r.Body).Decode(&q); {
+	case err != nil || q.Prompt != "":
+		writeJSON(w, http.StatusBadRequest, map[string]any{"error": "the simulator only loads models"})
+		return
+	case !s.modelOK(q.Model):
+		writeJSON(w, http.StatusNotFound, map[string]any{"error": fmt.Sprintf("model '%s' not found", q.Model)})
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.loaded == nil {
+		s.loaded = map[string]bool{}
+	}
+	s.loaded[q.Model] = true
+	writeJSON(w, http.StatusOK, map[string]any{"model": q.Model, "response": "", "done": true, "done_reason": "load"})
+}
+
+// loadedModels serves /api/ps.
+func (s *Server) loadedModels(w http.ResponseWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := []any{}
+	for name := range s.loaded {
+		n := cmp.Or(s.o.NumCtx[name], s.o.OllamaContext, 4096)
+		if most := s.o.Windows[name]; most > 0 {
+			n = min(n, most)
+		}
+		list = append(list, map[string]any{"name": name, "model": name, "context_length": n})
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"models": list})
 }

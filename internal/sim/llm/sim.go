@@ -29,6 +29,10 @@ type Options struct {
 	// Windows maps models to the context lengths that the model lists report;
 	// for other models they report none.
 	Windows map[string]int
+	// NumCtx is num_ctx in Ollama's files of models, OllamaContext the length that it
+	// gives other models; 0: 4,096.
+	NumCtx        map[string]int
+	OllamaContext int
 	// Outputs maps models to the largest max_tokens that is accepted; for other models
 	// it is that of the service, if the simulator knows it.
 	Outputs map[string]int
@@ -74,7 +78,8 @@ type Server struct {
 
 	mu     sync.Mutex // guards the fields below
 	faults []*Fault
-	shut   bool // Close was called
+	loaded map[string]bool // models that Ollama has loaded
+	shut   bool            // Close was called
 }
 
 // New returns a server that is reached through Transport or as an http.Handler.
@@ -153,6 +158,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.models(w, r, strings.TrimPrefix(r.URL.Path[len("/v1/models"):], "/"))
 	case r.URL.Path == "/api/show" && r.Method == http.MethodPost:
 		s.show(w, r)
+	case r.URL.Path == "/api/generate" && r.Method == http.MethodPost:
+		s.load(w, r)
+	case r.URL.Path == "/api/ps" && r.Method == http.MethodGet:
+		s.loadedModels(w)
 	default:
 		writeJSON(w, http.StatusNotFound, messagesError("not_found_error", "Not Found"))
 	}
