@@ -299,6 +299,16 @@ func TestStarterSoulFollowsUntilChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	start("You are New.", "You are Newer.\n", false) // a link is somebody's
+	for name, h := range hostile {
+		home := t.TempDir()
+		if err := h.make(filepath.Join(home, "SOUL.md")); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if wrote, err := contextfile.WriteStarterSoul(home, "You are New.", "You are Old."); wrote || err != nil {
+			t.Errorf("%s: %v %v", name, wrote, err)
+		}
+	}
 }
 
 func FuzzLoadProject(f *testing.F) {

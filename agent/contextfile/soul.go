@@ -64,23 +64,22 @@ const starterFile = "cache/starter-soul.md"
 // has changed it: if it has the text that WriteStarterSoul wrote last, or earlier,
 // the starter text of versions that recorded nothing. The write is atomic.
 func WriteStarterSoul(home, text, earlier string) (bool, error) {
-	text = strings.TrimSpace(text) + "\n"
+	text = strings.TrimSpace(text)
 	path, record := filepath.Join(home, SoulFile), filepath.Join(home, filepath.FromSlash(starterFile))
 	info, err := os.Lstat(path)
 	exists := err == nil
 	if exists {
-		old, err := os.ReadFile(path)
-		last, _ := os.ReadFile(record) // "" if there is no record
+		old, recorded := readStarter(home, SoulFile), readStarter(home, starterFile)
 		switch {
-		case !info.Mode().IsRegular(), err != nil: // Soul reports what is wrong
+		case !info.Mode().IsRegular() || old == "": // Soul reports what is wrong
 			return false, nil
-		case string(old) == text && string(last) == text:
+		case old == text && recorded == text:
 			return false, nil
-		case string(old) != text && (len(last) == 0 || string(old) != string(last)) && string(old) != strings.TrimSpace(earlier)+"\n":
+		case old != text && old != recorded && old != strings.TrimSpace(earlier):
 			return false, nil
 		}
 	}
-	if err := writeStarter(home, path, text, exists); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := writeStarter(home, path, text+"\n", exists); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)
 	} else if err != nil {
 		return false, nil // somebody has written one meanwhile
@@ -88,10 +87,25 @@ func WriteStarterSoul(home, text, earlier string) (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(record), 0o700); err != nil {
 		return true, fmt.Errorf("record the starter %s: %w", SoulFile, err)
 	}
-	if err := os.WriteFile(record, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(record, []byte(text+"\n"), 0o600); err != nil {
 		return true, fmt.Errorf("record the starter %s: %w", SoulFile, err)
 	}
 	return true, nil
+}
+
+// readStarter returns the text of a file in home; "" if there is none or it cannot be
+// read.
+func readStarter(home, name string) string {
+	root, err := os.OpenRoot(home)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = root.Close() }() // read-only
+	text, broken, err := readText(root, name)
+	if err != nil || broken {
+		return ""
+	}
+	return strings.TrimSpace(text)
 }
 
 // writeStarter writes text to path and, if replace is not set, fails with
