@@ -54,7 +54,7 @@ func (h *Handler) outbox(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err)
 		return
 	}
-	list := Outbox{Rows: rows}
+	list := Outbox{Rows: append([]outbox.Row{}, rows...)} // an empty list is not null
 	if len(rows) > most {
 		list.Omitted = len(rows) - most
 		list.Rows = rows[list.Omitted:]
