@@ -18,6 +18,7 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/internal/spawn"
+	"hermesd/storage"
 )
 
 // The exit codes.
@@ -74,6 +75,10 @@ func (c *cli) execute(ctx context.Context, args []string) int {
 func (c *cli) printErrors(err error) {
 	for l := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
 		_, _ = fmt.Fprintln(c.errs, "hermesd: "+l) // a failure cannot be reported anywhere
+	}
+	var damage *storage.DamageError
+	if errors.As(err, &damage) {
+		_, _ = fmt.Fprintln(c.errs, "hermesd: `hermesd doctor --verify` says what is damaged; `hermesd restore` puts a backup in its place")
 	}
 }
 

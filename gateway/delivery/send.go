@@ -271,10 +271,12 @@ func (d *Delivery) recordRetryAfter(to chat.Address, err error, now time.Time) {
 }
 
 func (d *Delivery) logSettlement(row outbox.Row, s outbox.Settlement) {
-	switch s.State {
-	case outbox.Sent:
+	switch {
+	case s.State == outbox.Sent:
 		d.opts.Log.Debug("row sent", zap.Stringer("row", row.ID), zap.String("turn", row.Turn))
-	case outbox.Dead:
+	case s.State == outbox.Dead && row.Role == outbox.Preview:
+		d.opts.Log.Warn("preview given up", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("turn", row.Turn), zap.String("err", d.opts.Masker.Mask(s.Reason)))
+	case s.State == outbox.Dead:
 		d.opts.Log.Error("row became a dead letter", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("turn", row.Turn), zap.String("err", d.opts.Masker.Mask(s.Reason)))
 	default:
 		d.opts.Log.Warn("row not sent", zap.Stringer("row", row.ID), zap.Stringer("to", row.Msg.To), zap.String("state", string(s.State)), zap.Time("due", s.NextAttempt), zap.String("err", d.opts.Masker.Mask(s.Reason)))

@@ -208,6 +208,66 @@ func TestOpenRejectsGarbage(t *testing.T) {
 	}
 }
 
+// Damaged pages are named at the open, and by Inspect, which also finds what the open
+// does not read.
+func TestDamagedPageIsNamed(t *testing.T) {
+	t.Parallel()
+	raw := filledStore(t)
+	size := os.Getpagesize()
+	rng := rand.New(rand.NewPCG(7, 9))
+	rejected, inspected := 0, 0
+	for i := 2; i < len(raw)/size; i++ { // after the meta pages
+		for name, change := range map[string]func(page []byte){
+			"zeros":          func(p []byte) { clear(p) },
+			"empty elements": func(p []byte) { clear(p[16:]) },
+			"noise": func(p []byte) {
+				for j := range p[16:] {
+					p[16+j] = byte(rng.Uint32())
+				}
+			},
+			"ones":         func(p []byte) { copy(p[16:], bytes.Repeat([]byte{0xff}, 48)) },
+			"another page": func(p []byte) { copy(p, raw[(2+(i+1)%(len(raw)/size-2))*size:][:size]) },
+			"some bits": func(p []byte) {
+				for range 20 {
+					p[rng.IntN(200)] ^= 1 << rng.IntN(8)
+				}
+			},
+		} {
+			bad := bytes.Clone(raw)
+			change(bad[i*size : (i+1)*size])
+			s, _, err := openBytes(t, bad)
+			if err == nil {
+				useStore(t, s)
+				_ = s.Close()
+			}
+			path := filepath.Join(t.TempDir(), "bad.db")
+			ok(t, os.WriteFile(path, bad, 0o600))
+			findings := bolt.Inspect(t.Context(), path)
+			inspected += min(len(findings), 1)
+			if err == nil {
+				continue
+			}
+			rejected++
+			var damaged *storage.DamageError
+			if !errors.As(err, &damaged) || strings.Contains(err.Error(), "panic") || strings.Contains(err.Error(), "runtime error") {
+				t.Errorf("page %d, %s: %v", i, name, err)
+			}
+			if len(findings) == 0 {
+				t.Errorf("page %d, %s: Inspect finds nothing, but Open says %v", i, name, err)
+			}
+		}
+	}
+	t.Logf("%d were rejected, Inspect found %d", rejected, inspected)
+	if rejected == 0 || inspected < rejected {
+		t.Error("too little was found")
+	}
+	path := filepath.Join(t.TempDir(), "good.db")
+	ok(t, os.WriteFile(path, raw, 0o600))
+	if findings := bolt.Inspect(t.Context(), path); len(findings) > 0 {
+		t.Errorf("in a good file: %v", findings)
+	}
+}
+
 // TestFlippedBitsNeverCrash flips random bits, also in the pages of bbolt
 // itself: the only allowed results are errors.
 func TestFlippedBitsNeverCrash(t *testing.T) {

@@ -22,6 +22,8 @@ const (
 // A meta is the content of a meta page.
 type meta struct {
 	pageSize int64
+	root     uint64 // page of the root bucket
+	freelist uint64 // page of the list of free pages
 	pages    uint64 // pages below this number are in use
 	txid     uint64
 }
@@ -93,6 +95,6 @@ func readMeta(f io.ReaderAt, at int64) (m meta, ok bool, err error) {
 	if e.Uint32(p) != metaMagic || e.Uint64(p[metaSum:]) != h.Sum64() {
 		return m, false, nil
 	}
-	m = meta{pageSize: int64(e.Uint32(p[8:])), pages: e.Uint64(p[40:]), txid: e.Uint64(p[48:])}
+	m = meta{pageSize: int64(e.Uint32(p[8:])), root: e.Uint64(p[16:]), freelist: e.Uint64(p[32:]), pages: e.Uint64(p[40:]), txid: e.Uint64(p[48:])}
 	return m, m.pageSize >= 1<<10 && m.pageSize <= 1<<24, nil
 }

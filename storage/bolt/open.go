@@ -40,6 +40,16 @@ const (
 
 // open opens or creates the file, migrates it and starts a new epoch.
 func (s *Store) open() error {
+	err := s.openEpoch()
+	if errors.Is(err, errPanic) && s.raw != nil {
+		if damage := recoverPanics(func() error { return checkFile(s.raw, true) }); isDamage(damage) {
+			return damage // which names the page
+		}
+	}
+	return err
+}
+
+func (s *Store) openEpoch() error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
 		if err := createFile(s.path); err != nil {
@@ -88,7 +98,7 @@ func (s *Store) openFile() error {
 		}
 		db.AllocSize = growStep
 		s.db = db
-		return db.View(func(tx *bbolt.Tx) error { return checkPages(raw, db, tx, false) })
+		return checkFile(raw, false)
 	})
 }
 

@@ -12,11 +12,12 @@ import (
 
 // Layout of bbolt's pages.
 const (
-	branchPage  = 0x01
-	leafPage    = 0x02
-	elementSize = 16
-	bucketFlag  = 0x01
-	bucketSize  = 16
+	branchPage   = 0x01
+	leafPage     = 0x02
+	freelistPage = 0x10
+	elementSize  = 16
+	bucketFlag   = 0x01
+	bucketSize   = 16
 )
 
 // A pageWalk visits the pages of a file from the root and finds errors that
@@ -36,11 +37,54 @@ func checkPages(f io.ReaderAt, db *bbolt.DB, tx *bbolt.Tx, leaves bool) error {
 	size := int64(db.Info().PageSize)
 	pages := uint64(tx.Size() / size)
 	w := &pageWalk{f: f, size: size, pages: pages, seen: make([]uint64, pages/64+1), checksLeaves: leaves}
-	root := uint64(tx.Cursor().Bucket().Root())
+	return w.checkRoot(uint64(tx.Cursor().Bucket().Root()))
+}
+
+// checkFile checks the pages of a file to which nobody writes, and the list of its
+// free pages: a page that is listed although it is in use would be overwritten.
+func checkFile(f io.ReaderAt, leaves bool) error {
+	m, err := newestMeta(f)
+	if err != nil {
+		return err
+	}
+	w := &pageWalk{f: f, size: m.pageSize, pages: m.pages, seen: make([]uint64, m.pages/64+1), checksLeaves: leaves}
+	if err := w.checkRoot(m.root); err != nil {
+		return err
+	}
+	return w.checkFreelist(m.freelist)
+}
+
+func (w *pageWalk) checkRoot(root uint64) error {
 	if err := w.visit(root); err != nil {
 		return err
 	}
 	return w.checkTree(root, true)
+}
+
+// checkFreelist checks the list of free pages, after the walk has seen those in use.
+func (w *pageWalk) checkFreelist(id uint64) error {
+	if err := w.visit(id); err != nil {
+		return err
+	}
+	p, err := w.readPage(id, freelistPage)
+	if err != nil {
+		return err
+	}
+	ids := p.data[pageHeader:]
+	count := uint64(p.count)
+	if count == 0xffff && len(ids) >= 8 { // then the first element is the count
+		count, ids = binary.NativeEndian.Uint64(ids), ids[8:]
+	}
+	if count > uint64(len(ids)/8) {
+		return w.damage(id, "list of free pages is too long")
+	}
+	for i := range count {
+		free := binary.NativeEndian.Uint64(ids[i*8:])
+		if w.visit(free) != nil {
+			return w.damage(id, "list of free pages has page %d, which is in use or does not exist", free)
+		}
+	}
+	return nil
 }
 
 func (w *pageWalk) damage(id uint64, format string, args ...any) error {
@@ -68,7 +112,11 @@ type page struct {
 	data  []byte
 }
 
-func (w *pageWalk) read(id uint64) (page, error) {
+// read reads a page of a tree.
+func (w *pageWalk) read(id uint64) (page, error) { return w.readPage(id, branchPage|leafPage) }
+
+// readPage reads a page that has one of the kinds.
+func (w *pageWalk) readPage(id uint64, kinds uint16) (page, error) {
 	head := make([]byte, pageHeader)
 	if _, err := w.f.ReadAt(head, int64(id)*w.size); err != nil {
 		return page{}, err
@@ -78,8 +126,8 @@ func (w *pageWalk) read(id uint64) (page, error) {
 	switch {
 	case binary.NativeEndian.Uint64(head) != id:
 		return p, w.damage(id, "page has the ID of another page")
-	case p.flags != branchPage && p.flags != leafPage:
-		return p, w.damage(id, "page is neither branch nor leaf")
+	case p.flags&kinds == 0 || p.flags&(p.flags-1) != 0:
+		return p, w.damage(id, "page is of the wrong kind")
 	case over >= w.pages-id:
 		return p, w.damage(id, "page is longer than the file")
 	case p.flags == branchPage && p.count == 0:
@@ -89,7 +137,7 @@ func (w *pageWalk) read(id uint64) (page, error) {
 	if _, err := w.f.ReadAt(p.data, int64(id)*w.size); err != nil {
 		return p, err
 	}
-	if pageHeader+p.count*elementSize > len(p.data) {
+	if p.flags != freelistPage && pageHeader+p.count*elementSize > len(p.data) {
 		return p, w.damage(id, "too many elements")
 	}
 	return p, nil
@@ -146,7 +194,7 @@ func (w *pageWalk) checkLeaf(p page, root bool) error {
 		at := pageHeader + i*elementSize
 		flags, pos, ksize, vsize := readUint32(p.data, at), readUint32(p.data, at+4), readUint32(p.data, at+8), readUint32(p.data, at+12)
 		start := int64(at) + int64(pos) + int64(ksize)
-		if end := start + int64(vsize); ksize > bbolt.MaxKeySize || end > int64(len(p.data)) {
+		if end := start + int64(vsize); ksize == 0 || ksize > bbolt.MaxKeySize || end > int64(len(p.data)) {
 			return w.damage(p.id, "element %d is outside", i)
 		}
 		switch isBucket := flags&bucketFlag != 0; {

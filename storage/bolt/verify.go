@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"runtime/debug"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -53,6 +55,49 @@ func (s *Store) Verify(ctx context.Context) error {
 		})
 	})
 	return errors.Join(append(found.errs, err)...)
+}
+
+// Inspect reads the store file at path without changing it, also if it cannot be
+// opened, and returns what is damaged in its pages, or else in its records. No process
+// may have it open.
+func Inspect(ctx context.Context, path string) (findings []error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return []error{err}
+	}
+	defer func() { _ = f.Close() }() // read only
+	if err := checkMeta(f); err != nil {
+		return []error{err}
+	}
+	if err := checkFile(f, true); err != nil {
+		return []error{err}
+	}
+	findings, err = inspectRecords(ctx, path)
+	if err != nil {
+		findings = append(findings, err)
+	}
+	return findings
+}
+
+func inspectRecords(ctx context.Context, path string) (_ []error, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	var found findings
+	err = recoverPanics(func() (err error) {
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTimeout})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		return db.View(func(tx *bbolt.Tx) error {
+			for _, bucket := range buckets() {
+				if err := found.checkBucket(ctx, reader{tx}, bucket); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	return found.errs, err
 }
 
 // findings collects the problems that Verify finds.

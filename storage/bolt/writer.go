@@ -216,7 +216,9 @@ func (s *Store) rollback(b *batch) error {
 	return err
 }
 
-var errPanic = errors.New("panic")
+// errPanic is the error of a panic in bbolt. Where its text is shown, no check has
+// found the page.
+var errPanic = errors.New("its pages contradict each other")
 
 // recoverPanics calls f and converts a panic to an error: bbolt panics where
 // its pages make no sense, and reading a file that has become shorter is a
@@ -224,7 +226,7 @@ var errPanic = errors.New("panic")
 func recoverPanics(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &storage.DamageError{Record: "the file", Err: fmt.Errorf("%w: %v", errPanic, p)}
+			err = &storage.DamageError{Record: "the file", Err: fmt.Errorf("%w (%v)", errPanic, p)}
 		}
 	}()
 	return f()

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"hermesd/gateway/schedule"
 	"hermesd/internal/diskspace"
 	"hermesd/storage"
+	"hermesd/storage/bolt"
 )
 
 // A Level is the severity of a finding.
@@ -188,7 +190,11 @@ func (v *checker) checkDaemon(ctx context.Context) {
 		v.report("daemon", Warning, "restart it", "these settings take effect at the next start: %v", s.Config.PendingRestart)
 	}
 	if s.Store.Error != "" {
-		v.report("daemon", Error, "make space, or look at the disk; it goes on by itself", "its store cannot be written: %s", s.Store.Error)
+		fix := "make space, or look at the disk; it goes on by itself"
+		if strings.Contains(s.Store.Error, "is damaged") {
+			fix = "stop it; `hermesd doctor --verify` says what is damaged, `hermesd restore` puts a backup in its place"
+		}
+		v.report("daemon", Error, fix, "its store cannot be written: %s", s.Store.Error)
 	}
 	for _, a := range s.Accounts {
 		if a.Note != "" {
@@ -248,6 +254,11 @@ func (v *checker) checkStore(ctx context.Context) {
 		v.report("store", Error, "install that version, or restore a backup", "%v", err)
 	case errors.As(err, &damage):
 		v.report("store", Error, "`hermesd restore` puts a backup in its place", "%v", err)
+		for _, f := range bolt.Inspect(ctx, filepath.Join(v.o.Home, "hermesd.db")) {
+			if f.Error() != damage.Error() {
+				v.report("store", Error, "`hermesd restore` puts a backup in its place", "%v", f)
+			}
+		}
 	case err != nil:
 		v.report("store", Error, "look at the disk and at the log", "%v", err)
 	}

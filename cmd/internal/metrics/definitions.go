@@ -62,7 +62,7 @@ var (
 // Delivery.
 var (
 	attempts = Definition{"hermesd_delivery_attempts_total", Counter, labels("platform", "outcome"), nil,
-		"Delivery attempts. outcome: sent; known_not_sent (will be retried); uncertain (unknown whether it arrived; delivery.uncertain decides); dead_letter (no longer retried: alert on this)."}
+		"Delivery attempts. outcome: sent; known_not_sent (will be retried); uncertain (unknown whether it arrived; delivery.uncertain decides); dead_letter (no longer retried: alert on this); preview_given_up (a preview, which the answer follows)."}
 	rateLimited = Definition{"hermesd_delivery_rate_limited_total", Counter, labels("platform"), nil,
 		"Deliveries that waited for a rate limit of the platform before the attempt."}
 	attemptTime = Definition{"hermesd_delivery_attempt_duration_seconds", Histogram, labels("platform"), ofRequest,

@@ -93,6 +93,7 @@ func (m *Metrics) zeroOn(p chat.Platform) {
 	for _, s := range []outbox.State{outbox.Sent, outbox.NotSent, outbox.Uncertain, outbox.Dead} {
 		m.attempts.WithLabelValues(string(p), stateLabel(s))
 	}
+	m.attempts.WithLabelValues(string(p), previewGivenUp)
 }
 
 func counters(r prometheus.Registerer, d Definition) *prometheus.CounterVec {
@@ -161,7 +162,11 @@ func (m *Metrics) attempted(e observe.DeliveryAttempted) {
 		m.rateLimited.WithLabelValues(on).Inc()
 		return
 	}
-	m.attempts.WithLabelValues(on, stateLabel(outbox.State(e.State))).Inc()
+	label := stateLabel(outbox.State(e.State))
+	if e.Role == string(outbox.Preview) && e.State == string(outbox.Dead) {
+		label = previewGivenUp
+	}
+	m.attempts.WithLabelValues(on, label).Inc()
 	m.attemptTime.WithLabelValues(on).Observe(seconds(e.Took))
 	if e.Role != "reply" || e.State != "sent" {
 		return
@@ -170,6 +175,9 @@ func (m *Metrics) attempted(e observe.DeliveryAttempted) {
 		m.latency.WithLabelValues(on, string(w.kind)).Observe(seconds(time.Since(w.since)))
 	}
 }
+
+// previewGivenUp is the label of a preview that is not retried: the answer follows it.
+const previewGivenUp = "preview_given_up"
 
 // stateLabel returns the label of a delivery state. The stored value for dead
 // letters differs.

@@ -90,6 +90,8 @@ func TestTheRoadIsCounted(t *testing.T) {
 		observe.DeliveryAttempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "known_not_sent"},
 		observe.DeliveryAttempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "sent", Took: time.Second},
 		observe.DeliveryAttempted{Turn: "t1", Platform: chat.Slack, Role: "reply", State: "sent"}, // the second piece
+		observe.DeliveryAttempted{Turn: "t1", Platform: chat.Slack, Role: "preview", State: "dead"},
+		observe.DeliveryAttempted{Turn: "t1", Platform: chat.Slack, Role: "notice", State: "dead"},
 		observe.TurnEnded{TurnStarted: began, Result: observe.Replied, Took: 3 * time.Second},
 		observe.TurnEnded{TurnStarted: observe.TurnStarted{Turn: "t2", Kind: observe.Scheduled, Platform: chat.Cron}, Result: observe.Silent},
 		observe.OccurrencesSkipped{State: "missed", Count: 3},
@@ -104,6 +106,8 @@ func TestTheRoadIsCounted(t *testing.T) {
 	p.wants(t, 1, "hermesd_messages_denied_total", "platform", "slack", "rule", "bot")
 	p.wants(t, 1, "hermesd_turns_total", "kind", "message", "result", "replied")
 	p.wants(t, 1, "hermesd_turns_resumed_total")
+	p.wants(t, 1, "hermesd_delivery_attempts_total", "platform", "slack", "outcome", "dead_letter")
+	p.wants(t, 1, "hermesd_delivery_attempts_total", "platform", "slack", "outcome", "preview_given_up")
 	p.wants(t, 1, "hermesd_turn_wait_seconds", "kind", "message")
 	p.wants(t, 1, "hermesd_turn_duration_seconds", "kind", "message")
 	p.wants(t, 1, "hermesd_tool_calls_total", "tool", "todo", "outcome", "ok")
