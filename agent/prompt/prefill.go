@@ -23,18 +23,19 @@ const (
 // LoadPrefill reads the messages that are sent between the cached prompt and
 // the transcript of every call: a JSON array of {"role", "content"}. Roles
 // alternate, beginning with user and ending with assistant, so that a
-// transcript can follow. An error names the file and the invalid message or
-// line; it does not quote the content.
-func LoadPrefill(path string) ([]llm.Message, error) {
+// transcript can follow. Messages of role system stand anywhere; their texts are
+// returned as system. An error names the file and the invalid message or line; it
+// does not quote the content.
+func LoadPrefill(path string) (system string, messages []llm.Message, err error) {
 	raw, err := readPrefill(path)
 	if err != nil {
-		return nil, fmt.Errorf("prefill messages: %w", err)
+		return "", nil, fmt.Errorf("prefill messages: %w", err)
 	}
-	messages, err := ParsePrefill(raw)
+	system, messages, err = ParsePrefill(raw)
 	if err != nil {
-		return nil, fmt.Errorf("prefill messages: %s: %w", path, err)
+		return "", nil, fmt.Errorf("prefill messages: %s: %w", path, err)
 	}
-	return messages, nil
+	return system, messages, nil
 }
 
 func readPrefill(path string) ([]byte, error) {
@@ -63,38 +64,46 @@ func readPrefill(path string) ([]byte, error) {
 
 // ParsePrefill parses the content of a prefill file. Errors are those of
 // LoadPrefill, without the path.
-func ParsePrefill(raw []byte) ([]llm.Message, error) {
+func ParsePrefill(raw []byte) (system string, messages []llm.Message, err error) {
 	raw = bytes.TrimPrefix(raw, []byte("\xEF\xBB\xBF"))
 	if !utf8.Valid(raw) {
-		return nil, errors.New("not UTF-8 text")
+		return "", nil, errors.New("not UTF-8 text")
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, locateJSONError(raw, err)
+		return "", nil, locateJSONError(raw, err)
 	}
 	if len(list) > maxPrefillMessages {
-		return nil, fmt.Errorf("%d messages, at most %d are allowed", len(list), maxPrefillMessages)
+		return "", nil, fmt.Errorf("%d messages, at most %d are allowed", len(list), maxPrefillMessages)
 	}
-	messages := make([]llm.Message, 0, len(list))
+	var texts []string
+	messages = make([]llm.Message, 0, len(list))
 	for i, item := range list {
 		m, err := parsePrefillMessage(item)
 		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i+1, err)
+			return "", nil, fmt.Errorf("message %d: %w", i+1, err)
+		}
+		if m.Role == roleSystem {
+			texts = append(texts, m.Blocks[0].Text)
+			continue
 		}
 		want := llm.User
-		if i%2 == 1 {
+		if len(messages)%2 == 1 {
 			want = llm.Assistant
 		}
 		if m.Role != want {
-			return nil, fmt.Errorf("message %d has role %s, want %s: roles alternate, beginning with user", i+1, m.Role, want)
+			return "", nil, fmt.Errorf("message %d has role %s, want %s: roles alternate, beginning with user", i+1, m.Role, want)
 		}
 		messages = append(messages, m)
 	}
 	if len(messages)%2 == 1 {
-		return nil, errors.New("last message has role user, want assistant: the next user message follows it")
+		return "", nil, errors.New("last message has role user, want assistant: the next user message follows it")
 	}
-	return messages, nil
+	return strings.Join(texts, "\n\n"), messages, nil
 }
+
+// roleSystem is a role that only prefill files have.
+const roleSystem llm.Role = "system"
 
 func parsePrefillMessage(item json.RawMessage) (llm.Message, error) {
 	var in struct {
@@ -115,11 +124,9 @@ func parsePrefillMessage(item json.RawMessage) (llm.Message, error) {
 	}
 	switch {
 	case in.Role == "":
-		return llm.Message{}, errors.New("role is missing; use user or assistant")
-	case in.Role == "system":
-		return llm.Message{}, errors.New("role system is not allowed; use agent.ephemeral_system_prompt or agent.system_message")
-	case in.Role != llm.User && in.Role != llm.Assistant:
-		return llm.Message{}, fmt.Errorf("unknown role %s; use user or assistant", Quote(string(in.Role)))
+		return llm.Message{}, errors.New("role is missing; use user, assistant or system")
+	case in.Role != llm.User && in.Role != llm.Assistant && in.Role != roleSystem:
+		return llm.Message{}, fmt.Errorf("unknown role %s; use user, assistant or system", Quote(string(in.Role)))
 	case in.Content == nil || strings.TrimSpace(*in.Content) == "":
 		return llm.Message{}, errors.New("content is missing")
 	}

@@ -29,13 +29,23 @@ func TestPrefillKeepsText(t *testing.T) {
 		`[{"role":"user","content":"Hi </gateway-context>"},
 		  {"content":" Hello. ","role":"assistant"}]`: {llm.UserText("Hi &lt;/gateway-context>"), llm.AssistantText(" Hello. ")},
 	} {
-		got, err := prompt.LoadPrefill(prefillFile(t, in))
+		_, got, err := prompt.LoadPrefill(prefillFile(t, in))
 		if err != nil {
 			t.Errorf("%s: %v", in, err)
 		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: %s", in, d)
 		}
+	}
+}
+
+func TestPrefillOfRoleSystem(t *testing.T) {
+	system, ms, err := prompt.LoadPrefill(prefillFile(t, `[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"},{"role":"system","content":"In German."},{"role":"assistant","content":"Ja."}]`))
+	if err != nil || system != "Be brief.\n\nIn German." {
+		t.Errorf("%q, %v", system, err)
+	}
+	if d := cmp.Diff([]llm.Message{llm.UserText("Hi"), llm.AssistantText("Ja.")}, ms); d != "" {
+		t.Error(d)
 	}
 }
 
@@ -50,7 +60,7 @@ func TestPrefillRejectsInvalidFile(t *testing.T) {
 		"[" + u + "]":                           "last message has role user",
 		"[" + a + "]":                           "message 1 has role assistant, want user",
 		"[" + u + "," + a + "," + a + "]":       "message 3 has role assistant, want user",
-		`[{"role":"system","content":"x"}]`:     "message 1: role system",
+		`[{"role":"system","content":""}]`:      "content is missing",
 		`[{"role":"tool","content":"x"}]`:       `message 1: unknown role "tool"`,
 		`[{"content":"x"}]`:                     "role is missing",
 		`[{"role":"user"}]`:                     "content is missing",
@@ -63,7 +73,7 @@ func TestPrefillRejectsInvalidFile(t *testing.T) {
 		"[\"" + strings.Repeat("x", 300<<10) + "\"]":    "larger than 256 KiB",
 	} {
 		path := prefillFile(t, in)
-		_, err := prompt.LoadPrefill(path)
+		_, _, err := prompt.LoadPrefill(path)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%.60q: got %v, want %q", in, err, want)
 		}
@@ -80,7 +90,7 @@ func TestPrefillRejectsIrregularFile(t *testing.T) {
 		t.TempDir():                           "not a regular file",
 		filepath.Join(t.TempDir(), "nothing"): "no such file",
 	} {
-		if _, err := prompt.LoadPrefill(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := prompt.LoadPrefill(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
@@ -90,7 +100,7 @@ func FuzzPrefill(f *testing.F) {
 	f.Add([]byte(`[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]`))
 	f.Add([]byte(`[{"role":"user","content":"<gateway-context>"},{}]`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		ms, err := prompt.ParsePrefill(raw)
+		_, ms, err := prompt.ParsePrefill(raw)
 		if err != nil {
 			return
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/tui/text"
 )
@@ -48,7 +49,7 @@ type checked struct {
 }
 
 func (c *cli) configCheck() error {
-	_, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env})
+	cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env})
 	var bad *config.Error
 	if err != nil && !errors.As(err, &bad) {
 		return err
@@ -56,6 +57,9 @@ func (c *cli) configCheck() error {
 	res := checked{OK: err == nil, File: report.File, Problems: []config.Problem{}, Warnings: append([]config.Problem{}, report.Warnings...)}
 	if bad != nil {
 		res.Problems = bad.Problems
+	} else {
+		_, unusable := app.Usable(cfg, report, report.Home)
+		res.Warnings = append(res.Warnings, unusable...)
 	}
 	perr := c.show(res, func() string {
 		s := ""

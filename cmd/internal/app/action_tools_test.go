@@ -77,7 +77,7 @@ func TestActionToolsTakeEffect(t *testing.T) {
 			},
 		},
 		{
-			sentence: "the configuration is no file of the tools, also where they work in the home", config: "terminal:\n  cwd: .\n",
+			sentence: "the configuration is no file of the tools, also where they work in the home", config: "terminal:\n  cwd: ./\n",
 			say: use("write_file", `{"path":"config.yaml","content":"access: {allow_all: true}"}`), sees: "belongs to the daemon",
 			after: func(w *harness) {
 				if strings.Contains(w.readFile("config.yaml"), "allow_all") {

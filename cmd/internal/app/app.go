@@ -20,7 +20,6 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/engine/plugin"
 	"hermesd/agent/engine/summary"
-	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/files"
@@ -101,7 +100,7 @@ type App struct {
 	pairing          *pairing.Manager
 	migrations       *chatmigration.Registry
 	enforcement      prompt.Enforcement
-	prefill          []llm.Message
+	prefill          prefill
 	ready            chan struct{}
 	restart          chan struct{} // closed when a user requests a restart
 	restartOnce      sync.Once     // closes restart
@@ -130,6 +129,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 	if o.WorkDir != "" {
 		c := *o.Config
 		c.Terminal.CWD, a.opts.Config, a.onlyPlatform = o.WorkDir, &c, chat.Console
+	}
+	var problems []config.Problem
+	a.opts.Config, problems = Usable(a.opts.Config, o.Report, o.Home)
+	for _, p := range problems {
+		o.Say("⚠️ " + p.String())
 	}
 	if err := a.build(context.WithoutCancel(ctx)); err != nil {
 		return nil, errors.Join(err, a.runCleanups())
@@ -243,10 +247,10 @@ func (a *App) buildGateway(tools tool.Set) error {
 		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.access, Pairing: a.pairing, Moves: a.migrations,
 		Prefix: a.prefix(tools), Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery, Note: a.prompts.memoryNudge,
 		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.approvalReviewer()},
-		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
+		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
 		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homeChannels(c), ReplyToMode: replyModes(c), RateLimits: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.TTL(), Vision: hasVision(model.Provider),
-		Ephemeral: c.Agent.EphemeralSystemPrompt, Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
+		Ephemeral: a.ephemeral(c), Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
 		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.opts.Version,
 		Limits: c.Gateway, Masker: a.masker(), Log: a.opts.Log,

@@ -2,12 +2,6 @@ package app
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 
 	"go.uber.org/zap"
 
@@ -17,7 +11,6 @@ import (
 	"hermesd/agent/engine/plugin"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/prompt"
-	"hermesd/cmd/internal/config"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 	"hermesd/hygiene"
@@ -37,40 +30,18 @@ func (a *App) builtinEngines() map[string]engineMaker {
 	}
 }
 
-// findEngine returns the context engine of a name. The name compressor always means
-// the built-in engine; any other name is looked up first among the plugins in the
-// home directory. An invalid plugin and an unknown name are configuration errors.
-func (a *App) findEngine(name string) (engineMaker, error) {
-	built := a.builtinEngines()
-	wrong := func(text string) error {
-		return &config.Error{Problems: []config.Problem{{Key: "context.engine", Text: text}}}
-	}
-	dir := a.home.Path("plugins", "context_engine")
-	if _, err := os.Stat(filepath.Join(dir, filepath.Base(name))); err == nil && name != compressor.Name {
-		m, err := plugin.Load(filepath.Join(dir, filepath.Base(name)))
-		if err != nil {
-			return nil, wrong(err.Error())
+// externalEngine returns the context engine that is a program.
+func (a *App) externalEngine(m plugin.Manifest) engineMaker {
+	h := plugin.NewHost(m, a.opts.Log.Named("engine"))
+	a.engineHost = h
+	a.cleanups = append(a.cleanups, func() error { h.Close(); return nil })
+	return func(rec session.Record, o compressor.Options) (agent.Engine, error) {
+		stepIn := func(state json.RawMessage) agent.Engine {
+			o.State = state
+			return compressor.New(o)
 		}
-		h := plugin.NewHost(m, a.opts.Log.Named("engine"))
-		a.engineHost = h
-		a.cleanups = append(a.cleanups, func() error { h.Close(); return nil })
-		return func(rec session.Record, o compressor.Options) (agent.Engine, error) {
-			stepIn := func(state json.RawMessage) agent.Engine {
-				o.State = state
-				return compressor.New(o)
-			}
-			return h.New(plugin.Options{Session: string(rec.ID), Limits: o.Limits, State: o.State, Fallback: stepIn}), nil
-		}, nil
+		return h.New(plugin.Options{Session: string(rec.ID), Limits: o.Limits, State: o.State, Fallback: stepIn}), nil
 	}
-	if m, ok := built[name]; ok {
-		return m, nil
-	}
-	known := slices.Sorted(maps.Keys(built))
-	programs, _ := plugin.List(dir) // an invalid plugin is reported when it is selected
-	for _, m := range programs {
-		known = append(known, m.Name)
-	}
-	return nil, wrong(fmt.Sprintf("there is no context engine %q; known are %s", name, strings.Join(known, ", ")))
 }
 
 // compactionOptions returns the settings of compaction and hygiene for turns.

@@ -2,30 +2,9 @@ package app_test
 
 import (
 	"os"
-	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 )
-
-// An unknown engine, or a directory without one, is an error at the start that lists
-// the known engines.
-func TestEngineUnknownFailsStart(t *testing.T) {
-	for _, c := range []struct{ name, has, want string }{
-		{"zipper", "", `there is no context engine "zipper"; known are compressor, lcm`},
-		{"mine", "plugins/context_engine/mine", "is not a context engine: there is no plugin.yaml"},
-		{"../../up", "", "there is no context engine"},
-	} {
-		w := newHarness(t, fault{})
-		w.writeConfig("context: {engine: "+c.name+"}", "")
-		if c.has != "" {
-			w.must(os.MkdirAll(filepath.Join(w.home, filepath.FromSlash(c.has)), 0o700))
-		}
-		if _, err := w.build(); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
 
 // shelf is an engine plugin with a tool of its own.
 const shelf = `#!/bin/sh

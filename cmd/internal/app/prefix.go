@@ -55,18 +55,30 @@ func (a *App) loadPromptInputs() (err error) {
 	return err
 }
 
-// prefillKey is the configuration key of the file with prefill messages.
-const prefillKey = "agent.prefill_messages_file"
+// A prefill is the content of the file of prefill messages.
+type prefill struct {
+	system   string // goes with the texts of every call
+	messages []llm.Message
+}
 
-// readPrefill returns the prefill messages of the file that c names; none if it
-// names none.
-func (a *App) readPrefill(c *config.Config) (ms []llm.Message, err error) {
+// readPrefill returns the content of the prefill file that c names; nothing if it names
+// none.
+func (a *App) readPrefill(c *config.Config) (p prefill, err error) {
 	if file := c.Agent.PrefillMessagesFile; file != "" {
-		if ms, err = prompt.LoadPrefill(config.InHome(a.opts.Home, file)); err != nil {
-			return nil, keyError(prefillKey, err)
+		if p.system, p.messages, err = prompt.LoadPrefill(config.InHome(a.opts.Home, file)); err != nil {
+			return prefill{}, keyError(prefillKey, err)
 		}
 	}
-	return ms, nil
+	return p, nil
+}
+
+// ephemeral returns the operator's text that goes with every call and is never stored:
+// that of c, after what the prefill file has of role system.
+func (a *App) ephemeral(c *config.Config) string {
+	if a.prefill.system == "" || c.Agent.EphemeralSystemPrompt == "" {
+		return a.prefill.system + c.Agent.EphemeralSystemPrompt
+	}
+	return a.prefill.system + "\n\n" + c.Agent.EphemeralSystemPrompt
 }
 
 // keyError returns a configuration error for key. Restarting without a change cannot

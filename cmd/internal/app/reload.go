@@ -66,6 +66,11 @@ func (a *App) Reload(context.Context) admin.Config {
 		err = errors.New("the file is empty; remove it if the defaults are meant")
 	}
 	if err == nil {
+		given := c
+		c, _ = Usable(c, report, a.opts.Home)
+		if a.onlyPlatform != "" {
+			c.Terminal.CWD = a.opts.Config.Terminal.CWD
+		}
 		for _, key := range config.Changed(a.opts.Config, c, a.opts.Report, report) {
 			if config.IsLive(key) {
 				next.Applied = append(next.Applied, key)
@@ -73,7 +78,7 @@ func (a *App) Reload(context.Context) admin.Config {
 				next.PendingRestart = append(next.PendingRestart, key)
 			}
 		}
-		prefill, prefillErr := a.readPrefill(c)
+		prefill, prefillErr := a.readPrefill(given)
 		if prefillErr == nil && !slices.Contains(next.PendingRestart, prefillKey) && !reflect.DeepEqual(prefill, a.prefill) {
 			next.PendingRestart = append(next.PendingRestart, prefillKey) // same file name, new content
 		}
@@ -100,7 +105,7 @@ func (a *App) applyConfig(c *config.Config) error {
 		return err
 	}
 	a.access.checker.Store(check)
-	a.gateway.ApplySettings(gateway.ReloadableSettings{Ephemeral: c.Agent.EphemeralSystemPrompt, Personality: personalities(c), HomeChannels: homeChannels(c)})
+	a.gateway.ApplySettings(gateway.ReloadableSettings{Ephemeral: a.ephemeral(c), Personality: personalities(c), HomeChannels: homeChannels(c)})
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
 	}

@@ -105,7 +105,7 @@ func TestSandboxPolicyHidesHome(t *testing.T) {
 	key := filepath.Join(root, "keys", "model")
 	put(key, "sk-1")
 	put(filepath.Join(home, "hermesd.db.schema1.bak"), "x")
-	put(filepath.Join(home, "config.yaml"), "terminal: {cwd: .}\nmodel: {provider: openai, default: x, api_key_file: "+key+"}\nlogging: {file: my.log}\n")
+	put(filepath.Join(home, "config.yaml"), "terminal: {cwd: ./}\nmodel: {provider: openai, default: x, api_key_file: "+key+"}\nlogging: {file: my.log}\n")
 	hidden := load(home, ".")
 	if slices.Contains(hidden, home) {
 		t.Errorf("the workspace is hidden: %q", hidden)
@@ -132,7 +132,7 @@ func TestSandboxPolicyHidesHome(t *testing.T) {
 // connect to its control socket.
 func TestCommandsInHomeSeeNoneOfItsFiles(t *testing.T) {
 	t.Parallel()
-	w := newHarness(t, fault{config: onlyOwner + "approvals:\n  mode: off\nterminal:\n  cwd: .\n", sandboxed: true})
+	w := newHarness(t, fault{config: onlyOwner + "approvals:\n  mode: off\nterminal:\n  cwd: ./\n", sandboxed: true})
 	w.writeFile("notes.txt", "mine")
 	w.writeFile(".env", "X_TOKEN=secret-of-env\n")
 	w.start()

@@ -26,7 +26,7 @@ func TestReadPathsMustNotRevealHome(t *testing.T) {
 		{"read_paths: [" + filepath.Join(links, filepath.Base(home), "memories") + "]", "is in the home of the daemon"},
 		{"read_paths: [" + filepath.Join(links, filepath.Base(filepath.Dir(home))) + "]", "contains the home of the daemon"},
 		{"read_paths: [" + home + "/memories]", "is in the home of the daemon"},
-		{"read_paths: [" + home + "/.env]\n  cwd: .", "is in the home of the daemon"},
+		{"read_paths: [" + home + "/.env]\n  cwd: ./", "is in the home of the daemon"},
 	} {
 		if got := (setup{home: home, yaml: "terminal:\n  " + c.yaml + "\n"}).problems(t); !strings.Contains(got, "terminal.read_paths") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: got %s", c.yaml, got)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/schedule"
 	"hermesd/internal/diskspace"
@@ -157,6 +158,12 @@ func (v *checker) checkConfig() {
 	}
 	for _, p := range v.o.Report.Warnings {
 		v.report("config", Warning, "", "%s", p)
+	}
+	if v.o.Config != nil {
+		_, unusable := app.Usable(v.o.Config, v.o.Report, v.o.Home)
+		for _, p := range unusable {
+			v.report("config", Warning, "correct it, and restart the daemon", "%s", p)
+		}
 	}
 }
 

@@ -51,10 +51,13 @@ func (l *Loader) unknown(e entry, fs []*field, path string) {
 	l.warn(k, shown, "%s", text)
 }
 
-// here returns the names of the keys of a section: of fs and of those that moved to
-// another section.
+// here returns the names of the keys of a section: of fs, also former ones, and of those
+// that moved to another section.
 func (l *Loader) here(fs []*field, path string) []string {
 	all := names(fs)
+	for _, f := range fs {
+		all = append(all, f.former...)
+	}
 	for moved := range l.o.Moved {
 		in, ok := moved, path == ""
 		if !ok {

@@ -1,0 +1,80 @@
+package app_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/config"
+)
+
+// TestTheStartDoesWithoutWhatCannotBeUsed: the start says it once and goes on, and
+// config check and doctor say the same.
+func TestTheStartDoesWithoutWhatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config string
+		put    map[string]string // files in the home; a name that ends in / is a directory
+		want   string            // "" if nothing is wrong
+	}{
+		"an unknown engine":          {"context:\n  engine: zipper\n", nil, `context.engine: there is no context engine "zipper"; known are compressor, lcm: the engine compressor is used`},
+		"a path":                     {"context:\n  engine: ../../up\n", nil, "there is no context engine"},
+		"an engine without manifest": {"context:\n  engine: mine\n", map[string]string{"plugins/context_engine/mine/": ""}, "is not a context engine: there is no plugin.yaml"},
+		"an engine without program":  {"context:\n  engine: mine\n", map[string]string{"plugins/context_engine/mine/plugin.yaml": "name: mine\ncommand: [./run.sh]\n"}, "the context engine cannot run"},
+		"an engine that is no program": {"context:\n  engine: mine\n",
+			map[string]string{"plugins/context_engine/mine/plugin.yaml": "name: mine\ncommand: [./run.sh]\n", "plugins/context_engine/mine/run.sh": "x"}, "the context engine cannot run"},
+		"an engine that is there": {"context:\n  engine: mine\n", map[string]string{"plugins/context_engine/mine/plugin.yaml": "name: mine\ncommand: [sh]\n"}, ""},
+		"lcm":                     {"context:\n  engine: lcm\n", nil, ""},
+		"no prefill file":         {"agent:\n  prefill_messages_file: none.json\n", nil, "agent.prefill_messages_file: prefill messages: "},
+		"a broken prefill file":   {"agent:\n  prefill_messages_file: p.json\n", map[string]string{"p.json": "[{"}, "no messages are sent ahead of conversations"},
+		"a prefill file":          {"agent:\n  prefill_messages_file: p.json\n", map[string]string{"p.json": `[{"role":"system","content":"x"}]`}, ""},
+		"a file as a workspace":   {"terminal:\n  cwd: f/sub\n", map[string]string{"f": "x"}, "tools work in "},
+		"a workspace in a file":   {"terminal:\n  cwd: f\n", map[string]string{"f": "x"}, "is not a directory"},
+		"a workspace to be made":  {"terminal:\n  cwd: a/b/c\n", nil, ""},
+		"enforcement":             {"agent:\n  tool_use_enforcement: [auto, gpt]\n", nil, "auto is used"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if runtime.GOOS == "windows" && strings.Contains(name, "program") {
+				t.Skip("modes of files")
+			}
+			w := newHarness(t, fault{})
+			w.writeConfig(c.config, "")
+			for file, text := range c.put {
+				if strings.HasSuffix(file, "/") {
+					w.must(os.MkdirAll(w.path(file), 0o700))
+					continue
+				}
+				w.must(os.MkdirAll(filepath.Dir(w.path(file)), 0o700))
+				w.writeFile(file, text)
+			}
+			cfg, report, err := config.Load(config.Options{Home: w.home, Env: func(string) (string, bool) { return "", false }})
+			w.must(err)
+			_, problems := app.Usable(cfg, report, w.home)
+			var text string
+			for _, p := range problems {
+				text += p.String() + "\n"
+				if p.Line == 0 || p.File == "" {
+					t.Errorf("no place: %+v", p)
+				}
+			}
+			if strings.Contains(text, c.want) == (c.want == "" && text != "") || strings.Count(text, "\n") > 1 {
+				t.Errorf("said: %q, want %q", text, c.want)
+			}
+			w.start()
+			w.waitConnected()
+			w.askEcho("hello")
+			said := 0
+			for _, l := range w.log.lines() {
+				if len(problems) > 0 && strings.Contains(l.text, problems[0].Text) {
+					said++
+				}
+			}
+			if said != len(problems) {
+				t.Errorf("the start says it %d times", said)
+			}
+		})
+	}
+}
