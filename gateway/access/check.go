@@ -3,6 +3,7 @@ package access
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -105,6 +106,17 @@ func New(p Policy) (*Checker, error) {
 	}
 	c.soleIDIsOwner = hasSoleID(c)
 	return c, nil
+}
+
+// Ownerless reports whether the lists name several people and none of them is an owner.
+func (c *Checker) Ownerless() bool {
+	ids := maps.Clone(c.allowed.ids)
+	owners := len(c.owners.ids)
+	for _, r := range c.accounts {
+		maps.Copy(ids, r.allowed.ids)
+		owners += len(r.owners.ids)
+	}
+	return len(ids) > 1 && owners == 0 && !c.soleIDIsOwner
 }
 
 // Check returns a valid grant if the sender of in is authorized at the address of in,

@@ -77,7 +77,7 @@ func TestMemoriesStayOutOfOtherUsersRequests(t *testing.T) {
 			w.checkCanaries(places, c.reads)
 			for _, r := range w.model.Requests() {
 				_, who, _ := strings.Cut(r.Newest(), "keep ")
-				if got := r.Results(); len(got) > 0 && strings.HasPrefix(got[0].Text, "Refused: ") == (c.keeps[who] != "") {
+				if got := r.Results(); len(got) > 0 && strings.HasPrefix(got[0].Text, "Not run: there is no tool") == (c.keeps[who] != "") {
 					t.Errorf("%s is told %q", who, got[0].Text)
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
+	memorytool "hermesd/agent/tools/memory"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/session"
 )
@@ -25,6 +26,9 @@ func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []stri
 			Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
 			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.Address.Platform), Shared: r.Shared,
 			Enforce: a.enforcement, Tools: tool.Select(slices.Clone(offered), a.toolsets(r.Address)),
+		}
+		if !a.prompts.mayUseMemories(r) { // the prompt says nothing of what the conversation does not have
+			in.Tools = slices.DeleteFunc(in.Tools, func(t llm.Tool) bool { return t.Name == memorytool.Name })
 		}
 		notes := a.prompts.addInputs(&in, r)
 		return a.maskPrefix(prompt.Build(in)), notes

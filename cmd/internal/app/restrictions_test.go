@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,31 @@ func TestSettingsThatRestrictHoldInTheDaemon(t *testing.T) {
 		t.Errorf("a command that changes AGENTS.md: %s", text)
 	}
 	w.deny()
+}
+
+// TestAPromptSaysNothingOfMemoryWhereThereIsNone: two people may speak and nobody is owner.
+func TestAPromptSaysNothingOfMemoryWhereThereIsNone(t *testing.T) {
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("model: {provider: demo}\ntelegram: {allow_from: [1, 2]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, report, err := config.Load(config.Options{Home: home, Env: func(string) (string, bool) { return "", false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	build, err := app.Prompts(c, report, home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for owners, want := range map[bool]bool{true: true, false: false} {
+		p := build(session.Record{ID: "s", OwnersOnly: owners})
+		if got := strings.Contains(p.System(), "You keep notes"); got != want {
+			t.Errorf("owners %v: the prompt speaks of notes: %v", owners, got)
+		}
+		if got := strings.Contains(fmt.Sprint(p.Tools()), "memory"); got != want {
+			t.Errorf("owners %v: there is a tool for memory: %v", owners, got)
+		}
+	}
 }
 
 // TestAPromptSaysNothingOfToolsThatAreOff: what is kept is still read.

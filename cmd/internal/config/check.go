@@ -64,8 +64,16 @@ func (l *loader) check(c *Config) {
 	}
 	l.Validate()
 	if len(l.Problems) == 0 {
-		if _, err := access.New(c.AccessPolicy()); err != nil {
+		check, err := access.New(c.AccessPolicy())
+		switch {
+		case err != nil:
 			l.ProblemAt("access", "%v", err)
+		case check.Ownerless():
+			memory := ", and memory is off"
+			if c.Memory.Scope == "user" {
+				memory = ""
+			}
+			l.WarnAt("access.owners", "several people may speak, and none of them is an owner: on chat platforms nobody can run commands or change files%s; put your own id here", memory)
 		}
 	}
 	l.everybody(c)

@@ -13,6 +13,26 @@ import (
 	"hermesd/gateway/chat"
 )
 
+// TestSeveralPeopleWithoutOwner shows the warning about several people of whom nobody is
+// owner.
+func TestSeveralPeopleWithoutOwner(t *testing.T) {
+	const want = "access.owners: several people may speak, and none of them is an owner"
+	for yaml, warned := range map[string]bool{
+		"telegram: {allow_from: [1, 2]}":                                    true,
+		"access: {allow_from: [1]}\ntelegram: {allow_from: [2]}":            true,
+		"telegram: {allow_from: [1]}":                                       false,
+		"telegram: {allow_from: [1, 2], allow_admin_from: [1]}":             false,
+		"access: {owners: [3]}\ntelegram: {allow_from: [1, 2]}":             false,
+		"access: {allow_from: [1]}\ntelegram: {allow_from: ['telegram:1']}": false,
+		"telegram: {allow_all: true}":                                       false,
+	} {
+		_, r := setup{yaml: yaml}.good(t)
+		if got := texts(r.Warnings); strings.Contains(got, want) != warned {
+			t.Errorf("%s: %s", yaml, got)
+		}
+	}
+}
+
 // TestSettingsThatRestrictAreNotMerelyWarnedOf shows that settings of upstream Hermes that
 // restrict the agent hold, or that the part that they guard stays off with a warning.
 func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
