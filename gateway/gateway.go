@@ -40,7 +40,7 @@ type Options struct {
 	Prefix             func(session.Record) (prompt.Prefix, []string)                   // the prompt of a new session, and notices about it for the user
 	CheckTool          func(rec session.Record, by access.Principal, tool string) error // nil: everyone may use every tool
 	Skill              func(id session.ID, name, args string) (text string, ok bool)    // the input that /name stands for, if it is a skill
-	Discover           func() turn.Discovery                                            // finds context files in directories that tools touch
+	Discover           func(window int) turn.Discovery                                  // finds context files in directories that tools touch
 	Models             Models                                                           // nil: only Model
 	HomeInfo           HomeInfo                                                         // memories, skills and prices, for commands
 	Fetch              func(context.Context, chat.Account, chat.File) (chat.File, error)

@@ -40,7 +40,7 @@ type Note struct {
 }
 
 // MaxChars is the number of characters up to which a file is used without
-// truncation.
+// truncation, in a context window of 64,000 tokens or more.
 const MaxChars = 20_000
 
 // header is the beginning of the layer of project files.
@@ -64,15 +64,16 @@ type Project struct {
 // methods may be called from several goroutines.
 type Reader struct{ cache injection.Cache }
 
-// LoadProject calls Project of a new Reader.
-func LoadProject(dir string) Project { return new(Reader).Project(dir) }
+// LoadProject calls Project of a new Reader for a window of unknown size.
+func LoadProject(dir string) Project { return new(Reader).Project(dir, 0) }
 
 // Project reads the project context of the working directory dir: the first of
 // these that is not empty. .hermes.md or HERMES.md in dir or a parent, up to
 // the root of the git repository; AGENTS.md in dir; CLAUDE.md in dir;
 // .cursorrules and .cursor/rules/*.mdc in dir. Nothing outside the repository
-// is read, or outside dir if there is no repository.
-func (r *Reader) Project(dir string) Project {
+// is read, or outside dir if there is no repository. The text gets its Share of the
+// context window.
+func (r *Reader) Project(dir string, window int) Project {
 	var p Project
 	dir, err := resolve(dir)
 	if err != nil {
@@ -91,7 +92,7 @@ func (r *Reader) Project(dir string) Project {
 		p.note("No project files are read: %v.", err)
 		return p
 	}
-	l := loader{root: root, workdir: filepath.ToSlash(here), p: &p, cache: &r.cache}
+	l := loader{root: root, workdir: filepath.ToSlash(here), p: &p, cache: &r.cache, limit: Share(MaxChars, window)}
 	for _, kind := range []func() string{l.loadHermes, l.loadAgents, l.loadClaude, l.loadCursor} {
 		if text := kind(); text != "" {
 			p.Text = header + text
@@ -132,6 +133,7 @@ type loader struct {
 	workdir string // the working directory, relative to root
 	p       *Project
 	cache   *injection.Cache
+	limit   int // characters of a file
 }
 
 func (l loader) loadHermes() string {
@@ -190,9 +192,9 @@ func (l loader) loadCursor() string {
 	case 0:
 		return ""
 	case 1:
-		return section(first, strings.TrimSpace(Truncate(first, last)))
+		return section(first, strings.TrimSpace(truncateFile(first, last, l.limit)))
 	}
-	return Truncate(name, strings.Join(sections, "\n\n"))
+	return truncateFile(name, strings.Join(sections, "\n\n"), l.limit)
 }
 
 // listRules returns the paths of the .mdc files, in order.
@@ -249,7 +251,7 @@ func (l loader) read(name, shown string, change func(string) string) (string, bo
 
 // scanAndTruncate scans a text and truncates it.
 func (l loader) scanAndTruncate(shown, text string) string {
-	return strings.TrimSpace(Truncate(path.Base(shown), l.scan(shown, text)))
+	return strings.TrimSpace(truncateFile(path.Base(shown), l.scan(shown, text), l.limit))
 }
 
 // scan returns the text, or a placeholder if it looks like an attack.

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxFileChars limits the characters of one discovered file.
+	// maxFileChars limits the characters of one discovered file, in a large window.
 	maxFileChars = 8_000
-	// maxResultChars is about how many characters one tool result gets; the
-	// remaining files are added to the next call that touches them.
+	// maxResultChars is about how many characters one tool result gets in a large
+	// window; the remaining files are added to the next call that touches them.
 	maxResultChars = 24_000
 	// maxParents is how many directories above the touched one are checked.
 	maxParents = 5
@@ -34,15 +34,17 @@ const (
 type Discovery struct {
 	workdir string // the working directory as configured
 	dir     string // the same without symbolic links, "" if it cannot be used
+	window  int    // context window, in tokens
 
 	mu      sync.Mutex // guards what follows
 	visited map[string]bool
 }
 
 // NewDiscovery returns the Discovery of a session that works in dir. The files
-// of dir itself are part of the prompt, so it counts as visited.
-func NewDiscovery(dir string) *Discovery {
-	d := &Discovery{visited: map[string]bool{".": true}}
+// of dir itself are part of the prompt, so it counts as visited. What is found gets
+// its Share of the context window.
+func NewDiscovery(dir string, window int) *Discovery {
+	d := &Discovery{window: window, visited: map[string]bool{".": true}}
 	if abs, err := filepath.Abs(dir); err == nil {
 		d.workdir = abs
 	}
@@ -99,8 +101,8 @@ func (d *Discovery) AfterTool(input json.RawMessage) (string, []Note) {
 	size := 0
 	for _, p := range paths {
 		folder, ok := d.folderOf(p)
-		for i := 0; ok && i <= maxParents && size < maxResultChars && d.markVisited(folder); i++ {
-			block, ns := readProjectFile(root, folder)
+		for i := 0; ok && i <= maxParents && size < Share(maxResultChars, d.window) && d.markVisited(folder); i++ {
+			block, ns := readProjectFile(root, folder, Share(maxFileChars, d.window))
 			notes = append(notes, ns...)
 			out.WriteString(block)
 			size += utf8.RuneCountInString(block)
@@ -170,7 +172,7 @@ func relativeTo(dir, p string) (string, bool) {
 
 // readProjectFile returns the block of the first project file of folder that is
 // not empty.
-func readProjectFile(root *os.Root, folder string) (string, []Note) {
+func readProjectFile(root *os.Root, folder string, limit int) (string, []Note) {
 	var notes []Note
 	note := func(format string, args ...any) {
 		notes = append(notes, Note{Level: Operator, Text: fmt.Sprintf(format, args...)})
@@ -193,7 +195,7 @@ func readProjectFile(root *os.Root, folder string) (string, []Note) {
 			note("%s is blocked, because it looks like prompt injection (%s): %q.", at, injection.JoinIDs(hits), hits[0].Excerpt)
 			text = injection.Placeholder(name, hits)
 		}
-		return "\n\n" + discoveredPrefix + quotePath(at) + "]\n" + strings.TrimSpace(truncateHint(name, text)), notes
+		return "\n\n" + discoveredPrefix + quotePath(at) + "]\n" + strings.TrimSpace(truncateFile(name, text, limit)), notes
 	}
 	return "", notes
 }
@@ -205,12 +207,4 @@ func quotePath(p string) string {
 		return q
 	}
 	return p
-}
-
-func truncateHint(name, text string) string {
-	total := utf8.RuneCountInString(text)
-	if total <= maxFileChars {
-		return text
-	}
-	return fmt.Sprintf("%s\n\n[...truncated %s: kept %d of %d chars. Use file tools to read the full file.]", string([]rune(text)[:maxFileChars]), name, maxFileChars, total)
 }

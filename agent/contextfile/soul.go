@@ -15,13 +15,14 @@ import (
 // directory.
 const SoulFile = "SOUL.md"
 
-// LoadSoul calls Soul of a new Reader.
-func LoadSoul(home string) (string, []Note) { return new(Reader).Soul(home) }
+// LoadSoul calls Soul of a new Reader for a window of unknown size.
+func LoadSoul(home string) (string, []Note) { return new(Reader).Soul(home, 0) }
 
 // Soul reads SOUL.md in the home directory. It returns "" if the built-in
 // identity is to be used: there is no file, it is empty, it cannot be read, or
-// it looks like an attack. The last two are noted, also for the chat.
-func (r *Reader) Soul(home string) (string, []Note) {
+// it looks like an attack. The last two are noted, also for the chat. The text gets
+// its Share of the context window.
+func (r *Reader) Soul(home string, window int) (string, []Note) {
 	instead := func(format string, args ...any) []Note {
 		return []Note{{Level: Chat, Text: fmt.Sprintf(format, args...), Format: format, Args: args}}
 	}
@@ -53,7 +54,7 @@ func (r *Reader) Soul(home string) (string, []Note) {
 	if broken {
 		notes = append(notes, Note{Level: Operator, Text: SoulFile + " is not valid UTF-8; what could not be read is shown as \uFFFD."})
 	}
-	return strings.TrimSpace(Truncate(SoulFile, text)), notes
+	return strings.TrimSpace(truncateFile(SoulFile, text, Share(MaxChars, window))), notes
 }
 
 // starterFile records the text that WriteStarterSoul wrote last.

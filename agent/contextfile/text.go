@@ -15,21 +15,38 @@ import (
 // maxBytes is the size of the largest file that is read.
 const maxBytes = 1 << 20
 
-// Truncate returns text, or if it has more than MaxChars characters, its first
-// characters (70 % of MaxChars), a marker that names the file, and its last (20
-// %).
-func Truncate(name, text string) string {
-	if len(text) <= MaxChars {
+// fullWindow is the context window, in tokens, from which on limits apply in full.
+const fullWindow = 64_000
+
+// Share returns the part of a limit that a context window of so many tokens gets. A window of 0
+// is not known and gets all.
+func Share(limit, window int) int {
+	if window <= 0 || window >= fullWindow {
+		return limit
+	}
+	return limit * window / fullWindow
+}
+
+// Truncate returns text, or if it has more than limit characters, its first
+// characters (70 % of limit), a marker with the name of the text and a hint where
+// all of it is, and its last (20 %).
+func Truncate(name, text string, limit int, hint string) string {
+	if len(text) <= limit {
 		return text
 	}
 	total := utf8.RuneCountInString(text)
-	if total <= MaxChars {
+	if total <= limit {
 		return text
 	}
-	const head, tail = MaxChars * 7 / 10, MaxChars * 2 / 10
+	head, tail := limit*7/10, limit*2/10
 	runes := []rune(text)
-	return fmt.Sprintf("%s\n\n[...truncated %s: kept %d+%d of %d chars. Use file tools to read the full file.]\n\n%s",
-		string(runes[:head]), name, head, tail, total, string(runes[total-tail:]))
+	return fmt.Sprintf("%s\n\n[...truncated %s: kept %d+%d of %d chars. %s]\n\n%s",
+		string(runes[:head]), name, head, tail, total, hint, string(runes[total-tail:]))
+}
+
+// truncateFile truncates the text of a file.
+func truncateFile(name, text string, limit int) string {
+	return Truncate(name, text, limit, "Use file tools to read the full file.")
 }
 
 // stripFrontMatter returns text without a leading YAML block. A text without

@@ -11,9 +11,13 @@ import (
 // renderGuidance returns the instructions about the gateway and those about
 // each offered tool.
 func renderGuidance(in Inputs) string {
-	parts := []string{loadText("gateway.md")}
+	gateway, memory := "gateway.md", "guidance/memory.md"
+	if in.Short {
+		gateway, memory = "gateway_short.md", "guidance/memory_short.md"
+	}
+	parts := []string{loadText(gateway)}
 	for _, g := range []struct{ tool, text string }{
-		{"memory", "guidance/memory.md"},
+		{"memory", memory},
 		{"session_search", "guidance/session_search.md"},
 		{"skill_manage", "guidance/skills.md"},
 	} {

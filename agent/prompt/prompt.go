@@ -16,7 +16,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-//go:embed identity.md gateway.md guidance/*.md platform/*.md
+//go:embed identity.md gateway.md gateway_short.md guidance/*.md platform/*.md
 var embeddedTexts embed.FS
 
 // DefaultName is the name of the agent in the built-in identity if Inputs.Name
@@ -34,6 +34,9 @@ type Inputs struct {
 	// Guidance holds instructions about tools, in addition to the texts of this
 	// package, which depend on Tools.
 	Guidance []string
+	// Short selects short texts about the gateway and the memory, for a small
+	// context window.
+	Short bool
 	// Enforce selects the models that are instructed to act through their
 	// tools.
 	Enforce Enforcement

@@ -151,6 +151,8 @@ type Filter struct {
 	// Tools and Toolsets are offered in the session. Conditions of skills on
 	// tools are ignored if Tools is nil, and likewise for Toolsets.
 	Tools, Toolsets []string
+	// MaxIndex replaces MaxIndex unless it is 0.
+	MaxIndex int
 	// Disabled are the names of skills that the configuration disables.
 	Disabled []string
 }

@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"regexp"
@@ -11,9 +12,9 @@ import (
 //go:embed index.md
 var indexText string
 
-// maxIndex is the desired maximum of characters in an index. In a longer one
-// descriptions are shortened, and finally omitted.
-const maxIndex = 24_000
+// MaxIndex is the desired maximum of characters in an index, unless the filter
+// sets one. In a longer one descriptions are shortened, and finally omitted.
+const MaxIndex = 24_000
 
 // widths returns the maximum lengths of a description in an index, tried in
 // order.
@@ -22,7 +23,7 @@ func widths() []int { return []int{240, 60, 0} }
 // Index returns the text that lists the offered skills for a model, "" if there
 // are none. Equal catalogs and filters give equal bytes.
 func (c *Catalog) Index(f Filter) string {
-	key := fmt.Sprintf("%q", []any{f.OS, f.Tools == nil, f.Tools, f.Toolsets == nil, f.Toolsets, f.Disabled})
+	key := fmt.Sprintf("%q", []any{f.OS, f.Tools == nil, f.Tools, f.Toolsets == nil, f.Toolsets, f.Disabled, f.MaxIndex})
 	if last := c.index.Load(); last != nil && last.key == key {
 		return last.text
 	}
@@ -39,9 +40,10 @@ func (c *Catalog) render(f Filter) string {
 	if len(skills) == 0 {
 		return ""
 	}
+	most := cmp.Or(f.MaxIndex, MaxIndex)
 	var text string
 	for _, w := range widths() {
-		if text = index(skills, w); len(text) <= maxIndex || utf8.RuneCountInString(text) <= maxIndex {
+		if text = index(skills, w); len(text) <= most || utf8.RuneCountInString(text) <= most {
 			break
 		}
 	}

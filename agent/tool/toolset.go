@@ -7,6 +7,10 @@ import (
 	"hermesd/agent/llm"
 )
 
+// Small is the toolset for models with a small context window. With the short guidance
+// (prompt.Inputs.Short) it takes at most 2,000 tokens.
+const Small = "small"
+
 // Toolsets returns the groups of tools by name. Skills name the toolsets that they require
 // or replace, so some groups contain tools that hermesd does not have.
 func Toolsets() map[string][]string {
@@ -27,6 +31,7 @@ func Toolsets() map[string][]string {
 		"delegation":     {"delegate_task"},
 		"cronjob":        {"cronjob"},
 		"messaging":      {"send_message"},
+		Small:            {"terminal", "read_file", "write_file", "patch", "memory"},
 		"context_engine": {"lcm_grep", "lcm_describe", "lcm_expand"},
 	}
 }
@@ -60,11 +65,12 @@ func Without(tools []Tool, names []string) []Tool {
 }
 
 // ToolsetsOf returns the sorted names of the toolsets that have at least one of tools. The
-// result is never nil: a session without tools has an empty list.
+// result is never nil: a session without tools has an empty list. Small, whose tools are those of
+// others, is not among them.
 func ToolsetsOf(tools []llm.Tool) []string {
 	sets := []string{}
 	for set, names := range Toolsets() {
-		if slices.ContainsFunc(tools, func(t llm.Tool) bool { return slices.Contains(names, t.Name) }) {
+		if set != Small && slices.ContainsFunc(tools, func(t llm.Tool) bool { return slices.Contains(names, t.Name) }) {
 			sets = append(sets, set)
 		}
 	}

@@ -40,10 +40,7 @@ func statusText(s admin.Status, now time.Time) string {
 	if s.Workspace != "" {
 		line("workspace", "%s", s.Workspace)
 	}
-	line("model", "%s", s.Model)
-	if s.Sandbox.Mode != "" {
-		line("sandbox", "%s", s.Sandbox.Describe())
-	}
+	agentLines(line, s)
 	line("turns", "%d running, %d waiting for their turn", s.TurnsRunning, s.TurnsQueued)
 	line("inbox", "%d accepted since the start, %d wait, %d are worked on", s.Store.Accepted, s.Store.Waiting, s.Store.Claimed)
 	line("outbox", "%d to be delivered, %d given up", s.Store.Outbox, s.Store.Dead)
@@ -87,6 +84,17 @@ func statusText(s admin.Status, now time.Time) string {
 	}
 	b.WriteString("\n" + text.Table([]string{"PLATFORM", "ACCOUNT", "STATE", "SINCE", "LAST CONTACT", "NAME", "PROBLEM"}, rows))
 	return b.String()
+}
+
+// agentLines writes the lines about the model and what it may use.
+func agentLines(line func(name, format string, args ...any), s admin.Status) {
+	line("model", "%s", s.Model)
+	if s.Toolset.Name != "" {
+		line("tools", "%s", s.Toolset)
+	}
+	if s.Sandbox.Mode != "" {
+		line("sandbox", "%s", s.Sandbox.Describe())
+	}
 }
 
 // reuseLine returns the share of prompt tokens since the start that came from the

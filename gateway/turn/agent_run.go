@@ -260,7 +260,7 @@ func (t *turn) discovery() Discovery {
 	if t.session.discovery != nil || t.runner.opts.Discover == nil {
 		return t.session.discovery
 	}
-	d := t.runner.opts.Discover()
+	d := t.runner.opts.Discover(t.session.model.Window)
 	if d == nil {
 		return nil
 	}

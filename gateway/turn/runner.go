@@ -53,9 +53,9 @@ type Options struct {
 	// Skill returns the text that replaces the message "/name args", if name is a
 	// skill.
 	Skill func(id session.ID, name, args string) (text string, ok bool)
-	// Discover returns a new Discovery for a session; a nil func or a nil Discovery finds
+	// Discover returns a new Discovery for a session with a context window of so many tokens; a nil func or a nil Discovery finds
 	// nothing.
-	Discover func() Discovery
+	Discover func(window int) Discovery
 	// Prefill are messages between the prompt and the transcript of every call.
 	Prefill []llm.Message
 	// Commanded reports whether immediate commands of the lane's session wait or run;

@@ -120,6 +120,9 @@ type Options struct {
 	Workspace string
 	// Sandbox describes how commands are confined; nil if no daemon is running.
 	Sandbox func() Sandbox
+	// Toolset returns the toolset that was chosen because of the context window; nil if no
+	// daemon is running.
+	Toolset func() Toolset
 	Version string
 	// Masker masks secrets in all responses.
 	Masker *secret.Masker
@@ -247,6 +250,21 @@ type Status struct {
 	Config    Config `json:"config,omitzero"`
 	// Sandbox describes how commands are confined.
 	Sandbox Sandbox `json:"sandbox,omitzero"`
+	Toolset Toolset `json:"toolset,omitzero"`
+}
+
+// A Toolset is the toolset of conversations for which none is written in the configuration,
+// if their prompt and all tools would take too much of the context window.
+type Toolset struct {
+	Name   string `json:"name"`
+	Model  string `json:"model"`
+	Window int    `json:"window"`        // context window of the model, in tokens
+	Prompt int    `json:"prompt_tokens"` // estimate of the prompt with all tools
+}
+
+// String returns a sentence about t.
+func (t Toolset) String() string {
+	return fmt.Sprintf("conversations get the toolset %s: the prompt with all tools takes about %d of the %d tokens of %s, more than 20 %%", t.Name, t.Prompt, t.Window, t.Model)
 }
 
 // A Sandbox describes how the commands of the agent are confined.
@@ -298,6 +316,9 @@ func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
 	}
 	if h.opts.Sandbox != nil {
 		s.Sandbox = h.opts.Sandbox()
+	}
+	if h.opts.Toolset != nil {
+		s.Toolset = h.opts.Toolset()
 	}
 	h.reply(w, http.StatusOK, s)
 }

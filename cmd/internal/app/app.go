@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -38,6 +39,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
@@ -96,6 +98,8 @@ type App struct {
 	agent            *agent.Agent
 	models           *models
 	lengths          *contextLengths
+	buildPrefix      func(session.Record) (prompt.Prefix, []string)
+	chosenToolset    atomic.Pointer[admin.Toolset] // the last one that was chosen because of the window
 	prompts          *promptInputs
 	pairing          *pairing.Manager
 	migrations       *chatmigration.Registry
@@ -243,9 +247,11 @@ func (a *App) buildGateway(tools tool.Set) error {
 	if err != nil {
 		return err
 	}
+	a.buildPrefix = a.prefix(tools)
+	a.reportToolset()
 	a.gateway = gateway.New(gateway.Options{
 		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.access, Pairing: a.pairing, Moves: a.migrations,
-		Prefix: a.prefix(tools), Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery, Note: a.prompts.memoryNudge,
+		Prefix: a.buildPrefix, Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery, Note: a.prompts.memoryNudge,
 		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.approvalReviewer()},
 		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
 		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homeChannels(c), ReplyToMode: replyModes(c), RateLimits: c.Ceilings(),
@@ -318,7 +324,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.gateway.Status, Metrics: a.telemetry.metricsPage, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err

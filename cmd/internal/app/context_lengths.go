@@ -114,6 +114,9 @@ func (w *contextLengths) setReported(ctx context.Context, e config.Endpoint, n i
 		w.a.opts.Log.Info("provider reported a context length", model, zap.Int("tokens", now), zap.Int("before", before))
 	}
 	w.warnIfTiny()
+	if e.Model == w.a.opts.Report.Model.Model && e.Provider == w.a.opts.Report.Model.Provider {
+		w.a.reportToolset()
+	}
 }
 
 // save stores what was learned for the next start.
@@ -161,7 +164,9 @@ func (w *contextLengths) lengthOf(e config.Endpoint) int {
 }
 
 // outputLimits returns what keeps the output limits of the models of e's service.
-func (w *contextLengths) outputLimits(e config.Endpoint) retry.OutputLimits { return outputLimits{w, e} }
+func (w *contextLengths) outputLimits(e config.Endpoint) retry.OutputLimits {
+	return outputLimits{w, e}
+}
 
 type outputLimits struct {
 	w *contextLengths

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/agent/llm/tokens"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 	"hermesd/cmd/internal/config"
@@ -20,7 +21,8 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 	if err := a.loadPromptInputs(); err != nil {
 		return nil, err
 	}
-	a.models = newModels(c, r, nil, nil)
+	a.lengths = &contextLengths{a: a, table: tokens.Builtin(), learned: tokens.NewLearnedLengths(nil)}
+	a.models = newModels(c, r, nil, a.lengths)
 	tools, err := tool.NewSet(a.prompts.tools(nil)...)
 	if err != nil {
 		return nil, err

@@ -2,12 +2,19 @@ package app
 
 import (
 	"slices"
+	"time"
 
+	"go.uber.org/zap"
+
+	"hermesd/agent/contextfile"
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/tokens"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 	memorytool "hermesd/agent/tools/memory"
+	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 )
 
@@ -25,14 +32,69 @@ func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []stri
 		in := prompt.Inputs{
 			Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
 			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.Address.Platform), Shared: r.Shared,
-			Enforce: a.enforcement, Tools: tool.Select(slices.Clone(offered), a.toolsets(r.Address)),
+			Enforce: a.enforcement,
 		}
-		if !a.prompts.mayUseMemories(r) { // the prompt says nothing of what the conversation does not have
-			in.Tools = slices.DeleteFunc(in.Tools, func(t llm.Tool) bool { return t.Name == memorytool.Name })
+		window := a.lengths.lengthOf(model)
+		notes := a.prompts.addFiles(&in, r, window)
+		build := func(toolsets []string) prompt.Prefix {
+			in.Tools, in.Short = tool.Select(slices.Clone(offered), toolsets), slices.Contains(toolsets, tool.Small)
+			if !a.prompts.mayUseMemories(r) { // the prompt says nothing of what the conversation does not have
+				in.Tools = slices.DeleteFunc(in.Tools, func(t llm.Tool) bool { return t.Name == memorytool.Name })
+			}
+			in.Skills = a.prompts.skillIndex(in.Tools, window)
+			return a.maskPrefix(prompt.Build(in))
 		}
-		notes := a.prompts.addInputs(&in, r)
-		return a.maskPrefix(prompt.Build(in)), notes
+		p := build(a.toolsets(r.Address))
+		if writtenToolsets(c, r.Address) == nil && a.isTooLarge(p, modelName(model), window) {
+			p = build([]string{tool.Small})
+		}
+		return p, notes
 	}
+}
+
+// MaxPromptShare is the part of the context window, in percent, that the cached prompt and
+// the tools may take. In a smaller window conversations for which no toolset is written get
+// tool.Small.
+const MaxPromptShare = 20
+
+// UsualPrompt is about the number of tokens of the prompt with all tools, without files.
+const UsualPrompt = 6_300
+
+// isTooLarge reports whether p takes more than its share of the window. The first time it
+// says so to the operator.
+func (a *App) isTooLarge(p prompt.Prefix, model string, window int) bool {
+	n := tokens.Request(&llm.Request{System: p.System(), Tools: p.Tools()})
+	if n*100 <= window*MaxPromptShare {
+		return false
+	}
+	now := admin.Toolset{Name: tool.Small, Model: model, Window: window, Prompt: n}
+	if before := a.chosenToolset.Swap(&now); before == nil || before.Model != model || before.Window != window {
+		a.opts.Log.Warn("small toolset is used: prompt and tools take too much of the context window", zap.String("model", model), zap.Int("tokens", n), zap.Int("window", window))
+		if a.opts.Say != nil {
+			a.opts.Say("🧰 " + now.String())
+		}
+	}
+	return true
+}
+
+// reportToolset says whether conversations in the terminal with the main model get
+// tool.Small, before the first one begins.
+func (a *App) reportToolset() {
+	main := a.opts.Report.Model
+	n, from := a.lengths.resolve(main, a.lengths.configured(main))
+	if from == tokens.FromService || contextfile.Share(1000, n) == 1000 {
+		return // not known yet, or large
+	}
+	a.buildPrefix(session.Record{Created: time.Now(), Address: chat.Address{Platform: chat.Console, Kind: chat.DM}})
+}
+
+// toolsetReport returns the toolset that was chosen because of the context window; the zero
+// Toolset if none was.
+func (a *App) toolsetReport() admin.Toolset {
+	if t := a.chosenToolset.Load(); t != nil {
+		return *t
+	}
+	return admin.Toolset{}
 }
 
 // maskPrefix returns p with secrets masked, as the messages that follow it.

@@ -147,9 +147,10 @@ func (m *promptInputs) toolDenied(r session.Record, by access.Principal, name st
 	return nil
 }
 
-// addInputs adds the content of the files in the home directory and in the project
-// to in, and returns notes about them for the user.
-func (m *promptInputs) addInputs(in *prompt.Inputs, r session.Record) (notes []string) {
+// addFiles adds the content of the files in the home directory and in the project to
+// in, except skills, and returns notes about them for the user. Files get their share of
+// the context window.
+func (m *promptInputs) addFiles(in *prompt.Inputs, r session.Record, window int) (notes []string) {
 	note := func(ns []contextfile.Note) {
 		for _, n := range ns {
 			m.log.Warn(n.Text)
@@ -160,12 +161,12 @@ func (m *promptInputs) addInputs(in *prompt.Inputs, r session.Record) (notes []s
 	}
 	soul, project := m.sources(r)
 	if soul {
-		text, ns := m.files.Soul(m.home)
+		text, ns := m.files.Soul(m.home, window)
 		in.Soul = text
 		note(ns)
 	}
 	if project != "" {
-		p := m.files.Project(project)
+		p := m.files.Project(project, window)
 		in.ContextFiles = p.Text
 		note(p.Notes)
 	}
@@ -177,10 +178,21 @@ func (m *promptInputs) addInputs(in *prompt.Inputs, r session.Record) (notes []s
 	if m.mayUseMemories(r) {
 		m.addMemories(in, m.memories(r.Address.Platform, r.Owner))
 	}
+	return notes
+}
+
+// skillIndex returns the index of the skills for a session with tools, with its share of
+// the context window.
+func (m *promptInputs) skillIndex(tools []llm.Tool, window int) string {
 	catalog := m.library.Catalog()
 	m.logSkillProblems(catalog.Problems())
-	in.Skills = catalog.Index(m.skillFilter(in.Tools))
-	return notes
+	f := m.skillFilter(tools)
+	f.MaxIndex = contextfile.Share(skills.MaxIndex, window)
+	text := catalog.Index(f)
+	if f.MaxIndex == skills.MaxIndex {
+		return text // names are never left out
+	}
+	return contextfile.Truncate("the index of skills", text, f.MaxIndex, "skills_list lists all.")
 }
 
 // sources reports whether the prompt of a session contains SOUL.md, and returns the
@@ -323,11 +335,11 @@ func (d discovery) After(input json.RawMessage) string {
 
 // newDiscovery returns what finds the context files of folders that a session enters
 // later; nil if they are turned off.
-func (m *promptInputs) newDiscovery() turn.Discovery {
+func (m *promptInputs) newDiscovery(window int) turn.Discovery {
 	if m.c.Agent.SkipContextFiles {
 		return nil
 	}
-	return discovery{contextfile.NewDiscovery(m.workspace), m.log}
+	return discovery{contextfile.NewDiscovery(m.workspace, window), m.log}
 }
 
 // personalities returns the built-in personalities and those of the configuration,

@@ -18,6 +18,16 @@ func (a *App) toolsets(address chat.Address) []string { return toolsetsAt(a.opts
 // toolsetsAt is toolsets for a configuration: the setting of the account or, where there
 // are none, of the platform, else the global one.
 func toolsetsAt(c *config.Config, address chat.Address) []string {
+	names := writtenToolsets(c, address)
+	if slices.ContainsFunc(names, tool.MeansAll) {
+		return nil
+	}
+	return names
+}
+
+// writtenToolsets returns the names as they are written in the configuration; nil if there
+// are none.
+func writtenToolsets(c *config.Config, address chat.Address) []string {
 	own := map[chat.Platform][]string{chat.Console: c.PlatformToolsets.CLI, chat.HTTP: c.PlatformToolsets.APIServer, chat.Cron: c.PlatformToolsets.Cron}
 	names, ok := own[address.Platform]
 	switch {
@@ -29,7 +39,7 @@ func toolsetsAt(c *config.Config, address chat.Address) []string {
 	if len(names) == 0 {
 		names = c.Toolsets
 	}
-	if slices.ContainsFunc(names, tool.MeansAll) {
+	if len(names) == 0 {
 		return nil
 	}
 	return names

@@ -15,6 +15,8 @@ import (
 	"hermesd/agent/contextfile"
 	"hermesd/agent/llm/tokens"
 	"hermesd/agent/memory"
+	"hermesd/agent/tool"
+	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
 	"hermesd/gateway/chat"
 )
@@ -72,21 +74,56 @@ func (v *checker) compareContextLengths() {
 	if summary.Provider == "" {
 		return
 	}
-	table := tokens.Builtin()
-	if f, err := os.Open(filepath.Join(v.o.Home, "models.json")); err == nil {
-		own, err := table.With(f)
-		_ = f.Close() // read only
-		if err != nil {
-			v.report("model", Error, "correct the file: the daemon does not start with it", "models.json: %v", err)
-			return
-		}
-		table = own
-	}
+	table := v.contextTable()
 	mainLength, mainSource := table.Resolve(app.ContextQuery(c, main, c.Model.ContextLength), nil)
 	summaryLength, summarySource := table.Resolve(app.ContextQuery(c, summary, c.Auxiliary.Compression.ContextLength), nil)
 	if isKnown(mainSource) && isKnown(summarySource) && summaryLength < mainLength {
 		v.report("model", Warning, "name a model with a larger one in auxiliary.compression, or leave it: the summaries are only less good",
 			"%s, which writes summaries, takes %d tokens, %s takes %d: long conversations are summarised in parts", summary.Model, summaryLength, main.Model, mainLength)
+	}
+}
+
+// checkToolset reports that conversations get the small toolset because the context
+// window has no room for all tools: as the running daemon says, else by an estimate.
+func (v *checker) checkToolset() {
+	const fix = "write toolsets: [small], or the tools that you want, or choose a model with a larger context window"
+	main := v.o.Report.Model
+	if v.status != nil {
+		if t := v.status.Toolset; t.Name != "" {
+			v.report("tools", Warning, fix, "%s", t)
+		}
+		return
+	}
+	n, from := v.contextTable().Resolve(app.ContextQuery(v.o.Config, main, v.o.Config.Model.ContextLength), nil)
+	if isKnown(from) && main.Provider != "demo" && len(v.o.Config.Toolsets) == 0 && app.UsualPrompt*100 > n*app.MaxPromptShare {
+		v.report("tools", Warning, fix, "%s", admin.Toolset{Name: tool.Small, Model: main.Model, Window: n, Prompt: app.UsualPrompt})
+	}
+}
+
+// contextTable returns the context lengths of models with those of the home's own file.
+func (v *checker) contextTable() *tokens.Table {
+	table := tokens.Builtin()
+	f, err := os.Open(filepath.Join(v.o.Home, "models.json"))
+	if err != nil {
+		return table
+	}
+	own, err := table.With(f)
+	_ = f.Close() // read only
+	if err != nil {
+		return table // reported by checkTable
+	}
+	return own
+}
+
+// checkTable checks the home's own file of context lengths.
+func (v *checker) checkTable() {
+	f, err := os.Open(filepath.Join(v.o.Home, "models.json"))
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }() // read only
+	if _, err := tokens.Builtin().With(f); err != nil {
+		v.report("model", Error, "correct the file: the daemon does not start with it", "models.json: %v", err)
 	}
 }
 

@@ -311,3 +311,21 @@ func TestContextLengthOfOllama(t *testing.T) {
 	p.put("config.yaml", "model: {provider: ollama, default: llama3.2, context_length: 32768}\n")
 	p.requireFinding(doctor.Warning, "model", "32768 tokens, which Ollama does not learn")
 }
+
+func TestSmallToolsetIsShown(t *testing.T) {
+	p := newHarness(t)
+	p.put("config.yaml", "model: {provider: anthropic, default: claude-3, context_length: 16000, api_key: sk-x}\n")
+	p.requireFinding(doctor.Warning, "tools", "conversations get the toolset small: the prompt with all tools takes about 6300 of the 16000 tokens of claude-3")
+	for _, config := range []string{
+		"model: {provider: anthropic, default: claude-3, context_length: 16000, api_key: sk-x}\ntoolsets: [all]\n",
+		"model: {provider: anthropic, default: claude-3, context_length: 32000, api_key: sk-x}\n",
+		"model: {provider: ollama, default: llama3.2}\n",
+	} {
+		p.put("config.yaml", config)
+		for _, f := range p.run() {
+			if f.Check == "tools" {
+				t.Errorf("%s: %+v", config, f)
+			}
+		}
+	}
+}
