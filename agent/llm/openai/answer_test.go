@@ -276,6 +276,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 func FuzzAnswer(f *testing.F) {
 	f.Add(streamOf(whole...).body)
 	f.Add("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"arguments\":[]}}]},\"finish_reason\":\"x\"}]}\n\n")
+	f.Add(streamOf(delta(`{"reasoning_details":[{"type":"reasoning.text","text":"a","index":0},{"type":"reasoning.text","text":"b","index":0}]}`), delta(`{"content":"x"}`), finish("stop")).body)
 	f.Fuzz(func(t *testing.T, b string) {
 		got := llmtest.Collect(over(fixed{200, "text/event-stream", b}).Stream(context.Background(), hi()))
 		if (got.Done == nil) == (got.Err == nil) {
