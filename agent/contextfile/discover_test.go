@@ -61,7 +61,7 @@ func TestFoldersAreDiscoveredOnceAsTheyAreTouched(t *testing.T) {
 
 func TestNamedDirectoriesOfACommandAreDiscovered(t *testing.T) {
 	dir := tree(t, map[string]string{"frontend/AGENTS.md": "fe", "backend/AGENTS.md": "be", "docs/AGENTS.md": "docs", "docs/img/AGENTS.md": "img", "make": "a file"})
-	d := contextfile.NewDiscovery(dir)
+	d := contextfile.NewDiscovery(dir, 0)
 	for _, step := range []struct {
 		in   json.RawMessage
 		want string

@@ -77,10 +77,15 @@ func (l *loader) check(c *Config) {
 		}
 	}
 	l.everybody(c)
-	switch x := c.Compression; {
-	case !x.Enabled:
+	l.compression(c.Compression)
+}
+
+// compression warns about settings with which a request may exceed its usual limit.
+func (l *loader) compression(c Compression) {
+	switch {
+	case !c.Enabled:
 		l.WarnAt("compression.enabled", "nothing keeps a conversation within the context of the model: a server that drops what is too long, as Ollama does, forgets without an error")
-	case x.Threshold > hygiene.MaxShare:
+	case c.Threshold > hygiene.MaxShare:
 		l.WarnAt("compression.threshold", "a request may then have more than 85 %% of the context, up to this share: little is left for the answer")
 	}
 }

@@ -133,10 +133,9 @@ const window = 40_000
 
 // settings make messages wait for the running turn. Only hygiene compacts the full
 // context, not the context engine within a turn, and little of the conversation is
-// kept. All tools are offered, although the window is small. Text before a tool call is not sent as a message, because the simulators
+// kept. Text before a tool call is not sent as a message, because the simulators
 // count one answer for each number.
-const settings = `toolsets: [all]
-display:
+const settings = `display:
   busy_input_mode: queue
   tool_progress: 'off'
 compression:
