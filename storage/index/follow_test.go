@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -361,4 +362,47 @@ func runUntilKilled(t *testing.T, dir string) int {
 		t.Fatal(err)
 	}
 	return last
+}
+
+// The store finds the disk full: the index is emptied, and rebuilt when there is space.
+func TestIndexGivesWayOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newIndex(t) // with its goroutines, which end before the bubble
+		w := newFakeStore()
+		w.add(dm("a", "1"), "apple")
+		f, done := newFollower(x, w), make(chan struct{})
+		var free atomic.Uint64
+		free.Store(1 << 30)
+		f.Space = func() (uint64, uint64, error) { return free.Load(), 1 << 40, nil }
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { defer close(done); f.Run(ctx) }()
+		settle := func(what string, want int) {
+			t.Helper()
+			for range 60 {
+				<-time.After(time.Second)
+				if len(rowsOf(t, x, "apple")) == want {
+					return
+				}
+			}
+			t.Errorf("%s: %d are found, want %d", what, len(rowsOf(t, x, "apple")), want)
+		}
+		settle("at first", 1)
+		free.Store(1 << 20)
+		w.add(dm("a", "1"), "apple")
+		f.Wake()
+		<-time.After(time.Minute)
+		settle("while little is left", 1)
+		f.GiveWay()
+		settle("after it gave way", 0)
+		f.Wake()
+		<-time.After(time.Minute)
+		settle("while the disk is full", 0)
+		free.Store(1 << 30)
+		settle("when there is space", 2)
+		cancel()
+		<-done
+		if err := x.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
