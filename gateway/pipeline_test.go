@@ -266,6 +266,28 @@ func TestPreviewFaultsKeepFinalTextOnce(t *testing.T) {
 	}
 }
 
+// A preview that arrived without a receipt stays. The answer repeats it, unless it shows no
+// part of the answer.
+func TestAnswerAfterLostPreviewIsMarked(t *testing.T) {
+	for _, editFirst := range []bool{false, true} {
+		t.Run(fmt.Sprint("edit_first ", editFirst), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newHarness(t, llmtest.Answer{Text: strings.Repeat("word ", 20) + "end", Delay: 3 * time.Second})
+				w.configure = func(o *gateway.Options) { o.EditFirst = editFirst }
+				w.adapter.addFaults(fault{op: "send", after: errors.New("connection cut")})
+				w.start()
+				defer w.stop()
+				w.sendText("7", "tell me")
+				w.advance(time.Hour)
+				got := w.adapter.visible("7")
+				if len(got) != 2 || !strings.HasSuffix(got[1], "end") || strings.HasPrefix(got[1], outbox.RepeatNotice) == editFirst {
+					t.Errorf("a person sees %q", got)
+				}
+			})
+		})
+	}
+}
+
 func rateLimitError(after time.Duration) error {
 	return &chat.SendError{Outcome: chat.Transient, RetryAfter: after, Reason: "Too Many Requests"}
 }

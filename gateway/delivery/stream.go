@@ -221,13 +221,14 @@ func (s *Stream) tick() {
 	}
 	s.tickDone = make(chan struct{})
 	text, typing := s.visibleText(), time.Since(s.typedAt) >= typingInterval
+	isStatus := text == s.status && !s.rawMarkdown
 	s.mu.Unlock()
 
 	if typing && s.typer != nil {
 		s.showTyping()
 	}
 	if s.editor != nil && text != "" {
-		s.showPreview(text)
+		s.showPreview(text, isStatus)
 	}
 
 	s.mu.Lock()
@@ -293,8 +294,8 @@ func (s *Stream) showTyping() {
 }
 
 // showPreview shows text in the preview: the first time as a row of the outbox, later
-// by edits, once that row has its receipt.
-func (s *Stream) showPreview(text string) {
+// by edits, once that row has its receipt. isStatus reports whether text is a status.
+func (s *Stream) showPreview(text string, isStatus bool) {
 	s.mu.Lock()
 	preview, receipt, failures := s.preview, s.receipt, s.editFailures
 	s.mu.Unlock()
@@ -303,7 +304,7 @@ func (s *Stream) showPreview(text string) {
 	}
 	m := s.previewMessage(text)
 	if preview == 0 {
-		s.createPreview(m, text)
+		s.createPreview(m, text, isStatus)
 		return
 	}
 	if receipt == "" {
@@ -347,9 +348,9 @@ func (s *Stream) editFailed(err error) {
 	}
 }
 
-func (s *Stream) createPreview(m chat.Outbound, text string) {
+func (s *Stream) createPreview(m chat.Outbound, text string, isStatus bool) {
 	ctx := context.WithoutCancel(s.ctx)
-	rows, err := s.delivery.Enqueue(ctx, outbox.Row{Role: outbox.Preview, Turn: s.draft.Turn, Msg: m})
+	rows, err := s.delivery.Enqueue(ctx, outbox.Row{Role: outbox.Preview, Turn: s.draft.Turn, Msg: m, Placeholder: isStatus})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && s.returned { // Finish did not report this preview

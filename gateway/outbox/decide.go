@@ -70,7 +70,7 @@ func Delivered(r Row, receipt chat.Receipt) Settlement {
 // Decide never sets MayBeRepeat by itself and never clears it after a failure: a
 // refusal of the second attempt says nothing about the first. Of a Preview only the
 // deletion is retried; a Preview, or a deletion, that becomes Dead although the
-// message may be visible has MayBeRepeat set. An edit without a response is not uncertain, because it can
+// message may be visible has MayBeRepeat set, unless it is a Placeholder. An edit without a response is not uncertain, because it can
 // be repeated: callers make it a transient failure first.
 func Decide(r Row, err error, now time.Time, p UncertainPolicy) Settlement {
 	s := Settlement{ID: r.ID, MayBeRepeat: r.MayBeRepeat}
@@ -115,7 +115,7 @@ func ResolveUncertain(r Row, now time.Time, p UncertainPolicy) Settlement {
 	case r.Delete != 0:
 		return settleRetry(s, r, now, now.Add(r.Backoff()))
 	case r.Role == Preview:
-		s.State, s.MayBeRepeat = Dead, true
+		s.State, s.MayBeRepeat = Dead, !r.Placeholder
 	case p == Hold:
 		s.State, s.MayBeRepeat = Uncertain, true
 	case p == Drop:

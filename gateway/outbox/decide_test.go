@@ -90,6 +90,8 @@ func TestResolveUncertain(t *testing.T) {
 	row := outbox.Row{ID: 9, Role: outbox.Reply, State: outbox.Uncertain, Attempts: 1, Created: t0}
 	preview, deletion := row, row
 	preview.Role = outbox.Preview
+	placeholder := preview
+	placeholder.Placeholder = true
 	deletion.Role, deletion.Delete = outbox.Preview, 4
 	soon := t0.Add(row.Backoff())
 	for _, c := range []struct {
@@ -106,6 +108,7 @@ func TestResolveUncertain(t *testing.T) {
 		{"hold after 24 h", row, outbox.Hold, t0.Add(outbox.MaxRetryTime), outbox.Settlement{State: outbox.Uncertain, MayBeRepeat: true}},
 		{"drop", row, outbox.Drop, t0, outbox.Settlement{State: outbox.Dead}},
 		{"preview", preview, outbox.Resend, t0, outbox.Settlement{State: outbox.Dead, MayBeRepeat: true}},
+		{"placeholder", placeholder, outbox.Resend, t0, outbox.Settlement{State: outbox.Dead}},
 		{"deletion", deletion, outbox.Drop, t0, outbox.Settlement{State: outbox.NotSent, NextAttempt: soon}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -59,6 +59,9 @@ type Row struct {
 	Question string        `json:"q,omitempty"`
 	Turn     string        `json:"turn,omitempty"`
 	Msg      chat.Outbound `json:"msg"`
+	// Placeholder reports whether the row is a preview that shows a status, and nothing
+	// of an answer.
+	Placeholder bool `json:"placeholder,omitempty"`
 	// Replaces is the ID of a preview row. If that row was sent, this row is delivered
 	// as an edit of its message instead of as a new message.
 	Replaces ID `json:"replaces,omitempty"`

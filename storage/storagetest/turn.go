@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -120,6 +121,32 @@ func turnTests() map[string]func(*harness) {
 			if third := w.claim(0, "a"); third.Turn == c.Turn || len(third.Previews) > 0 {
 				w.Fatalf("turn %s with %d previews, want a new one", third.Turn, len(third.Previews))
 			}
+		},
+		"the deletion of a preview is known to later claims of its entries": func(w *harness) {
+			w.acceptTexts("a")
+			c := w.claim(0, "a")
+			p := w.sendPreview(c)
+			d := w.enqueue(outbox.Row{Role: outbox.Preview, Turn: c.Turn, Msg: p.Msg, Delete: p.ID})[0]
+			w.crash()
+			c = w.claim(0, "a")
+			equal(w, "deletions after a crash", c.Deletions, []outbox.ID{d.ID})
+			w.ok(w.Release(w.Context(), c))
+			w.acceptTexts("b")
+			again := w.claim(0, "a", "b")
+			if again.Turn == c.Turn {
+				w.Fatal("the turn was kept")
+			}
+			equal(w, "deletions after a release", again.Deletions, []outbox.ID{d.ID})
+		},
+		"a preview of unknown fate is among the previews": func(w *harness) {
+			w.acceptTexts("a")
+			c := w.claim(0, "a")
+			row := outbox.Row{Role: outbox.Preview, Turn: c.Turn, Msg: chat.Outbound{To: testDM, Text: chat.PlainText("so far")}}
+			lost, refused := w.enqueue(row)[0], w.enqueue(row)[0]
+			w.settle(outbox.Settlement{ID: lost.ID, State: outbox.Dead, MayBeRepeat: true})
+			w.settle(outbox.Settlement{ID: refused.ID, State: outbox.Dead})
+			w.crash()
+			equal(w, "previews", ids(w.claim(0, "a").Previews), []outbox.ID{lost.ID})
 		},
 		"a crash is counted, and steps are kept": func(w *harness) {
 			e := w.acceptTexts("a")[0]
