@@ -167,6 +167,7 @@ func TestWhatTakesTooLongToFollowIsDangerous(t *testing.T) {
 		"functions":     "f(){ g; g; }; g(){ h; h; }; h(){ i; i; i; i; }; i(){ k; k; k; k; }; k(){ l;l;l;l; }; l(){ m;m;m;m; }; m(){ n;n;n;n;n; }; n(){ $X; }; f",
 		"long":          strings.Repeat("rm -r x;", cmdpolicy.MaxLength/8),
 		"doubling":      "x=$Y" + strings.Repeat("; x=$x$x$x$x", 200) + "; $x",
+		"assignments":   "x=" + strings.Repeat("1", 100) + strings.Repeat("; x=$x$x$x$x", 200),
 		"evals":         "x='eval \"$x\"'; eval \"$x\"",
 		"sourcing":      `echo '. ./a' > a; . ./a`,
 	} {

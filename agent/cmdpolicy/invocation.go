@@ -166,6 +166,7 @@ func handled() (text, bool) { return text{kind: anything}, true }
 
 // setting judges an assignment to a variable that programs obey.
 func (j *evaluator) setting(name, v string) {
+	j.charge(v)
 	j.named.assign(name, v)
 	switch name {
 	case "PATH":
