@@ -20,7 +20,7 @@ SHELL := bash
 MATCHED := 2>&1 | awk '{ print; fflush() } /no tests to run/ { none = 1 } END { exit none }'
 MATCHED_BENCH := 2>&1 | awk '{ print; fflush() } /^Benchmark/ { found = 1 } END { exit !found }'
 
-.PHONY: build test race lint bench crashtest sweep simulate dst restarts disks hostile engines fuzz interop example release reproducible check
+.PHONY: build test race lint bench crashtest sweep simulate dst restarts disks hostile latency engines fuzz interop example release reproducible check
 
 build: ## the static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o hermesd ./cmd/hermesd
@@ -59,7 +59,10 @@ disks: ## an ext4 that turns read-only under the daemon; as root
 	HERMESD_DISKS=1 $(GO) test -count=1 -v -run 'TurnsReadOnly' ./cmd/hermesd $(MATCHED)
 
 hostile: ## what is hostile in one chat, each for HOSTILE, and how long others wait for being accepted meanwhile: docs/benchmarks.md
-	HERMESD_HOSTILE=$(HOSTILE) $(GO) test -count=1 -v -timeout 30m -run 'Test(HostileInputDelays|BusySessionsDelay)Nobody' ./cmd/internal/app $(MATCHED)
+	HERMESD_HOSTILE=$(HOSTILE) $(GO) test -count=1 -v -timeout 30m -run 'TestHostileInputDelaysNobody' ./cmd/internal/app $(MATCHED)
+
+latency: ## how long others wait for being accepted next to a session that burns the processor and one that hangs
+	HERMESD_LATENCY=1 $(GO) test -count=1 -v -timeout 30m -run 'TestBusySessionsDelayNobody' ./cmd/internal/app $(MATCHED)
 
 engines: ## CHECKS random conversations for each context engine, and recall on long ones
 	$(GO) test -count=1 -timeout 60m -run 'TestSuite' ./agent/engine/compressor ./agent/engine/lcm -rapid.checks=$(CHECKS) $(MATCHED)

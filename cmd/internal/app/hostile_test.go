@@ -96,14 +96,14 @@ const measureAgain = 250 * time.Millisecond
 
 // TestHostileInputDelaysNobody measures how long messages of another chat take to be
 // accepted while each hostile input is repeated for the duration HERMESD_HOSTILE,
-// and prints a line for each. Other load on the machine delays some rounds; the best
-// of three counts.
+// and prints a line for each. Other load on the machine delays some rounds: the best
+// of three counts, and what is measured while nothing happens is added to the limit.
 func TestHostileInputDelaysNobody(t *testing.T) {
 	long, err := time.ParseDuration(os.Getenv("HERMESD_HOSTILE"))
 	if err != nil {
 		t.Skip("HERMESD_HOSTILE is not a time")
 	}
-	const limit = 50 * time.Millisecond
+	limit := 50 * time.Millisecond
 	fmt.Println("| what happens meanwhile | messages | p50 | p99 | longest |\n|---|---|---|---|---|")
 	nothing := hostileInput{name: "nothing", play: func(*harness) {}}
 	for _, h := range slices.Concat([]hostileInput{nothing}, hostileInputs()) {
@@ -120,8 +120,11 @@ func TestHostileInputDelaysNobody(t *testing.T) {
 			}
 			ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 			fmt.Printf("| %s | %d | %s | %s | %s |\n", h.name, len(best), ms(best[len(best)/2]), ms(worst(best)), ms(best[len(best)-1]))
-			if p99 := worst(best); p99 > limit {
-				t.Errorf("the p99 is %v", p99)
+			switch p99 := worst(best); {
+			case h.name == nothing.name:
+				limit += p99
+			case p99 > limit:
+				t.Errorf("the p99 is %v, the limit %v", p99, limit)
 			}
 		})
 	}

@@ -177,10 +177,10 @@ func TestBusySessionsDoNotStopOthers(t *testing.T) {
 }
 
 // TestBusySessionsDelayNobody measures how long others take to be accepted meanwhile.
-// It judges the time, so `make hostile` runs it, and not `go test`.
+// It judges the time, so `make latency` runs it, and not `go test`.
 func TestBusySessionsDelayNobody(t *testing.T) {
-	if os.Getenv("HERMESD_HOSTILE") == "" {
-		t.Skip("`make hostile` measures it")
+	if os.Getenv("HERMESD_LATENCY") == "" {
+		t.Skip("`make latency` measures it")
 	}
 	if runtime.GOMAXPROCS(0) < 2 {
 		t.Skip("the only processor is the one that is burnt")
