@@ -207,7 +207,7 @@ func TestAHangupTakesTheConfigurationOrSaysWhyNot(t *testing.T) {
 		s, err := c.Status(t.Context())
 		return err == nil && slices.Equal(s.Config.Applied, []string{"access.allow_from"}) && slices.Equal(s.Config.PendingRestart, []string{"display.tool_progress"})
 	})
-	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("nonsense: 1\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("access: {nonsense: 1}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	u.signals <- syscall.SIGHUP

@@ -55,7 +55,7 @@ func Usable(c *config.Config, r config.Report, home string) (*config.Config, []c
 		warn("agent.tool_use_enforcement", err, "auto is used")
 		u.Agent.ToolUseEnforcement = []string{"auto"}
 	}
-	if err := checkWorkspace(c.Workspace(home)); err != nil {
+	if err := checkWorkspace(c.Workspace(home)); err != nil && c.Terminal.CWD != "" {
 		u.Terminal.CWD = ""
 		warn(cwdKey, err, "tools work in "+u.Workspace(home))
 	}

@@ -73,7 +73,7 @@ func (l *loader) check(c *Config) {
 			if c.Memory.Scope == "user" {
 				memory = ""
 			}
-			l.WarnAt("access.owners", "several people may speak, and none of them is an owner: on chat platforms nobody can run commands or change files%s; put your own id here", memory)
+			l.WarnAt("access.owners", "several ids are allowed, and none of them is an owner's: on chat platforms nobody can run commands or change files%s; put your own id here", memory)
 		}
 	}
 	l.everybody(c)

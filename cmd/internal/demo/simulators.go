@@ -80,7 +80,7 @@ func (w *simulators) addDiscord() (string, error) {
 	at.Allow(bot.User().ID, permissions)
 	w.conversations = append(w.conversations, &discordChat{at: at, by: ann, bot: bot})
 	w.eveChat = w.eve.DM(bot)
-	return fmt.Sprintf("  discord:\n    token: %q\n    api_url: %s\n    allow_from: [%q]\n", bot.Token(), api, ann.ID), nil
+	return fmt.Sprintf("  discord:\n    token: %q\n    api_url: %s\n    allow_admin_from: [%q]\n", bot.Token(), api, ann.ID), nil
 }
 
 // manifestApp returns the options of an app with the manifest in docs/platforms.md.
@@ -123,7 +123,7 @@ func (w *simulators) addSlack() (string, error) {
 	at := team.AddChannel(slack.ChannelOptions{Name: "kitchen", Members: []*slack.User{ann, bot.User()}})
 	w.conversations = append(w.conversations, &slackChat{at: at, by: ann, bot: bot.User()})
 	w.dm = &slackChat{at: ann.DM(bot), by: ann, bot: bot.User()}
-	return fmt.Sprintf("  slack:\n    token: %q\n    app_token: %q\n    api_url: %s\n    allow_from: [%q]\n",
+	return fmt.Sprintf("  slack:\n    token: %q\n    app_token: %q\n    api_url: %s\n    allow_admin_from: [%q]\n",
 		bot.Token(), w.app.Token(), w.slack.APIURL(), ann.ID()), nil
 }
 
