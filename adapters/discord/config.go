@@ -26,6 +26,7 @@ type Config struct {
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
 	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt per channel id."`
 
+	StrictMention bool     `yaml:"thread_require_mention" default:"false" doc:"In threads too, answer only when mentioned."`
 	AutoThread    bool     `yaml:"auto_thread" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
 	AllowMentions []string `yaml:"allow_mentions" doc:"What answers may ping besides people: everyone, roles. nobody: not even people; no_reply: not the person whom an answer quotes."`
 	Reactions     bool     `yaml:"reactions" default:"true" doc:"Mark people's messages with what has become of them."`
@@ -82,7 +83,7 @@ func (c Config) Validate() error {
 // settings returns the settings of the conversion.
 func (c Config) settings() inbound.Settings {
 	return inbound.Settings{
-		RequireMention: c.RequireMention, AutoThread: c.AutoThread, Free: c.FreeResponseChats,
+		RequireMention: c.RequireMention, Strict: c.StrictMention, AutoThread: c.AutoThread, Free: c.FreeResponseChats,
 		Allowed: c.AllowedChats, Ignored: c.IgnoredChats, Patterns: c.MentionPatterns, Prompts: c.ChatPrompts,
 	}
 }

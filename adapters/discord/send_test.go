@@ -244,6 +244,17 @@ func TestEveryoneIsPingedOnlyWhereThatIsAllowed(t *testing.T) {
 	})
 }
 
+func TestNobodyIsPingedWhereThatIsForbidden(t *testing.T) {
+	in(t, sim.Options{}, func(t *testing.T, w *world) {
+		r := w.start(t, func(c *discord.Config) { c.AllowMentions = []string{"nobody"} })
+		m := r.next(func() { w.open[0].Say(w.people[0], "x") })
+		receipt := r.sent("1", m.Address, "<@"+w.people[0].ID+"> look")
+		if got, _ := w.open[0].Message(receipt.ID); len(got.Mentions) > 0 {
+			t.Errorf("pinged: %v", got.Mentions)
+		}
+	})
+}
+
 func TestAReplyThatIsRefusedGoesWithoutIt(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		r := w.start(t)

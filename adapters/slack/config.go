@@ -21,6 +21,8 @@ type Config struct {
 
 	RequireMention    bool              `yaml:"require_mention" default:"true" doc:"In channels, answer only when mentioned, or in a thread in which the bot takes part."`
 	StrictMention     bool              `yaml:"strict_mention" default:"false" doc:"In threads too, answer only when mentioned."`
+	MentionChats      []string          `yaml:"require_mention_channels" doc:"Ids of channels in which a mention is required whatever else is set."`
+	IgnoreOthers      bool              `yaml:"ignore_other_user_mentions" default:"false" doc:"A message that begins with a mention of somebody else is not for the bot."`
 	ReplyInThread     bool              `yaml:"reply_in_thread" default:"true" doc:"A message to the bot in a channel opens a thread, which is a conversation of its own."`
 	FreeResponseChats []string          `yaml:"free_response_chats" doc:"Ids of channels in which everything is answered."`
 	AllowedChats      []string          `yaml:"allowed_chats" doc:"Ids of the channels that are listened to; empty: all."`
@@ -91,7 +93,7 @@ func (c Config) Validate() error {
 // settings returns the settings of the conversion.
 func (c Config) settings(commands []string) inbound.Settings {
 	return inbound.Settings{
-		RequireMention: c.RequireMention, Strict: c.StrictMention, InThread: c.ReplyInThread,
+		Always: c.MentionChats, NotToOthers: c.IgnoreOthers, RequireMention: c.RequireMention, Strict: c.StrictMention, InThread: c.ReplyInThread,
 		Free: c.FreeResponseChats, Allowed: c.AllowedChats, Ignored: c.IgnoredChats,
 		Patterns: c.MentionPatterns, Prompts: c.ChatPrompts, Commands: commands,
 	}

@@ -101,7 +101,7 @@ func (a *App) discord(account chat.Account, s config.Account) (chat.Adapter, err
 	return discord.New(discord.Config{
 		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
-		AutoThread: s.AutoThread, AllowMentions: s.AllowMentions, Reactions: s.Reactions,
+		AutoThread: s.AutoThread, StrictMention: s.ThreadMention, AllowMentions: s.AllowMentions, Reactions: s.Reactions,
 	}, discord.Options{
 		Account: account.Name, Memory: a.store, Words: a.printer, Log: a.opts.Log.Named("discord"), Files: fetch,
 	})
@@ -114,7 +114,7 @@ func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error
 	}
 	return slack.New(slack.Config{
 		Token: s.Token, AppToken: s.AppToken, APIURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention,
-		StrictMention: s.StrictMention, ReplyInThread: s.ReplyInThread, FreeResponseChats: s.FreeResponseChats,
+		StrictMention: s.StrictMention || s.ThreadMention, MentionChats: s.MentionChats, IgnoreOthers: s.IgnoreOthers, ReplyInThread: s.ReplyInThread, FreeResponseChats: s.FreeResponseChats,
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
 		Reactions: s.Reactions,
 	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.printer, Log: a.opts.Log.Named("slack")})

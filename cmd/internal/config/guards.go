@@ -17,6 +17,10 @@ func (l *loader) guards(c *Config) {
 	if c.Skills.WriteApproval {
 		l.WarnAt("skills.write_approval", "hermesd cannot ask before a skill is changed: the agent changes none")
 	}
+	if n := get(l.section("approvals"), "smart_policy"); n != nil && !empty(n) && c.Approvals.Mode == "smart" {
+		l.WarnNode(n, "approvals.smart_policy", "hermesd does not tell these rules to the model that decides: a person is asked in each case (approvals.mode: manual)")
+		c.Approvals.Mode = "manual"
+	}
 	off := func(n *yaml.Node, path, why string) {
 		if c.Terminal.Enabled {
 			l.WarnNode(n, path, "%s: the agent has no terminal", why)

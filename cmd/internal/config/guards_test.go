@@ -16,7 +16,7 @@ import (
 // TestSeveralPeopleWithoutOwner shows the warning about several people of whom nobody is
 // owner.
 func TestSeveralPeopleWithoutOwner(t *testing.T) {
-	const want = "access.owners: several people may speak, and none of them is an owner"
+	const want = "access.owners: several ids are allowed, and none of them is an owner's"
 	for yaml, warned := range map[string]bool{
 		"telegram: {allow_from: [1, 2]}":                                    true,
 		"access: {allow_from: [1]}\ntelegram: {allow_from: [2]}":            true,
@@ -73,6 +73,13 @@ func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
 		{"security: {tirith_fail_open: false}", terminal, false, "the agent has no terminal"},
 		{"security: {tirith_fail_open: false, tirith_enabled: false}", terminal, true, "tirith_enabled"},
 		{"hooks: {pre_tool_call: [{command: x, fail_closed: true}]}", terminal, false, "the agent has no terminal"},
+		{"approvals: {mode: smart, smart_policy: 'Always ask.'}", func(c *config.Config) any { return c.Approvals.Mode }, "manual", "a person is asked"},
+		{"approvals: {mode: smart, smart_policy: ''}", func(c *config.Config) any { return c.Approvals.Mode }, "smart", ""},
+		{"telegram: {allow_bots: all, bots_require_mention: true}", func(c *config.Config) any { return rules(c).AllowBots }, access.BotsAddressed, ""},
+		{"slack: {thread_require_mention: true, require_mention_channels: 'C1,C2', ignore_other_user_mentions: true}", func(c *config.Config) any {
+			s := c.Platforms.Slack
+			return []any{s.ThreadMention, s.MentionChats, s.IgnoreOthers}
+		}, []any{true, []string{"C1", "C2"}, true}, ""},
 		{"discord: {allow_mentions: {users: false}}", func(c *config.Config) any { return c.Platforms.Discord.AllowMentions }, []string{"nobody"}, ""},
 		{"discord: {allow_mentions: {replied_user: false}}", func(c *config.Config) any { return c.Platforms.Discord.AllowMentions }, []string{"no_reply"}, ""},
 	} {

@@ -58,6 +58,10 @@ type Account struct {
 	AutoThread    bool     `yaml:"auto_thread" on:"discord" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
 	AllowMentions []string `yaml:"allow_mentions" on:"discord" doc:"What answers may ping besides people: everyone, roles. nobody: not even people; no_reply: not the person whom an answer quotes."`
 	StrictMention bool     `yaml:"strict_mention" on:"slack" default:"false" doc:"In threads too, answer only when mentioned."`
+	ThreadMention bool     `yaml:"thread_require_mention" on:"discord|slack" default:"false" doc:"In threads too, answer only when mentioned."`
+	MentionChats  []string `yaml:"require_mention_channels" on:"slack" own:"true" doc:"Ids of channels in which a mention is required whatever else is set."`
+	IgnoreOthers  bool     `yaml:"ignore_other_user_mentions" on:"slack" default:"false" doc:"A message that begins with a mention of somebody else is not for the bot."`
+	BotsMention   bool     `yaml:"bots_require_mention" alias:"bots_require_inline_mention" on:"telegram|discord" default:"false" doc:"Of other bots only what mentions us is heard: allow_bots all means mentions."`
 	ReplyInThread bool     `yaml:"reply_in_thread" on:"slack" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
 	Reactions     bool     `yaml:"reactions" on:"discord|slack" default:"true" doc:"Mark people's messages with what has become of them."`
 
@@ -108,7 +112,7 @@ func (c *Config) AccessPolicy() access.Policy {
 	rules := func(a Account) access.AccountRules {
 		return access.AccountRules{
 			Owners: a.AllowAdminFrom, AllowFrom: a.AllowFrom, AllowAll: a.AllowAll, AllowedChats: a.GroupAllowedChats, Roles: a.AllowedRoles,
-			AllowBots: access.BotPolicy(a.AllowBots), UnknownDM: access.UnknownDMPolicy(a.UnauthorizedDMBehavior),
+			AllowBots: bots(a), UnknownDM: access.UnknownDMPolicy(a.UnauthorizedDMBehavior),
 			DMs: hearing(a.DMPolicy, a.DisableDMs), Groups: hearing(a.GroupPolicy, false), Topics: a.AllowedTopics, IgnoredTopics: a.IgnoredThreads,
 		}
 	}
@@ -119,6 +123,14 @@ func (c *Config) AccessPolicy() access.Policy {
 		}
 	}
 	return p
+}
+
+// bots returns which other bots are heard.
+func bots(a Account) access.BotPolicy {
+	if a.BotsMention && a.AllowBots == string(access.AllBots) {
+		return access.BotsAddressed
+	}
+	return access.BotPolicy(a.AllowBots)
 }
 
 // hearing returns who is heard according to a policy.

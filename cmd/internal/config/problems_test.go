@@ -19,7 +19,7 @@ var wrong = []struct{ name, yaml, want string }{
 	{"unknown platform", "platforms: {telegramm: {}}\n", "config.yaml:1:13: platforms.telegramm: unknown key; did you mean telegram?"},
 	{"unknown key of an account", "telegram: {accounts: {a: {tokken: x}}}\n", "config.yaml:1:27: platforms.telegram.accounts.a.tokken: unknown key; did you mean token?"},
 	{"unknown key of a list", "fallback_providers:\n- modell: x\n", "config.yaml:2:3: fallback_providers[0].modell: unknown key; did you mean model?"},
-	{"no accounts in accounts", "telegram: {accounts: {a: {accounts: {}}}}\n", "config.yaml:1:27: platforms.telegram.accounts.a.accounts: unknown key; known here: allow_admin_from, allow_all, allow_bots, allow_from, allowed_channels, allowed_chats, allowed_topics, api_url, channel_prompts, dm_policy, enabled, free_response_channels, …"},
+	{"no accounts in accounts", "telegram: {accounts: {a: {accounts: {}}}}\n", "config.yaml:1:27: platforms.telegram.accounts.a.accounts: unknown key; known here: allow_admin_from, allow_all, allow_bots, allow_from, allowed_channels, allowed_chats, allowed_topics, api_url, bots_require_inline_mention, bots_require_mention, channel_prompts, dm_policy, …"},
 
 	{"bool", "streaming: {enabled: maybe}\n", `config.yaml:1:22: streaming.enabled: want true or false, not "maybe"`},
 	{"whole number", "agent:\n  max_turns: many\n", `config.yaml:2:14: agent.max_turns: want a whole number, not "many"`},

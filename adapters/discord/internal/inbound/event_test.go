@@ -96,6 +96,7 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		{name: "all are free", s: inbound.Settings{RequireMention: true, Free: []string{"*"}}, p: place, raw: message("20", "x")},
 		{name: "a thread", s: base, p: thread, raw: message("30", "x"), rule: "not_addressed"},
 		{name: "a thread in which we are", s: base, p: thread, joined: true, raw: message("30", "x")},
+		{name: "a thread in which we are, strict", s: inbound.Settings{RequireMention: true, Strict: true}, p: thread, joined: true, raw: message("30", "x"), rule: "not_addressed"},
 		{name: "a thread in which we are, to somebody else", s: base, p: thread, joined: true, raw: message("30", "<@6> x", other), rule: "addressed_to_somebody_else"},
 		{name: "a thread that we opened", s: base, p: inbound.ChannelInfo{ID: "30", Guild: "1", Parent: "20", Type: 11, Ours: true}, raw: message("30", "x")},
 		{name: "a thread, named", s: base, p: thread, raw: message("30", "<@900> x", names)},

@@ -28,6 +28,7 @@ const anyChat = "*"
 type Settings struct {
 	RequireMention bool
 	AutoThread     bool
+	Strict         bool     // require a mention in threads too
 	Free           []string // channels in which everything is answered, or "*"
 	Allowed        []string // channels whose messages are processed; empty: all
 	Ignored        []string // channels whose messages are never processed
@@ -124,7 +125,7 @@ func (c Converter) judge(m *message, p ChannelInfo, joined bool) (addressed bool
 		return true, ""
 	case n.others && !free:
 		return false, ruleOthers
-	case free || joined || p.Ours || !c.Rules.s.RequireMention:
+	case free || (joined || p.Ours) && !c.Rules.s.Strict || !c.Rules.s.RequireMention:
 		return true, ""
 	}
 	return false, ruleNotAddressed

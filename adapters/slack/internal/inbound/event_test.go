@@ -83,6 +83,8 @@ func TestMessages(t *testing.T) {
 		{"no mention needed", message(`"text":"hi"`), []func(*inbound.Settings){all}, `thread 200.000002 "hi" addressed`},
 		{"a thread of ours", message(`"text":"hi","thread_ts":"100.000001"`), nil, `thread 100.000001 "hi" addressed`},
 		{"a thread under our message", message(`"text":"hi","thread_ts":"150.000000","parent_user_id":"UME"`), nil, `thread 150.000000 "hi" addressed`},
+		{"a channel that always needs a mention", message(`"text":"hi"`), []func(*inbound.Settings){func(s *inbound.Settings) { s.RequireMention, s.Always = false, []string{"C1"} }}, `group - "hi" rule=not_addressed`},
+		{"to somebody else", message(`"text":"<@U0OTHER> hi"`), []func(*inbound.Settings){func(s *inbound.Settings) { s.RequireMention, s.NotToOthers = false, true }}, `group - "@U0OTHER hi" rule=not_addressed`},
 		{"a thread of ours, strict", message(`"text":"hi","thread_ts":"100.000001"`), []func(*inbound.Settings){strict}, `thread 100.000001 "hi" rule=not_addressed`},
 		{"named in a thread of ours, strict", message(`"text":"` + us + ` hi","thread_ts":"100.000001"`), []func(*inbound.Settings){strict}, `thread 100.000001 "hi" addressed earlier`},
 		{"a thread of others", message(`"text":"hi","thread_ts":"150.000000"`), nil, `thread 150.000000 "hi" rule=not_addressed`},

@@ -14,6 +14,8 @@ type Settings struct {
 	RequireMention bool
 	Strict         bool     // require a mention in threads too
 	InThread       bool     // answer in a thread
+	Always         []string // channels in which a mention is required whatever else is set
+	NotToOthers    bool     // a message that begins with a mention of somebody else is not addressed
 	Free           []string // channels in which everything is answered
 	Allowed        []string // channels whose messages are processed; empty: all
 	Ignored        []string // channels whose messages are never processed
@@ -26,9 +28,9 @@ type Settings struct {
 
 // Rules are compiled Settings.
 type Rules struct {
-	requireMention, strict, inThread bool
+	requireMention, strict, inThread, notToOthers bool
 
-	free, allowed, ignored, commands map[string]bool
+	free, always, allowed, ignored, commands map[string]bool
 
 	patterns []*regexp.Regexp
 	prompts  map[string]string
@@ -44,7 +46,7 @@ func NewRules(s Settings) (Rules, error) {
 		return m
 	}
 	r := Rules{
-		requireMention: s.RequireMention, strict: s.Strict, inThread: s.InThread,
+		requireMention: s.RequireMention, strict: s.Strict, inThread: s.InThread, notToOthers: s.NotToOthers, always: set(s.Always),
 		free: set(s.Free), allowed: set(s.Allowed), ignored: set(s.Ignored), commands: set(s.Commands), prompts: s.Prompts,
 	}
 	for _, p := range s.Patterns {
@@ -114,9 +116,12 @@ func mentions(text, user string) bool {
 // addressed reports whether a message is addressed to the bot.
 func (c Converter) addressed(b Body, room ChannelInfo, n relation) bool {
 	switch {
-	case room.Kind == chat.DM, n.named, !c.Rules.requireMention, c.Rules.free[b.Channel]:
+	case room.Kind == chat.DM, n.named:
 		return true
-	case n.joined && !c.Rules.strict:
+	case c.Rules.notToOthers && strings.HasPrefix(strings.TrimSpace(b.Text), "<@"):
+		return false
+	case c.Rules.always[b.Channel]:
+	case !c.Rules.requireMention, c.Rules.free[b.Channel], n.joined && !c.Rules.strict:
 		return true
 	}
 	for _, p := range c.Rules.patterns {
