@@ -28,7 +28,7 @@ func (l *loader) guards(c *Config) {
 		c.Terminal.Enabled = false
 	}
 	terminal, security := l.section("terminal"), l.section("security")
-	if n := get(terminal, "backend"); n != nil && n.Kind == yaml.ScalarNode {
+	if n := l.said(get(terminal, "backend"), "TERMINAL_ENV"); n != nil && n.Kind == yaml.ScalarNode {
 		switch backend := strings.ToLower(n.Value); {
 		case backend == "" || backend == "local":
 		case backend != "docker":
@@ -43,7 +43,7 @@ func (l *loader) guards(c *Config) {
 		l.WarnAt("terminal.network", "without a sandbox nothing keeps commands from the network: the agent has no terminal")
 		c.Terminal.Enabled = false
 	}
-	if n := get(security, "tirith_fail_open"); isFalse(n) && !isFalse(get(security, "tirith_enabled")) {
+	if n := l.said(get(security, "tirith_fail_open"), "TIRITH_FAIL_OPEN"); isFalse(n) && !isFalse(l.said(get(security, "tirith_enabled"), "TIRITH_ENABLED")) {
 		off(n, "security.tirith_fail_open", "hermesd does not have tirith, without which no command may run")
 	}
 	if n := failClosedHook(l.section("hooks")); n != nil {
@@ -52,6 +52,15 @@ func (l *loader) guards(c *Config) {
 	if b := &c.Security.WebsiteBlocklist; b.Enabled {
 		l.sharedDomains(b)
 	}
+}
+
+// said returns a value of the config file or, if it is set, that of the variable in its
+// place; nil if there is none.
+func (l *loader) said(n *yaml.Node, variable string) *yaml.Node {
+	if v, ok := l.look(variable); ok && v != "" {
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: v}
+	}
+	return n
 }
 
 // sharedDomains checks that the files of the blocklist can be read.

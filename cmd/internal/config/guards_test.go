@@ -91,9 +91,13 @@ func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
 			t.Errorf("%s: warnings %q, want %q", c.yaml, got, c.warn)
 		}
 	}
+	c, r := setup{dotenv: "TELEGRAM_ALLOWED_TOPICS=7,8\nSLACK_DISABLE_DMS=true\nTERMINAL_ENV=ssh\nTERMINAL_DOCKER_NETWORK=false\nDISCORD_ALLOWED_CHANNELS=1\n"}.good(t)
+	if d := cmp.Diff([]any{[]string{"7", "8"}, true, false, false, []string{"1"}}, []any{c.Platforms.Telegram.AllowedTopics, c.Platforms.Slack.DisableDMs, c.Terminal.Enabled, c.Terminal.Network, c.Platforms.Discord.AllowedChats}); d != "" {
+		t.Errorf("the variables: %s\n%s", d, texts(r.Warnings))
+	}
 	home := t.TempDir()
 	write(t, filepath.Join(home, "list.txt"), "# a list\nb.test # why\n\nc.test\n")
-	c, _ := setup{home: home, yaml: "security: {website_blocklist: {enabled: true, domains: [a.test], shared_files: [list.txt]}}"}.good(t)
+	c, _ = setup{home: home, yaml: "security: {website_blocklist: {enabled: true, domains: [a.test], shared_files: [list.txt]}}"}.good(t)
 	if got, err := c.Security.WebsiteBlocklist.Blocked(home); err != nil || !slices.Equal(got, []string{"a.test", "b.test", "c.test"}) {
 		t.Errorf("blocked %v, %v", got, err)
 	}
