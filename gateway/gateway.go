@@ -55,6 +55,7 @@ type Options struct {
 	Approvals          turn.Approvals                                                              // the gateway sets Always and StoreAlways
 	Restart            func()                                                                      // shuts the process down and starts it again; nil: not possible
 	HomeChannels       map[chat.Platform]chat.Address                                              // configured home channels
+	AllowedCommands    func(chat.Address) []string                                                 // commands that users below owner may run; nil: those of their level
 	ReplyToMode        map[chat.Account]string                                                     // reply_to_mode
 	RateLimits         map[chat.Account]outbox.RateLimit
 
@@ -156,7 +157,7 @@ func New(o Options) *Gateway {
 	g.cron = newCronRunner(g, o.Cron)
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
-		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode,
+		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode, AllowedCommands: o.AllowedCommands,
 		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, Commanded: g.hasImmediateCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Printer: o.Printer, Choose: g.chooseModel, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,

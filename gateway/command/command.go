@@ -50,6 +50,9 @@ type Call struct {
 	Key       session.Key
 	Session   session.Record // the zero Record if there is none yet
 	Shared    bool           // several people share the conversation
+	// Allowed are the names of the commands that users below owner may run here, besides
+	// help; empty: those of their level.
+	Allowed []string
 
 	i18n.Printer // translates texts for the caller
 }
@@ -242,6 +245,15 @@ func (t *Table) Lookup(name string) (Command, bool) {
 	return t.list[found], true
 }
 
+// isIn reports whether names contains the command by its name or an alias, with or
+// without a slash.
+func (c Command) isIn(names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		n = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(n), "/"))
+		return n == c.Name || slices.Contains(c.Aliases, n)
+	})
+}
+
 // Menu returns the commands that users of a level may use, for the menus of platforms.
 func (t *Table) Menu(level access.Level) []chat.CommandInfo {
 	var items []chat.CommandInfo
@@ -265,6 +277,8 @@ func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 		return Result{Text: c.T("Several people share this conversation. Here `/%s` requires level %s; yours is %s.", cmd.Name, cmd.SharedLevel, c.Principal.Level)}, nil
 	case c.Principal.Level < cmd.Level:
 		return Result{Text: c.T("You cannot use `/%s`: it requires level %s, yours is %s.", cmd.Name, cmd.Level, c.Principal.Level)}, nil
+	case len(c.Allowed) > 0 && c.Principal.Level < access.Owner && cmd.Name != "help" && !cmd.isIn(c.Allowed):
+		return Result{Text: c.T("You cannot use `/%s` here: the operator does not allow it.", cmd.Name)}, nil
 	case c.Args != "" && cmd.Args == "" && !cmd.IgnoresArgs:
 		return Result{Text: c.T("`/%s` takes nothing after it, so nothing was done. Say `/%s` alone.", cmd.Name, cmd.Name)}, nil
 	}

@@ -385,6 +385,33 @@ func TestRunDeniesLowerLevels(t *testing.T) {
 	}
 }
 
+// TestRunDeniesWhatTheOperatorDoesNotAllow: user_allowed_commands limits who is no owner.
+func TestRunDeniesWhatTheOperatorDoesNotAllow(t *testing.T) {
+	reply := func(context.Context, command.Env, command.Call) (command.Result, error) {
+		return command.Result{Text: "done"}, nil
+	}
+	table := command.NewTable(command.Command{Name: "new", Aliases: []string{"reset"}, Run: reply}, command.Command{Name: "model", Run: reply}, command.Command{Name: "help", Run: reply})
+	for _, c := range []struct {
+		text    string
+		allowed []string
+		level   access.Level
+		want    string
+	}{
+		{"/new", nil, access.Guest, "done"},
+		{"/new", []string{"/RESET"}, access.Guest, "done"},
+		{"/reset", []string{"new"}, access.Member, "done"},
+		{"/model", []string{"new"}, access.Member, "You cannot use `/model` here: the operator does not allow it."},
+		{"/help", []string{"new"}, access.Guest, "done"},
+		{"/model", []string{"new"}, access.Owner, "done"},
+	} {
+		in := call(c.text)
+		in.Allowed, in.Principal.Level = c.allowed, c.level
+		if r, err := table.Run(t.Context(), &fake{}, in); err != nil || r.Text != c.want {
+			t.Errorf("%s as %s with %v: %q, %v; want %q", c.text, c.level, c.allowed, r.Text, err, c.want)
+		}
+	}
+}
+
 func TestRunReturnsErrors(t *testing.T) {
 	table := command.NewTable(command.Builtin()...)
 	broken := errors.New("disk is gone")

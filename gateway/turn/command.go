@@ -14,6 +14,14 @@ import (
 	"hermesd/gateway/session"
 )
 
+// allowedCommands returns command.Call.Allowed at an address.
+func (r *Runner) allowedCommands(at chat.Address) []string {
+	if r.opts.AllowedCommands == nil {
+		return nil
+	}
+	return r.opts.AllowedCommands(at)
+}
+
 // runCommand runs the command in the claim's only entry. The entry is committed
 // before the effects of the command are applied, so that it cannot run twice. The
 // cancellation of cancelable, by a later message, only interrupts a compaction.
@@ -26,7 +34,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 		t.fail(ctx, fmt.Errorf("load session %s: %w", e.Session, err))
 		return
 	}
-	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Shared: t.runner.opts.Policy.Shared(e.Inbound.Address), Printer: t.runner.opts.Printer}
+	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Shared: t.runner.opts.Policy.Shared(e.Inbound.Address), Allowed: t.runner.allowedCommands(e.Inbound.Address), Printer: t.runner.opts.Printer}
 	res, err := t.runner.opts.Commands.Run(ctx, t.runner.opts.Env, call)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("/%s: %w", name, err))

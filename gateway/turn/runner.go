@@ -56,6 +56,8 @@ type Options struct {
 	// Discover returns a new Discovery for a session with a context window of so many tokens; a nil func or a nil Discovery finds
 	// nothing.
 	Discover func(window int) Discovery
+	// AllowedCommands returns command.Call.Allowed at an address; nil: no limit.
+	AllowedCommands func(chat.Address) []string
 	// Prefill are messages between the prompt and the transcript of every call.
 	Prefill []llm.Message
 	// Commanded reports whether immediate commands of the lane's session wait or run;

@@ -255,7 +255,7 @@ func (a *App) buildGateway(tools tool.Set) error {
 		Prefix: a.buildPrefix, Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery, Note: a.prompts.memoryNudge,
 		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.approvalReviewer()},
 		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
-		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homeChannels(c), ReplyToMode: replyModes(c), RateLimits: c.Ceilings(),
+		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homeChannels(c), ReplyToMode: replyModes(c), AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.TTL(), Vision: hasVision(model.Provider),
 		Ephemeral: a.ephemeral(c), Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,

@@ -56,6 +56,9 @@ func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
 			r := rules(c)
 			return []any{r.DMs, r.Groups, r.Topics, r.IgnoredTopics}
 		}, []any{access.HearNobody, access.HearListed, []string{"7"}, []string{"8", "9"}}, ""},
+		{"telegram: {token: '1:x', user_allowed_commands: [new], group_user_allowed_commands: [status]}", func(c *config.Config) any {
+			return [][]string{c.AllowedCommands(chat.Address{Platform: chat.Telegram, Kind: chat.DM}), c.AllowedCommands(chat.Address{Platform: chat.Telegram, Kind: chat.Group})}
+		}, [][]string{{"new"}, {"status"}}, ""},
 		{"slack: {disable_dms: true}", func(c *config.Config) any {
 			return c.AccessPolicy().Accounts[chat.Account{Platform: chat.Slack}].DMs
 		}, access.HearNobody, ""},

@@ -47,6 +47,9 @@ type Account struct {
 	IgnoredThreads []string `yaml:"ignored_threads" on:"telegram" own:"true" doc:"Ids of the topics of groups that are never listened to."`
 	DisableDMs     bool     `yaml:"disable_dms" on:"slack" own:"true" default:"false" doc:"Nobody is heard in direct chats."`
 
+	UserCommands      []string `yaml:"user_allowed_commands" own:"true" doc:"Commands that people who are no owners may use in direct chats, besides help; empty: those of their level."`
+	GroupUserCommands []string `yaml:"group_user_allowed_commands" own:"true" doc:"As user_allowed_commands, in groups and channels."`
+
 	RequireMention    bool              `yaml:"require_mention" default:"false" doc:"In groups, answer only when mentioned or replied to."`
 	FreeResponseChats []string          `yaml:"free_response_chats" alias:"free_response_channels" doc:"Ids of groups in which everything is answered although require_mention is set."`
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
@@ -123,6 +126,16 @@ func (c *Config) AccessPolicy() access.Policy {
 		}
 	}
 	return p
+}
+
+// AllowedCommands returns the commands that people who are no owners may use at an
+// address; nil: those of their level.
+func (c *Config) AllowedCommands(at chat.Address) []string {
+	a := c.Accounts()[at.AccountID()]
+	if at.Kind == chat.DM {
+		return a.UserCommands
+	}
+	return a.GroupUserCommands
 }
 
 // bots returns which other bots are heard.

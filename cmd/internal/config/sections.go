@@ -156,7 +156,7 @@ type WebsiteBlocklist struct {
 
 // Workspace returns the working directory of tools.
 func (c *Config) Workspace(home string) string {
-	if c.Terminal.CWD == "" {
+	if c.Terminal.CWD == "" || c.Terminal.CWD == "." {
 		return filepath.Join(home, "workspace")
 	}
 	return InHome(home, c.Terminal.CWD)
