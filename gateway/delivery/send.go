@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -130,15 +131,13 @@ func (d *Delivery) message(row outbox.Row) chat.Outbound {
 // repeatsPreview reports whether a preview with the text of row, or with a part of it,
 // may stay visible. The rows of previews precede row in its queue.
 func (d *Delivery) repeatsPreview(ctx context.Context, row outbox.Row) bool {
-	for _, id := range append(row.Follows, row.Replaces) {
+	return slices.ContainsFunc(append(slices.Clone(row.Follows), row.Replaces), func(id outbox.ID) bool {
 		if id == 0 {
-			continue
+			return false
 		}
-		if p, err := d.opts.Store.Row(ctx, id); err == nil && p.MayStayVisible() {
-			return true
-		}
-	}
-	return false
+		p, err := d.opts.Store.Row(ctx, id)
+		return err == nil && p.MayStayVisible()
+	})
 }
 
 func (d *Delivery) send(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {

@@ -67,11 +67,12 @@ func Delivered(r Row, receipt chat.Receipt) Settlement {
 //     A row that is Uncertain already, because asking failed or is not possible, is
 //     settled by ResolveUncertain.
 //
-// Decide never sets MayBeRepeat by itself and never clears it after a failure: a
-// refusal of the second attempt says nothing about the first. Of a Preview only the
-// deletion is retried; a Preview, or a deletion, that becomes Dead although the
-// message may be visible has MayBeRepeat set, unless it is a Placeholder. An edit without a response is not uncertain, because it can
-// be repeated: callers make it a transient failure first.
+// Decide never sets MayBeRepeat of a reply by itself and never clears it after a
+// failure: a refusal of the second attempt says nothing about the first. Of a Preview
+// only the deletion is retried; a Preview, or a deletion, that becomes Dead although
+// the message may be visible has MayBeRepeat set, unless it is a Placeholder. An edit
+// without a response is not uncertain, because it can be repeated: callers make it a
+// transient failure first.
 func Decide(r Row, err error, now time.Time, p UncertainPolicy) Settlement {
 	s := Settlement{ID: r.ID, MayBeRepeat: r.MayBeRepeat}
 	if err == nil || r.Delete != 0 && errors.Is(err, chat.ErrGone) {
