@@ -52,7 +52,7 @@ func modelFaults() []fault {
 			play: func(w *harness) {
 				askWithFaults(hello, echoed, llm.Fault{Kind: llm.TooMany, After: time.Second})(w)
 				rs := w.model.Requests()
-				if gap := rs[1].At.Sub(rs[0].At); gap < time.Second || gap > 4*time.Second {
+				if gap := rs[1].At.Sub(rs[0].At); gap < time.Second {
 					w.Errorf("asked again after %v, not after 1s", gap)
 				}
 			},

@@ -27,7 +27,7 @@ import (
 )
 
 // testTimeout ends a test that hangs. No working machine is so slow.
-const testTimeout = 2 * time.Minute
+const testTimeout = 5 * time.Minute
 
 // A harness is a home directory with simulated platforms, models and a user, and the
 // daemon in it while it runs.

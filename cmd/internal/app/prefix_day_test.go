@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,9 +61,6 @@ func TestPrefixBreaksAreDeclared(t *testing.T) {
 				over = openRouter(c.model)
 			}
 			w := newFormatHarness(t, longConfig, over, llm.Options{Reply: workingModel})
-			ctx, cancel := context.WithTimeout(t.Context(), 2*testTimeout)
-			t.Cleanup(cancel)
-			w.ctx = ctx
 			w.fillHome()
 			w.writeFile("workspace/notes.txt", strings.Repeat("what was noted\n", 8000/c.turns))
 			w.start()
