@@ -206,7 +206,7 @@ func TestAliasesAreBounded(t *testing.T) {
 	if !strings.Contains(got, "too large") && !strings.Contains(got, "too deep") {
 		t.Errorf("problems:\n%s", got)
 	}
-	for _, y := range []string{"&a {<<: *a, timezone: UTC}\n", "display: &d\n  <<: [*d, *d]\n", "access: {owners: &o [*o]}\n", "telegram: &t\n  accounts: {x: *t}\n"} {
+	for _, y := range []string{"&a {<<: *a, timezone: UTC}\n", "display: &d\n  <<: [*d, *d]\n", "access: {owners: &o [*o]}\n", "telegram: &t\n  accounts: {x: *t}\n", "telegram: {mention_patterns: &a [*a, *a, *a]}\nplatforms: {telegram: {mention_patterns: &b [*b, *b, *b]}}\n"} {
 		if _, _, err := (setup{yaml: y}).load(t); err == nil {
 			t.Errorf("%q holds itself and is taken", y)
 		}

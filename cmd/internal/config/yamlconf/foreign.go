@@ -167,10 +167,20 @@ func (l *Loader) holdsMoved(path string) bool {
 	return false
 }
 
-// sameValue reports whether two nodes have the same value.
+// maxSame limits the nodes that are compared: a node may contain itself, many times.
+const maxSame = 10_000
+
+// sameValue reports whether two nodes have the same value, as far as they are compared.
 func sameValue(a, b *yaml.Node) bool {
+	left := maxSame
+	return equal(a, b, &left)
+}
+
+func equal(a, b *yaml.Node, left *int) bool {
 	a, b = deref(a), deref(b)
-	return a.Kind == b.Kind && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, sameValue)
+	*left--
+	return *left >= 0 && a.Kind == b.Kind && a.Value == b.Value &&
+		slices.EqualFunc(a.Content, b.Content, func(a, b *yaml.Node) bool { return equal(a, b, left) })
 }
 
 // isEmpty reports whether n is an empty text, list or section.
