@@ -382,16 +382,18 @@ func prefillFaults() []fault {
 		return fault{sentence: sentence, cold: true, play: func(w *harness) {
 			change(w)
 			w.writeConfig("agent:\n  prefill_messages_file: prefill.json", "")
-			w.requireConfigError(append(words, "prefill.json")...)
-			w.writeConfig("", "")
 			w.start()
+			w.waitLog(append(words, "prefill.json", "no messages are sent ahead of conversations")...)
+			if slices.ContainsFunc(w.log.lines(), func(l logLine) bool { return l.has("secret words") }) {
+				w.Error("the file is quoted")
+			}
 		}}
 	}
 	return []fault{
-		wrong("a prefill file that does not exist stops the start", func(*harness) {}, "no such file"),
-		wrong("a prefill file that is no JSON stops the start", putFile("prefill.json", `[{"role":"user"`), "prefill messages"),
-		wrong("a prefill file that is a pipe stops the start", putPipe("prefill.json"), "not a regular file"),
-		wrong("a prefill that ends with the user stops the start", putFile("prefill.json", `[{"role":"user","content":"secret words"}]`), "prefill messages"),
-		wrong("a prefill of an unknown role stops the start", putFile("prefill.json", `[{"role":"system","content":"secret words"}]`), "prefill messages"),
+		wrong("the start does without a prefill file that does not exist", func(*harness) {}, "no such file"),
+		wrong("the start does without a prefill file that is no JSON", putFile("prefill.json", `[{"role":"user"`), "prefill messages"),
+		wrong("the start does without a prefill file that is a pipe", putPipe("prefill.json"), "not a regular file"),
+		wrong("the start does without a prefill that ends with the user", putFile("prefill.json", `[{"role":"user","content":"secret words"}]`), "prefill messages"),
+		wrong("the start does without a prefill of an unknown role", putFile("prefill.json", `[{"role":"tool","content":"secret words"}]`), "prefill messages"),
 	}
 }

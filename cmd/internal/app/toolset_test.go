@@ -82,7 +82,7 @@ func TestToolsetsSelectTools(t *testing.T) {
 		}
 		for at, want := range want {
 			var names []string
-			for _, tool := range build(session.Record{ID: "s", Address: at}).Tools() {
+			for _, tool := range build(session.Record{ID: "s", Address: at, OwnersOnly: true}).Tools() {
 				names = append(names, tool.Name)
 			}
 			slices.Sort(names)
