@@ -20,6 +20,7 @@ compression:
   target_ratio: 0.1
   protect_last_n: 10
   threshold: 0.3
+  min_threshold_tokens: 64000
 `
 
 // workingModel is a model in a long conversation: it reads a file each turn, sometimes

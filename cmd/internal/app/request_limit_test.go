@@ -42,7 +42,7 @@ func (m *truncatingModel) reply(r llm.Request) llm.Reply {
 // TestNoRequestIsAboveTheLimit sends messages of 13 % of the context each to a model
 // that drops what does not fit.
 func TestNoRequestIsAboveTheLimit(t *testing.T) {
-	for _, window := range []int{24_000, 40_000, 64_000} {
+	for _, window := range []int{8_000, 16_000, 24_000, 40_000, 64_000} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
 			t.Parallel()
 			m := &truncatingModel{window: window}
