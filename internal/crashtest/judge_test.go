@@ -89,8 +89,8 @@ func (w *world) judge(want map[int64][]string) (f findings) {
 	if n := len(w.unheard()) + w.keptBack(); f.repeats+f.orphans > n {
 		w.t.Errorf("%v, but only %d messages arrived without a receipt", f, n)
 	}
-	if n := w.unsure + w.doubtful(); f.marked > n {
-		w.t.Errorf("%v, but only of %d sends nobody knew", f, n)
+	if n := w.unsure + w.doubtful() + w.keptBack(); f.marked > n {
+		w.t.Errorf("%v, but only %d sends had no answer or followed a preview that stayed", f, n)
 	}
 	void := map[string]bool{}
 	for p, o := range outcomes {
