@@ -222,7 +222,7 @@ var (
 	errTooMuch = errors.New("more was said than is looked at")
 	// errNoNextPage means that Slack has more messages and does not tell how to
 	// fetch them.
-	errNoNextPage = errors.New("Slack has more messages and does not show them")
+	errNoNextPage = errors.New("there are more messages, and Slack does not show them")
 )
 
 // history collects in v the messages after the last seen one. After an error it
