@@ -30,7 +30,7 @@ type PlatformToolsets struct {
 type Approvals struct {
 	Mode    string        `yaml:"mode" default:"manual" enum:"manual|smart|off" doc:"Before a dangerous command runs: a person is asked, the auxiliary model decides whether one has to be asked, or nobody is. What is blocked never runs."`
 	Timeout time.Duration `yaml:"timeout" default:"300s" range:"10s..1h" doc:"How long a request waits for an answer; then it is denied."`
-	Deny    []string      `yaml:"deny" doc:"Commands that never run, whoever asks, with *, ? and [...], such as \"git push --force*\"."`
+	Deny    []string      `yaml:"deny" doc:"Commands that never run, for any user, with *, ? and [...], such as \"git push --force*\"."`
 }
 
 // Web configures the web search of the agent.
