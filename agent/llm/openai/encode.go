@@ -70,6 +70,9 @@ func (p *Provider) appendOptions(dst []byte, r *llm.Request) []byte {
 	} else if r.Effort != "" {
 		dst = apiclient.AppendString(append(dst, `,"reasoning_effort":`...), r.Effort)
 	}
+	if p.routing != nil {
+		dst = append(append(dst, `,"provider":`...), p.routing...)
+	}
 	return append(dst, '}')
 }
 

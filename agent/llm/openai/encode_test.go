@@ -65,6 +65,25 @@ func TestEncodeGolden(t *testing.T) {
 	}
 }
 
+func TestEncodeRouting(t *testing.T) {
+	r := &llm.Request{Model: "a/b", Transcript: llm.NewTranscript(llm.UserText("hi"))}
+	for _, c := range []struct {
+		routing openai.Routing
+		want    string
+	}{
+		{openai.Routing{}, `"include_usage":true}}`},
+		{openai.Routing{DataCollection: "deny"}, `,"provider":{"data_collection":"deny"}}`},
+		{
+			openai.Routing{Only: []string{"a"}, Ignore: []string{"b", "c"}, Order: []string{"d"}, RequireParameters: true, Sort: "price"},
+			`,"provider":{"only":["a"],"ignore":["b","c"],"order":["d"],"require_parameters":true,"sort":"price"}}`,
+		},
+	} {
+		if got := body(t, openai.New(openai.Options{Routing: c.routing}), r); !strings.HasSuffix(got, c.want) {
+			t.Errorf("got %s, want it to end with %s", got, c.want)
+		}
+	}
+}
+
 func TestEncodeShapes(t *testing.T) {
 	picture := filepath.Join(t.TempDir(), "p.png")
 	if err := os.WriteFile(picture, []byte("PNG"), 0o600); err != nil {

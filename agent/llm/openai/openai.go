@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"net/http"
@@ -39,11 +40,24 @@ type Options struct {
 	Key     secret.Value // "": none is sent, for local servers
 	HTTP    *http.Client // nil: a new client
 	Headers map[string]string
+	// Routing is sent to OpenRouter with each request, if it is not empty.
+	Routing Routing
 	// MaxTokens limits answers whose request sets no limit; 0: none is sent.
 	MaxTokens int
 	Timeout   time.Duration // for a whole answer; 0: 30 minutes
 	// IdleTimeout is the maximum time without a byte from the service; 0: 90 seconds.
 	IdleTimeout time.Duration
+}
+
+// A Routing says which of the providers behind OpenRouter may get a request. Source:
+// https://openrouter.ai/docs/features/provider-routing.
+type Routing struct {
+	DataCollection    string   `json:"data_collection,omitempty"` // allow or deny; "": the account's setting
+	Only              []string `json:"only,omitempty"`
+	Ignore            []string `json:"ignore,omitempty"`
+	Order             []string `json:"order,omitempty"`
+	RequireParameters bool     `json:"require_parameters,omitempty"`
+	Sort              string   `json:"sort,omitempty"`
 }
 
 // A Provider calls models of one service. Its methods may be called from any goroutine.
@@ -52,6 +66,7 @@ type Provider struct {
 	url       string
 	host      string
 	maxTokens int
+	routing   []byte // JSON; nil for none
 	header    http.Header
 	// plainTools is set once the service has rejected lists in tool messages.
 	plainTools atomic.Bool
@@ -61,6 +76,9 @@ type Provider struct {
 func New(o Options) *Provider {
 	base := strings.TrimRight(cmp.Or(o.BaseURL, DefaultURL), "/")
 	p := &Provider{url: base + "/chat/completions", maxTokens: o.MaxTokens, header: http.Header{}}
+	if raw, err := json.Marshal(o.Routing); err == nil && string(raw) != "{}" { // it cannot fail: texts
+		p.routing = raw
+	}
 	if u, err := url.Parse(base); err == nil {
 		p.host = u.Hostname()
 	}

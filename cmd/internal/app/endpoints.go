@@ -38,7 +38,11 @@ func (a *App) newProvider(e config.Endpoint) llm.Provider {
 	case "anthropic":
 		return anthropic.New(anthropic.Options{BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens})
 	}
-	return openai.New(openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens})
+	o := openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens}
+	if e.Provider == "openrouter" {
+		o.Routing = openai.Routing(a.opts.Config.ProviderRouting)
+	}
+	return openai.New(o)
 }
 
 // hasVision reports whether images are sent to models of the provider as images.

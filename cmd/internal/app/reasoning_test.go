@@ -59,3 +59,30 @@ func TestReasoningSurvivesToolLoopOfOpenRouter(t *testing.T) {
 		})
 	}
 }
+
+// TestRoutingIsSentToOpenRouter: what restricts the providers behind OpenRouter is in every
+// request, and in none to another service.
+func TestRoutingIsSentToOpenRouter(t *testing.T) {
+	const routing = "provider_routing: {data_collection: deny, only: [anthropic], ignore: [some, other], sort: price}\n"
+	for _, c := range []struct{ provider, url, want string }{
+		{"openrouter", "/api/v1", `"provider":{"data_collection":"deny","only":["anthropic"],"ignore":["some","other"],"sort":"price"}`},
+		{"custom", "/v1", ""},
+	} {
+		w := newFormatHarness(t, routing, strings.NewReplacer("provider: anthropic", "provider: "+c.provider, "\n  api_key", c.url+"\n  api_key"), llm.Options{})
+		w.start()
+		w.askConsole("hello", "hello")
+		w.stop()
+		n := 0
+		for _, r := range w.model.Requests() {
+			if len(r.Messages) == 0 {
+				continue
+			}
+			if n++; r.Status != 200 || !strings.Contains(string(r.Body), c.want) || c.want == "" && strings.Contains(string(r.Body), `"provider":{"data`) {
+				t.Errorf("%s: status %d, %s", c.provider, r.Status, r.Body[max(0, len(r.Body)-200):])
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s: no request", c.provider)
+		}
+	}
+}

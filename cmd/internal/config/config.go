@@ -22,6 +22,7 @@ type Config struct {
 	CustomProviders   []CustomProvider `yaml:"custom_providers" doc:"Servers of your own, and how many tokens their models take."`
 	Agent             Agent            `yaml:"agent"`
 	PromptCaching     PromptCaching    `yaml:"prompt_caching"`
+	ProviderRouting   ProviderRouting  `yaml:"provider_routing"`
 	Compression       Compression      `yaml:"compression"`
 	Context           Context          `yaml:"context"`
 	Auxiliary         Auxiliary        `yaml:"auxiliary"`

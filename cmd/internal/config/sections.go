@@ -82,6 +82,16 @@ type SessionSearch struct {
 	Summarize bool `yaml:"summarize" default:"false" doc:"The model that writes summaries (auxiliary.compression, else the one that answers) says what each conversation found tells about the query, instead of its passages."`
 }
 
+// ProviderRouting says which of the providers behind OpenRouter may get requests.
+type ProviderRouting struct {
+	DataCollection    string   `yaml:"data_collection" enum:"|allow|deny" doc:"deny: none that may keep or train on requests; empty: as your account is set."`
+	Only              []string `yaml:"only" doc:"These providers and no others."`
+	Ignore            []string `yaml:"ignore" doc:"Not these providers."`
+	Order             []string `yaml:"order" doc:"These providers first, in this order."`
+	RequireParameters bool     `yaml:"require_parameters" default:"false" doc:"None that ignores a parameter of the request."`
+	Sort              string   `yaml:"sort" enum:"|price|throughput|latency" doc:"Which provider is tried first; empty: OpenRouter decides."`
+}
+
 // PromptCaching configures the caching of prefixes by providers.
 type PromptCaching struct {
 	CacheTTL string `yaml:"cache_ttl" default:"5m" enum:"5m|1h|off" doc:"How long a provider keeps a prefix that is not used; 1h costs more to write. off: providers are not asked to keep any."`

@@ -67,6 +67,7 @@ type chatBody struct {
 	ToolChoice      json.RawMessage `json:"tool_choice"`
 	ReasoningEffort string          `json:"reasoning_effort"`
 	Reasoning       json.RawMessage `json:"reasoning"`
+	Provider        json.RawMessage `json:"provider"` // of OpenRouter
 }
 
 type chatMessage struct {
@@ -125,6 +126,10 @@ func (a chatAPI) check(h http.Header, body []byte) (Request, *refusal) {
 			fmt.Sprintf("The model `%s` does not exist or you do not have access to it.", b.Model))}
 	case b.StreamOpts != nil && !b.Stream:
 		return r, wrong("", "stream_options", "The 'stream_options' parameter is only allowed when 'stream' is enabled.")
+	case len(b.Provider) > 0 && !a.router:
+		return r, wrong("unknown_parameter", "provider", "Unknown parameter: 'provider'.")
+	case len(b.Provider) > 0 && !isRouting(b.Provider):
+		return r, wrong("", "provider", "provider: Invalid input")
 	case len(b.Messages) == 0:
 		return r, wrong("empty_array", "messages", "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.")
 	}

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,26 @@ type reasoningDetail struct {
 	Data      string `json:"data"`
 	ID        string `json:"id"`
 	Format    string `json:"format"`
+}
+
+// isRouting reports whether raw is the member provider of a request to OpenRouter, as far as
+// hermesd uses it.
+func isRouting(raw json.RawMessage) bool {
+	var r struct {
+		DataCollection    *string  `json:"data_collection"`
+		Only              []string `json:"only"`
+		Ignore            []string `json:"ignore"`
+		Order             []string `json:"order"`
+		RequireParameters bool     `json:"require_parameters"`
+		Sort              *string  `json:"sort"`
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if d.Decode(&r) != nil {
+		return false
+	}
+	return (r.DataCollection == nil || *r.DataCollection == "allow" || *r.DataCollection == "deny") &&
+		(r.Sort == nil || *r.Sort == "price" || *r.Sort == "throughput" || *r.Sort == "latency")
 }
 
 // Values of format.
