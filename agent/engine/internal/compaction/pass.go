@@ -285,6 +285,10 @@ func (j *compactionRun) summarize(ctx context.Context, p *agent.Compaction) (bod
 	return body, banner, nil
 }
 
+// truncatedPercent is the share, in percent, of the limit that messages are
+// shortened to: with the answer the next request is not above the limit again.
+const truncatedPercent = 90
+
 // truncate shortens the messages of p until the request is within the limit, as
 // far as possible, and archives the originals.
 func (j *compactionRun) truncate(p *agent.Compaction) {
@@ -300,7 +304,7 @@ func (j *compactionRun) truncate(p *agent.Compaction) {
 		}
 		return j.plan.Head // a summary, which is not truncated
 	}
-	short := plan.Truncate(p.Messages, j.v.Limit-j.v.FixedTokens, func(i int) int { return j.v.First + row(i) })
+	short := plan.Truncate(p.Messages, (j.v.Limit-j.v.FixedTokens)*truncatedPercent/100, func(i int) int { return j.v.First + row(i) })
 	from, to := plan.Changed(p.Messages, short)
 	if to == 0 {
 		return
