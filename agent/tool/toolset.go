@@ -31,7 +31,7 @@ func Toolsets() map[string][]string {
 		"delegation":     {"delegate_task"},
 		"cronjob":        {"cronjob"},
 		"messaging":      {"send_message"},
-		Small:            {"terminal", "read_file", "write_file", "patch", "memory"},
+		Small:            {"terminal", "read_file", "write_file", "memory", "session_search"},
 		"context_engine": {"lcm_grep", "lcm_describe", "lcm_expand"},
 	}
 }

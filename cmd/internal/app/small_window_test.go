@@ -34,7 +34,7 @@ func toolNames(r llm.Entry) string {
 	return strings.Join(names, " ")
 }
 
-const smallTools = "memory patch read_file terminal write_file"
+const smallTools = "memory read_file session_search terminal write_file"
 
 // turns returns the recorded requests of turns.
 func (w *harness) turnRequests() (rs []llm.Entry) {
@@ -86,7 +86,7 @@ func TestToolsetThatIsWrittenHolds(t *testing.T) {
 	for config, want := range map[string]string{
 		"toolsets: [all]\n":         "",
 		"toolsets: [hermes-cli]\n":  "",
-		"toolsets: [todo, small]\n": "memory patch read_file terminal todo write_file",
+		"toolsets: [todo, small]\n": "memory read_file session_search terminal todo write_file",
 		"":                          smallTools,
 	} {
 		w := newFormatHarness(t, config, strings.NewReplacer("\n  api_key", "\n  context_length: 24000\n  api_key"), llm.Options{})
