@@ -53,7 +53,9 @@ func outage(c *city, d disk, why string) {
 		code, body := c.readyz()
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "the store does not take writes")
 	})
-	if out := c.ask("chat", "-q", "hello there"); !strings.Contains(out, why) {
+	d.fill() // the space that the search index has given up
+	// A short message might fit into free pages of the store, and would wait for its answer.
+	if out := c.ask("chat", "-q", "hello there"+strings.Repeat(" word", 8000)); !strings.Contains(out, why) {
 		c.Errorf("the terminal says %q", out)
 	}
 	if c.Bot.Pending() == 0 {
@@ -123,7 +125,7 @@ func mount(t *testing.T) (d mounted, ok bool) {
 func (d mounted) ballast() string { return filepath.Join(d.dir, "ballast") }
 
 func (d mounted) fill() {
-	f, err := os.Create(d.ballast())
+	f, err := os.OpenFile(d.ballast(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		d.t.Fatal(err)
 	}

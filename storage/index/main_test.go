@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"strconv"
 	"testing"
 	"time"
@@ -83,18 +84,21 @@ func rowsOf(t testing.TB, x *index.Index, text string) []int {
 	return rows
 }
 
-// A fakeStore is a store in memory.
+// A fakeStore is a store in memory. Its methods may be called from any goroutine.
 type fakeStore struct {
+	mu   sync.Mutex // guards what follows
 	recs map[session.ID]session.Record
 	rows map[session.ID][]json.RawMessage
 	fail map[session.ID]error
 }
 
 func newFakeStore() *fakeStore {
-	return &fakeStore{map[session.ID]session.Record{}, map[session.ID][]json.RawMessage{}, map[session.ID]error{}}
+	return &fakeStore{recs: map[session.ID]session.Record{}, rows: map[session.ID][]json.RawMessage{}, fail: map[session.ID]error{}}
 }
 
 func (w *fakeStore) Sessions(_ context.Context, max int) ([]session.Record, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	var all []session.Record
 	for _, r := range w.recs {
 		all = append(all, r)
@@ -107,12 +111,23 @@ func (w *fakeStore) Sessions(_ context.Context, max int) ([]session.Record, erro
 }
 
 func (w *fakeStore) SessionByID(_ context.Context, id session.ID) (session.Record, bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	r, ok := w.recs[id]
 	return r, ok, nil
 }
 
 func (w *fakeStore) Rows(_ context.Context, id session.ID, s session.Span) ([]json.RawMessage, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	return w.rows[id][s.From:s.To], w.fail[id]
+}
+
+// repair makes a session readable.
+func (w *fakeStore) repair(id session.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.fail, id)
 }
 
 func encode(m llm.Message) json.RawMessage {
@@ -125,6 +140,8 @@ func encode(m llm.Message) json.RawMessage {
 
 // add appends texts to a session, which is used an hour later than before.
 func (w *fakeStore) add(r session.Record, texts ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if old, ok := w.recs[r.ID]; ok {
 		r = old
 	}
