@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
