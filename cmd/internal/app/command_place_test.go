@@ -12,14 +12,11 @@ func (w *harness) ask(name string, in map[string]any) string {
 	w.Helper()
 	args, err := json.Marshal(in)
 	w.must(err)
-	before := len(w.chat.FromBots())
+	before := w.botTexts()
 	w.say(use(name, string(args)))
 	var text string
 	w.waitFor("a request or a result of "+string(args), func() bool {
-		text = ""
-		for _, m := range w.chat.FromBots()[before:] {
-			text += m.Text + "\n"
-		}
+		text = w.newBotText(before)
 		return strings.Contains(text, "May I run this?") || strings.Contains(text, "result: ")
 	})
 	return text

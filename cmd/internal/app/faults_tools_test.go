@@ -217,7 +217,7 @@ func webTraps() []hostileInput {
 // all of the words.
 func (w *harness) sendFile(m telegram.Media, words ...string) string {
 	w.Helper()
-	before := len(w.chat.FromBots())
+	before := w.botTexts()
 	w.chat.Post(telegram.Post{From: w.ann, Text: "look", Media: &m})
 	return w.waitBotText(before, words...)
 }

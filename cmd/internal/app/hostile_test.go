@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"slices"
 	"sync"
@@ -169,22 +171,38 @@ func (w *harness) checkEnded(failed bool) {
 // all of the words.
 func (w *harness) askBot(said string, words ...string) string {
 	w.Helper()
-	before := len(w.chat.FromBots())
+	before := w.botTexts()
 	w.say(said)
 	return w.waitBotText(before, words...)
 }
 
-// waitBotText returns the bot's texts to ann after the first n messages, once they contain
-// all of the words.
-func (w *harness) waitBotText(n int, words ...string) (text string) {
+// botTexts returns the bot's visible texts to ann by message ID.
+func (w *harness) botTexts() map[int]string {
+	texts := make(map[int]string)
+	for _, m := range w.chat.FromBots() {
+		texts[m.ID] = m.Text
+	}
+	return texts
+}
+
+// waitBotText returns newBotText once it contains all of the words.
+func (w *harness) waitBotText(before map[int]string, words ...string) (text string) {
 	w.Helper()
 	w.waitFor(fmt.Sprintf("messages with %q", words), func() bool {
-		text = ""
-		for _, m := range w.chat.FromBots()[n:] {
-			text += m.Text + "\n"
-		}
+		text = w.newBotText(before)
 		return logLine{text: text}.has(words...)
 	})
+	return text
+}
+
+// newBotText returns the bot's visible texts to ann that are not in before, a line each.
+// A text may be an edit of a message that was there before.
+func (w *harness) newBotText(before map[int]string) (text string) {
+	for _, m := range w.chat.FromBots() {
+		if m.Text != before[m.ID] {
+			text += m.Text + "\n"
+		}
+	}
 	return text
 }
 
@@ -291,8 +309,11 @@ func size(t *testing.T, dir string) (sum int64) {
 }
 
 // watchMemory samples the memory of this process until the returned function is
-// called, which returns the largest increase.
+// called, which returns the largest increase. Meanwhile the garbage collector runs often:
+// otherwise there is as much garbage as memory in use, which depends on earlier tests.
 func watchMemory() func() int64 {
+	percent := debug.SetGCPercent(20)
+	runtime.GC()
 	look := func() int64 {
 		s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 		metrics.Read(s)
@@ -313,5 +334,10 @@ func watchMemory() func() int64 {
 			}
 		}
 	})
-	return func() int64 { close(over); work.Wait(); return most }
+	return func() int64 {
+		close(over)
+		work.Wait()
+		debug.SetGCPercent(percent)
+		return most
+	}
 }

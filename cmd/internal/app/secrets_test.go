@@ -105,7 +105,7 @@ func TestSecretsAreMaskedBeforeTheyAreStored(t *testing.T) {
 	if got := w.readFile("workspace/out.txt"); got != key {
 		t.Errorf("the command has written %q", got)
 	}
-	before := len(w.chat.FromBots())
+	before := w.botTexts()
 	w.say(use("terminal", `{"command":"mkdir `+escaped+` && echo inside > `+escaped+`/.env && cat `+escaped+`/.env"}`))
 	if ask := w.waitBotText(before, "May I run this?", "mkdir <secret> && ", "cat <secret>/.env"); strings.Contains(ask, "always") {
 		t.Errorf("a secret can be part of a stored approval: %q", ask)
