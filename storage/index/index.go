@@ -38,7 +38,7 @@ const version = 1
 
 // ErrDamaged is the error of searches while the file is damaged. Nothing is
 // lost: the next update of the Follower rebuilds it.
-var ErrDamaged = errors.New("search index is damaged and will be rebuilt")
+var ErrDamaged = errors.New("search index cannot be used and will be rebuilt")
 
 // An Index is an open index file. Its methods may be called from any goroutine.
 type Index struct {
