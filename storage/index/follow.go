@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/session"
-	"hermesd/internal/diskspace"
 )
 
 // A Source is the store that is indexed.
@@ -50,10 +48,6 @@ const (
 // it was. Run or CatchUp may run in one goroutine at a time; Changed and Wake may
 // be called from any.
 type Follower struct {
-	// Space returns the free and the total bytes of the file system of the index. It
-	// may be replaced before Run.
-	Space func() (free, total uint64, err error)
-
 	x       *Index
 	source  Source
 	ownTool string
@@ -62,43 +56,12 @@ type Follower struct {
 
 	mu      sync.Mutex
 	changed map[session.ID]bool // sessions that were changed since the last update
-	giveWay chan struct{}       // the store needs the space of the index
-	isEmpty bool                // emptied and not updated since; used by Run only
 }
 
 // NewFollower returns a Follower that omits calls and results of the tool own,
 // the search tool, which would only repeat earlier results.
 func NewFollower(x *Index, from Source, own string, log *zap.Logger) *Follower {
-	return &Follower{
-		Space: func() (free, total uint64, err error) { return diskspace.Of(filepath.Dir(x.path)) },
-		x:     x, source: from, ownTool: own, log: log.Named("index"), wake: make(chan struct{}, 1), giveWay: make(chan struct{}, 1),
-		changed: make(map[session.ID]bool),
-	}
-}
-
-// errNoSpace is the error of an update that would use space that the store needs.
-var errNoSpace = errors.New("disk is nearly full, and the store needs what is left")
-
-// maxReserve is the space that the index leaves free for the store, at most a
-// twentieth of the disk.
-const maxReserve = 64 << 20
-
-// checkSpace returns errNoSpace if the index must not grow, or must be emptied.
-func (f *Follower) checkSpace() error {
-	free, total, err := f.Space()
-	if err == nil && free < min(maxReserve, total/20) || len(f.giveWay) > 0 {
-		return errNoSpace
-	}
-	return nil
-}
-
-// GiveWay makes Run empty the index, because the store found the disk full. The index
-// is rebuilt when there is space again. GiveWay never blocks.
-func (f *Follower) GiveWay() {
-	select {
-	case f.giveWay <- struct{}{}:
-	default:
-	}
+	return &Follower{x: x, source: from, ownTool: own, log: log.Named("index"), wake: make(chan struct{}, 1), changed: make(map[session.ID]bool)}
 }
 
 // Changed tells the Follower that a session was changed. It never blocks.
@@ -133,18 +96,12 @@ func (f *Follower) takeChanged() map[session.ID]bool {
 // ends it indexes what was changed before.
 func (f *Follower) Run(ctx context.Context) {
 	var retry <-chan time.Time
-	delay, full := minRetryDelay, false
+	delay := minRetryDelay
 	for all := true; ; all = all || f.x.Damaged() {
 		began := time.Now()
 		n, err := f.update(ctx, all, true)
-		wake := f.wake
 		switch {
 		case ctx.Err() != nil:
-		case errors.Is(err, errNoSpace):
-			if !full {
-				f.log.Warn("search index waits for space", zap.Error(err))
-			}
-			all, full, retry, wake = true, true, time.After(minRetryDelay), nil
 		case err != nil:
 			f.log.Warn("cannot update search index", zap.Error(err))
 			if retry == nil {
@@ -155,7 +112,7 @@ func (f *Follower) Run(ctx context.Context) {
 			if n > 0 {
 				f.log.Info("search index updated", zap.Int("messages", n), zap.Duration("took", time.Since(began)))
 			}
-			retry, delay, full, f.isEmpty = nil, minRetryDelay, false, false
+			retry, delay = nil, minRetryDelay
 		}
 		select {
 		case <-ctx.Done():
@@ -163,10 +120,7 @@ func (f *Follower) Run(ctx context.Context) {
 			return
 		case <-retry:
 			all, retry = true, nil
-		case <-f.giveWay:
-			f.empty(ctx)
-			all = true
-		case <-wake:
+		case <-f.wake:
 			all = false
 			select {
 			case <-ctx.Done():
@@ -188,21 +142,6 @@ func (f *Follower) finish(ctx context.Context) {
 	}
 }
 
-// empty empties the index and waits, so that the store is the first to use the space.
-func (f *Follower) empty(ctx context.Context) {
-	if !f.isEmpty {
-		f.log.Warn("disk is full; search index emptied for the store")
-		err := f.x.Reset()
-		if f.isEmpty = err == nil; err != nil {
-			f.log.Warn("cannot empty search index", zap.Error(err))
-		}
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(minRetryDelay):
-	}
-}
-
 // CatchUp indexes everything that is missing, without pauses, and returns the
 // number of indexed messages. It must not run at the same time as Run.
 func (f *Follower) CatchUp(ctx context.Context) (int, error) { return f.update(ctx, true, false) }
@@ -210,9 +149,6 @@ func (f *Follower) CatchUp(ctx context.Context) (int, error) { return f.update(c
 // update updates the sessions that were changed or, with all, every session, and
 // returns the number of indexed messages.
 func (f *Follower) update(ctx context.Context, all, throttle bool) (int, error) {
-	if err := f.checkSpace(); err != nil {
-		return 0, err
-	}
 	if f.x.Damaged() {
 		if err := f.x.Reset(); err != nil {
 			return 0, err
@@ -380,9 +316,6 @@ func (b *batch) add(ctx context.Context, u Update) error {
 func (b *batch) flush(ctx context.Context) error {
 	if len(b.updates) == 0 {
 		return nil
-	}
-	if b.err = b.f.checkSpace(); b.err != nil {
-		return b.err
 	}
 	if b.err = b.f.x.Add(ctx, b.updates...); b.err != nil {
 		return b.err
