@@ -176,7 +176,7 @@ func TestToolOutputs(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		`{"session_id": "nope"}`:                         `error: there is no session "nope" that can be seen from here`,
-		`{"around": 3}`:                                  "error: around needs the session_id",
+		`{"around": 3}`:                                  "nothing to read around row 3; the rows are 0 to 1",
 		`{"query": "x", "role_filter": "system"}`:        "error: role_filter takes",
 		`{"query": "x", "sort": "oldest"}`:               "error: sort is best or newest",
 		`{"query": 5}`:                                   `error: the argument "query" does not take a number`,
