@@ -64,6 +64,11 @@ func (w *ContextWindow) Size(t *Turn) int {
 	if w.Reported > 0 && w.At <= t.Transcript.Len() {
 		return w.Reported + tokens.Since(t.Transcript, w.At)
 	}
+	return t.estimatedTokens()
+}
+
+// estimatedTokens returns the estimated tokens of the next request.
+func (t *Turn) estimatedTokens() int {
 	return t.fixedTokens() + tokens.Transcript(t.Transcript, t.Transcript.Len())
 }
 
@@ -83,8 +88,7 @@ func (w *ContextWindow) View(t *Turn, focus string) ContextView {
 	v := ContextView{
 		Messages: t.Transcript.Since(0), First: w.First, FixedTokens: t.fixedTokens(), Tokens: w.Size(t), Focus: focus, Limit: w.Limit,
 	}
-	estimate := v.FixedTokens + tokens.Transcript(t.Transcript, t.Transcript.Len())
-	if v.Tokens > estimate {
+	if estimate := t.estimatedTokens(); v.Tokens > estimate {
 		v.Limit = v.Limit * estimate / v.Tokens
 	}
 	return v
@@ -208,7 +212,7 @@ func (r *run) compact(ctx context.Context, v ContextView) (done bool, err error)
 // isAbove reports whether the estimate for the next request is above limit; 0
 // is no limit.
 func (r *run) isAbove(limit int) bool {
-	return limit > 0 && r.t.fixedTokens()+tokens.Transcript(r.t.Transcript, r.t.Transcript.Len()) > limit
+	return limit > 0 && r.t.estimatedTokens() > limit
 }
 
 // compactOnce lets the engine compact v and applies the result.
@@ -269,7 +273,7 @@ func (r *run) shortenContext(ctx context.Context, e *llm.Error, attempts int) (b
 	v := w.View(&r.t, "")
 	v.Force = true
 	if v.Limit > 0 { // the provider counts more than the estimate
-		v.Limit = min(v.Limit, (v.FixedTokens+tokens.Transcript(r.t.Transcript, r.t.Transcript.Len()))*overflowPercent/100)
+		v.Limit = min(v.Limit, r.t.estimatedTokens()*overflowPercent/100)
 	}
 	return r.compact(ctx, v)
 }
