@@ -24,6 +24,7 @@ type Config struct {
 	AllowedChats      []string          `yaml:"allowed_chats" doc:"Ids of the channels that are listened to; empty: all."`
 	IgnoredChats      []string          `yaml:"ignored_channels" doc:"Ids of channels that are never listened to."`
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
+	NativeMentions    []string          `yaml:"native_mention_only_channels" doc:"Ids of channels in which mention_patterns do not count."`
 	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt per channel id."`
 
 	StrictMention bool     `yaml:"thread_require_mention" default:"false" doc:"In threads too, answer only when mentioned."`
@@ -84,6 +85,6 @@ func (c Config) Validate() error {
 func (c Config) settings() inbound.Settings {
 	return inbound.Settings{
 		RequireMention: c.RequireMention, Strict: c.StrictMention, AutoThread: c.AutoThread, Free: c.FreeResponseChats,
-		Allowed: c.AllowedChats, Ignored: c.IgnoredChats, Patterns: c.MentionPatterns, Prompts: c.ChatPrompts,
+		Allowed: c.AllowedChats, Ignored: c.IgnoredChats, Patterns: c.MentionPatterns, Native: c.NativeMentions, Prompts: c.ChatPrompts,
 	}
 }

@@ -28,6 +28,7 @@ type Config struct {
 	AllowedChats      []string          `yaml:"allowed_chats" doc:"Ids of the channels that are listened to; empty: all."`
 	IgnoredChats      []string          `yaml:"ignored_chats" doc:"Ids of channels that are never listened to."`
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
+	NativeMentions    []string          `yaml:"native_mention_only_channels" doc:"Ids of channels in which mention_patterns do not count."`
 	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt per channel id."`
 	Reactions         bool              `yaml:"reactions" default:"true" doc:"Mark people's messages with what has become of them."`
 }
@@ -95,6 +96,6 @@ func (c Config) settings(commands []string) inbound.Settings {
 	return inbound.Settings{
 		Always: c.MentionChats, NotToOthers: c.IgnoreOthers, RequireMention: c.RequireMention, Strict: c.StrictMention, InThread: c.ReplyInThread,
 		Free: c.FreeResponseChats, Allowed: c.AllowedChats, Ignored: c.IgnoredChats,
-		Patterns: c.MentionPatterns, Prompts: c.ChatPrompts, Commands: commands,
+		Patterns: c.MentionPatterns, Native: c.NativeMentions, Prompts: c.ChatPrompts, Commands: commands,
 	}
 }

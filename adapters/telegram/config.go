@@ -29,6 +29,7 @@ type Config struct {
 	FreeResponseChats []string          `yaml:"free_response_chats" doc:"Ids of groups in which everything is answered although require_mention is set."`
 	AllowedChats      []string          `yaml:"allowed_chats" doc:"Ids of the groups and channels that are listened to; empty: all."`
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
+	NativeMentions    []string          `yaml:"native_mention_only_chats" doc:"Ids of groups in which mention_patterns do not count."`
 	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt per chat id."`
 }
 
@@ -117,6 +118,6 @@ func (c Config) validateWebhook() error {
 func (c Config) settings() inbound.Settings {
 	return inbound.Settings{
 		RequireMention: c.RequireMention, Free: c.FreeResponseChats, Allowed: c.AllowedChats,
-		Patterns: c.MentionPatterns, Prompts: c.ChatPrompts,
+		Patterns: c.MentionPatterns, Native: c.NativeMentions, Prompts: c.ChatPrompts,
 	}
 }

@@ -84,7 +84,7 @@ func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, er
 	return telegram.New(telegram.Config{
 		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, WebhookURL: s.WebhookURL, WebhookSecret: s.WebhookSecret,
 		WebhookListen: s.WebhookListen, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
-		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
+		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
 	}, telegram.Options{
 		Account: account.Name, Memory: a.store, Log: a.opts.Log.Named("telegram"), Files: fetch,
 		Was: func(id string) []string {
@@ -100,7 +100,7 @@ func (a *App) discord(account chat.Account, s config.Account) (chat.Adapter, err
 	}
 	return discord.New(discord.Config{
 		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
-		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
+		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
 		AutoThread: s.AutoThread, StrictMention: s.ThreadMention, AllowMentions: s.AllowMentions, Reactions: s.Reactions,
 	}, discord.Options{
 		Account: account.Name, Memory: a.store, Words: a.printer, Log: a.opts.Log.Named("discord"), Files: fetch,
@@ -115,7 +115,7 @@ func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error
 	return slack.New(slack.Config{
 		Token: s.Token, AppToken: s.AppToken, APIURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention,
 		StrictMention: s.StrictMention || s.ThreadMention, MentionChats: s.MentionChats, IgnoreOthers: s.IgnoreOthers, ReplyInThread: s.ReplyInThread, FreeResponseChats: s.FreeResponseChats,
-		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, ChatPrompts: s.ChannelPrompts,
+		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
 		Reactions: s.Reactions,
 	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.printer, Log: a.opts.Log.Named("slack")})
 }

@@ -48,6 +48,7 @@ func keyVariables() []keyVariable {
 		{"SLACK_THREAD_REQUIRE_MENTION", "platforms.slack.thread_require_mention"},
 		{"SLACK_REQUIRE_MENTION_CHANNELS", "platforms.slack.require_mention_channels"},
 		{"SLACK_IGNORE_OTHER_USER_MENTIONS", "platforms.slack.ignore_other_user_mentions"},
+		{"SLACK_NATIVE_MENTION_ONLY_CHANNELS", "platforms.slack.native_mention_only_chats"},
 		{"TELEGRAM_WEBHOOK_URL", "platforms.telegram.webhook_url"},
 		{"TELEGRAM_WEBHOOK_SECRET", "platforms.telegram.webhook_secret"},
 	}

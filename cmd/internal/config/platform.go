@@ -53,6 +53,7 @@ type Account struct {
 	RequireMention    bool              `yaml:"require_mention" default:"false" doc:"In groups, answer only when mentioned or replied to."`
 	FreeResponseChats []string          `yaml:"free_response_chats" alias:"free_response_channels" doc:"Ids of groups in which everything is answered although require_mention is set."`
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
+	NativeMentions    []string          `yaml:"native_mention_only_chats" alias:"native_mention_only_channels" own:"true" doc:"Ids of groups in which mention_patterns do not count: only a mention by the platform does."`
 	ReplyToMode       string            `yaml:"reply_to_mode" default:"first" enum:"off|first|all" doc:"Which pieces of a reply in a group quote the message they answer."`
 	ChannelPrompts    map[string]string `yaml:"channel_prompts" doc:"Extra prompt by id of the chat or thread; used from the next turn on."`
 	Toolsets          []string          `yaml:"toolsets" doc:"Tools that conversations on this platform get; empty: what toolsets at the top says."`

@@ -101,6 +101,8 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		{name: "a thread that we opened", s: base, p: inbound.ChannelInfo{ID: "30", Guild: "1", Parent: "20", Type: 11, Ours: true}, raw: message("30", "x")},
 		{name: "a thread, named", s: base, p: thread, raw: message("30", "<@900> x", names)},
 		{name: "a pattern", s: inbound.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}}, p: place, raw: message("20", "Hermes, x")},
+		{name: "a pattern, native mentions only", s: inbound.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}, Native: []string{"20"}}, p: thread, raw: message("30", "Hermes, x"), rule: "not_addressed"},
+		{name: "a mention, native mentions only", s: inbound.Settings{RequireMention: true, Native: []string{"20"}}, p: thread, raw: message("30", "<@900> x", names)},
 		{name: "a voice channel opens no thread", s: base, p: inbound.ChannelInfo{ID: "20", Guild: "1", Type: 2}, raw: message("20", "<@900> x", names)},
 		{name: "not allowed", s: inbound.Settings{Allowed: []string{"21"}}, p: place, raw: message("20", "<@900> x", names), rule: "chat_not_in_allowed_chats"},
 		{name: "allowed", s: inbound.Settings{Allowed: []string{"20"}}, p: place, raw: message("20", "x")},

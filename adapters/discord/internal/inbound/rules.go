@@ -33,6 +33,7 @@ type Settings struct {
 	Allowed        []string // channels whose messages are processed; empty: all
 	Ignored        []string // channels whose messages are never processed
 	Patterns       []string // RE2, any case; each counts as a mention
+	Native         []string // channels in which Patterns do not count
 	Prompts        map[string]string
 }
 
@@ -101,8 +102,8 @@ func (c Converter) named(m *message, p ChannelInfo) names {
 		}
 	}
 	n.us = n.us || p.Role != "" && slices.Contains(m.RoleMentions, p.Role)
-	for _, re := range c.Rules.patterns {
-		n.us = n.us || re.MatchString(m.Content)
+	if !in(c.Rules.s.Native, p) {
+		n.us = n.us || slices.ContainsFunc(c.Rules.patterns, func(re *regexp.Regexp) bool { return re.MatchString(m.Content) })
 	}
 	r := m.Referenced
 	n.reply = m.Type == typeReply && r != nil && r.Author != nil && r.Author.ID == c.Me.ID

@@ -78,6 +78,8 @@ func TestMessages(t *testing.T) {
 		{"named in the middle", message(`"text":"ask ` + us + ` this"`), nil, `thread 200.000002 "ask @hermes this" addressed`},
 		{"another one with our id as beginning", message(`"text":"<@UMEX> hi"`), nil, `group - "@UMEX hi" rule=not_addressed`},
 		{"our name in words", message(`"text":"Hermes, hi"`), nil, `thread 200.000002 "Hermes, hi" addressed`},
+		{"our name in words, native mentions only", message(`"text":"Hermes, hi"`), []func(*inbound.Settings){func(s *inbound.Settings) { s.Native = []string{"C1"} }}, `group - "Hermes, hi" rule=not_addressed`},
+		{"a mention, native mentions only", message(`"text":"` + us + ` hi"`), []func(*inbound.Settings){func(s *inbound.Settings) { s.Native = []string{"C1"} }}, `thread 200.000002 "hi" addressed`},
 		{"a channel that is answered always", message(`"text":"hi","channel":"CFREE"`), nil, `thread 200.000002 "hi" addressed`},
 		{"a channel that is ignored", message(`"text":"` + us + ` hi","channel":"CIGN"`), nil, `thread 200.000002 "hi" addressed rule=chat_not_in_allowed_chats`},
 		{"no mention needed", message(`"text":"hi"`), []func(*inbound.Settings){all}, `thread 200.000002 "hi" addressed`},

@@ -20,6 +20,7 @@ type Settings struct {
 	Allowed        []string // channels whose messages are processed; empty: all
 	Ignored        []string // channels whose messages are never processed
 	Patterns       []string // RE2, any case; each counts as a mention
+	Native         []string // channels in which Patterns do not count
 	Prompts        map[string]string
 	// Commands are the command names, without a slash, that are recognized after
 	// /hermes and after an exclamation mark.
@@ -30,7 +31,7 @@ type Settings struct {
 type Rules struct {
 	requireMention, strict, inThread, notToOthers bool
 
-	free, always, allowed, ignored, commands map[string]bool
+	free, always, allowed, ignored, native, commands map[string]bool
 
 	patterns []*regexp.Regexp
 	prompts  map[string]string
@@ -47,7 +48,7 @@ func NewRules(s Settings) (Rules, error) {
 	}
 	r := Rules{
 		requireMention: s.RequireMention, strict: s.Strict, inThread: s.InThread, notToOthers: s.NotToOthers, always: set(s.Always),
-		free: set(s.Free), allowed: set(s.Allowed), ignored: set(s.Ignored), commands: set(s.Commands), prompts: s.Prompts,
+		free: set(s.Free), allowed: set(s.Allowed), ignored: set(s.Ignored), native: set(s.Native), commands: set(s.Commands), prompts: s.Prompts,
 	}
 	for _, p := range s.Patterns {
 		re, err := regexp.Compile("(?i)" + p)
@@ -124,10 +125,5 @@ func (c Converter) addressed(b Body, room ChannelInfo, n relation) bool {
 	case !c.Rules.requireMention, c.Rules.free[b.Channel], n.joined && !c.Rules.strict:
 		return true
 	}
-	for _, p := range c.Rules.patterns {
-		if p.MatchString(b.Text) {
-			return true
-		}
-	}
-	return false
+	return !c.Rules.native[b.Channel] && slices.ContainsFunc(c.Rules.patterns, func(p *regexp.Regexp) bool { return p.MatchString(b.Text) })
 }

@@ -20,6 +20,7 @@ type Settings struct {
 	Free           []string // chats in which everything is answered
 	Allowed        []string // chats whose messages are processed; empty: all
 	Patterns       []string // RE2, any case; each counts as a mention
+	Native         []string // chats in which Patterns do not count
 	Prompts        map[string]string
 }
 
@@ -29,6 +30,7 @@ type Rules struct {
 	free           map[string]bool
 	allowed        map[string]bool // empty: all
 	patterns       []*regexp.Regexp
+	native         map[string]bool // chats in which patterns do not count
 	prompts        map[string]string
 }
 
@@ -41,7 +43,7 @@ func NewRules(s Settings) (Rules, error) {
 		}
 		return m
 	}
-	r := Rules{requireMention: s.RequireMention, free: set(s.Free), allowed: set(s.Allowed), prompts: s.Prompts}
+	r := Rules{requireMention: s.RequireMention, free: set(s.Free), allowed: set(s.Allowed), native: set(s.Native), prompts: s.Prompts}
 	for _, p := range s.Patterns {
 		re, err := regexp.Compile("(?i)" + p)
 		if err != nil {
@@ -103,10 +105,8 @@ func (c Converter) addressed(m *models.Message, at chat.Address) bool {
 		return true
 	}
 	text := m.Text + m.Caption // one of them is empty
-	for _, p := range c.Rules.patterns {
-		if p.MatchString(text) {
-			return true
-		}
+	if !c.in(c.Rules.native, at) && slices.ContainsFunc(c.Rules.patterns, func(p *regexp.Regexp) bool { return p.MatchString(text) }) {
+		return true
 	}
 	return !c.Rules.requireMention || c.in(c.Rules.free, at)
 }

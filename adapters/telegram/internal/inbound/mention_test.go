@@ -37,6 +37,8 @@ func TestWhoIsAddressedInAGroup(t *testing.T) {
 		{"our topic's root is no reply", `"text":"yes","is_topic_message":true,"message_thread_id":1,"reply_to_message":{"message_id":1,"date":1,"chat":{"id":-100,"type":"supergroup"},"from":{"id":99},"forum_topic_created":{"name":"T"}}`, must, "not_addressed", "yes"},
 		{"caption", `"caption":"@HermesBot see","caption_entities":[{"type":"mention","offset":0,"length":10}],"photo":[{"file_id":"p"}]`, must, "", "see"},
 		{"pattern", `"text":"hey HERMES!"`, inbound.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}}, "", "hey HERMES!"},
+		{"pattern in a chat with native mentions only", `"text":"hey HERMES!"`, inbound.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}, Native: []string{"-100"}}, "not_addressed", "hey HERMES!"},
+		{"named in a chat with native mentions only", `"text":"@HermesBot hi",` + ment("0", "10"), inbound.Settings{RequireMention: true, Native: []string{"-100"}}, "", "hi"},
 		{"free chat", `"text":"hi"`, inbound.Settings{RequireMention: true, Free: []string{"-100"}}, "", "hi"},
 		{"chat not allowed", `"text":"hi"`, inbound.Settings{Allowed: []string{"-101"}}, "chat_not_in_allowed_chats", "hi"},
 		{"chat allowed", `"text":"hi"`, inbound.Settings{Allowed: []string{"-100"}}, "", "hi"},
