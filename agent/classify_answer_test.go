@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -279,6 +280,29 @@ func TestBudgetEndsWithSummaryWithoutTools(t *testing.T) {
 		wantContains(t, l.String(), "notice budget")
 		wantLegal(t, tr)
 	}
+}
+
+// TestTimeOfATurn: once the time of a turn is over no tool runs, and one more call asks
+// for a summary.
+func TestTimeOfATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := tool.New(tool.Spec{Tool: llm.Tool{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}, Effect: tool.Pure},
+			func(context.Context, tool.Call, struct{}) (string, error) {
+				time.Sleep(40 * time.Second)
+				return "seen", nil
+			})
+		for budget, calls := range map[time.Duration]int{0: 5, time.Second: 2, 81 * time.Second: 4, time.Hour: 5} {
+			p := scripted(llmtest.Use("look", ""), llmtest.Use("look", ""), llmtest.Use("look", ""), llmtest.Use("look", ""), llmtest.Say("all"))
+			p.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("never") }
+			s := newHarness(t, agent.Config{RunBudget: budget}, p, slow)
+			l := collect(t.Context(), s, s.turn("go", llm.NewTranscript()), nil)
+			q := p.Requests()
+			over := calls < 5
+			if len(q) != calls || q[calls-1].NoTools != over || over == (l.err == nil) || over && !errors.Is(l.err, agent.ErrBudget) {
+				t.Errorf("%s: %d requests, want %d; %+v, %v", budget, len(q), calls, l.final, l.err)
+			}
+		}
+	})
 }
 
 func TestModelFailuresKeepTheirClass(t *testing.T) {

@@ -6,9 +6,9 @@ var (
 	// ErrEmpty means that the model answered with nothing, even when the
 	// request was repeated and the model was asked to continue.
 	ErrEmpty = errors.New("agent: empty model answer")
-	// ErrBudget means that a turn used all its model calls and the model did
+	// ErrBudget means that a turn used all its model calls or time and the model did
 	// not even provide a summary.
-	ErrBudget = errors.New("agent: model call budget is exhausted")
+	ErrBudget = errors.New("agent: budget of the turn is exhausted")
 	// ErrInvalidCalls means that the model made invalid tool calls repeatedly.
 	ErrInvalidCalls = errors.New("agent: repeated invalid tool calls")
 	// ErrSteps means that recorded steps do not belong to the turn, are

@@ -12,7 +12,7 @@ import (
 	"hermesd/agent/prompt"
 )
 
-// Limits of one turn, in addition to Config.MaxTurns.
+// Limits of one turn, in addition to Config.MaxTurns and Config.RunBudget.
 const (
 	maxContinuations  = 3       // how often a cut-off answer is continued
 	maxInvalidAnswers = 3       // consecutive answers with invalid calls
@@ -28,6 +28,7 @@ type run struct {
 	stopped      bool            // the consumer wants no more events
 	offeredTools map[string]bool // names in the frozen tools array
 
+	began          time.Time
 	replaced       []replacedList // by compactions, oldest first
 	turnStart      int            // index of the message that began the turn
 	calls          int            // model calls so far
@@ -43,7 +44,7 @@ type run struct {
 }
 
 func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
-	r := &run{a: a, t: t, provider: a.provider, yield: yield, offeredTools: map[string]bool{}}
+	r := &run{a: a, t: t, began: time.Now(), provider: a.provider, yield: yield, offeredTools: map[string]bool{}}
 	if t.Provider != nil {
 		r.provider = t.Provider
 	}
@@ -181,7 +182,7 @@ func (r *run) step(ctx context.Context) error {
 	if err := r.fitContext(ctx); err != nil {
 		return err
 	}
-	last := r.calls >= r.a.cfg.MaxTurns
+	last := r.calls >= r.a.cfg.MaxTurns || r.outOfTime()
 	done, err := r.callModel(ctx, last)
 	if err != nil {
 		return err
@@ -193,7 +194,13 @@ func (r *run) step(ctx context.Context) error {
 	return r.record(*s)
 }
 
-const askSummary = "The limit of model calls for this turn is reached: no tool can be used any more. Say now, in a final answer, what was done, what was found, and what is left to do."
+// outOfTime reports whether the turn has used up its time. A turn that is resumed after
+// a crash has all of it again.
+func (r *run) outOfTime() bool {
+	return r.a.cfg.RunBudget > 0 && time.Since(r.began) >= r.a.cfg.RunBudget
+}
+
+const askSummary = "The limit of this turn is reached: no tool can be used any more. Say now, in a final answer, what was done, what was found, and what is left to do."
 
 // buildRequest returns the next model request.
 func (r *run) buildRequest(last bool) *llm.Request {
