@@ -40,7 +40,7 @@ func (a *App) newProvider(e config.Endpoint) llm.Provider {
 	}
 	o := openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens}
 	if e.Provider == "openrouter" {
-		o.Routing = openai.Routing(a.opts.Config.ProviderRouting)
+		o.Routing = openai.Routing(a.opts.Config.ProviderRouting.For(e.Model))
 	}
 	return openai.New(o)
 }

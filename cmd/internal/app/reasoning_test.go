@@ -63,12 +63,15 @@ func TestReasoningSurvivesToolLoopOfOpenRouter(t *testing.T) {
 // TestRoutingIsSentToOpenRouter: what restricts the providers behind OpenRouter is in every
 // request, and in none to another service.
 func TestRoutingIsSentToOpenRouter(t *testing.T) {
-	const routing = "provider_routing: {data_collection: deny, only: [anthropic], ignore: [some, other], sort: price}\n"
-	for _, c := range []struct{ provider, url, want string }{
-		{"openrouter", "/api/v1", `"provider":{"data_collection":"deny","only":["anthropic"],"ignore":["some","other"],"sort":"price"}`},
-		{"custom", "/v1", ""},
+	const routing = "provider_routing: {data_collection: deny, only: [anthropic], ignore: [some, other], sort: price"
+	const all = `"provider":{"data_collection":"deny","only":["anthropic"],"ignore":["some","other"],"sort":"price"}`
+	for _, c := range []struct{ provider, url, models, want string }{
+		{"openrouter", "/api/v1", "", all},
+		{"openrouter", "/api/v1", ", models: {another/model: {only: [x]}}", all},
+		{"openrouter", "/api/v1", ", models: {claude-sonnet-4.5: {only: [x], sort: latency}}", `"provider":{"data_collection":"deny","only":["x"],"ignore":["some","other"],"sort":"latency"}`},
+		{"custom", "/v1", "", ""},
 	} {
-		w := newFormatHarness(t, routing, strings.NewReplacer("provider: anthropic", "provider: "+c.provider, "\n  api_key", c.url+"\n  api_key"), llm.Options{})
+		w := newFormatHarness(t, routing+c.models+"}\n", strings.NewReplacer("provider: anthropic", "provider: "+c.provider, "\n  api_key", c.url+"\n  api_key"), llm.Options{})
 		w.start()
 		w.askConsole("hello", "hello")
 		w.stop()

@@ -192,13 +192,18 @@ func (l *loader) yaml(o Options, c *Config, r *Report) {
 	}
 }
 
-// finish applies the rules between keys: a written threshold has no minimum, a token enables its platform or account, a
-// disabled platform disables its accounts, and accounts inherit missing settings
-// from their platform.
+// finish applies the rules between keys: a written threshold has no minimum, a token
+// enables its platform or account, a disabled platform disables its accounts, and
+// accounts and the routing of models inherit missing settings from the section around
+// them.
 func (l *loader) finish(c *Config) {
 	_, threshold := l.Origins["compression.threshold"]
 	if _, floor := l.Origins["compression.min_threshold_tokens"]; threshold && !floor {
 		c.Compression.MinThresholdTokens = 0 // what is written holds
+	}
+	for name, r := range c.ProviderRouting.Models {
+		l.TakeOver("provider_routing.models", name, &r, c.ProviderRouting.Routing)
+		c.ProviderRouting.Models[name] = r
 	}
 	for _, p := range c.Platforms.all() {
 		path := "platforms." + string(p.platform)

@@ -37,7 +37,7 @@ type CustomProvider struct {
 	Name    string                 `yaml:"name" doc:"What you call it."`
 	BaseURL string                 `yaml:"base_url" doc:"Where it is: this is the entry of models with that base_url."`
 	APIKey  secret.Value           `yaml:"api_key" doc:"Key of models there that have none of their own."`
-	Models  map[string]CustomModel `yaml:"models" doc:"What its models take, by their names: NAME: {context_length: 32768}."`
+	Models  map[string]CustomModel `yaml:"models" names:"any" doc:"What its models take, by their names: NAME: {context_length: 32768}."`
 }
 
 // CustomModel configures a model of a CustomProvider.
@@ -84,6 +84,12 @@ type SessionSearch struct {
 
 // ProviderRouting says which of the providers behind OpenRouter may get requests.
 type ProviderRouting struct {
+	Routing `yaml:",inline"`
+	Models  map[string]Routing `yaml:"models" names:"any" doc:"Other rules for single models, by their names: NAME: {only: [...]}, with the keys above; a key that is left out is that above."`
+}
+
+// Routing says for a model which providers may get its requests.
+type Routing struct {
 	DataCollection    string   `yaml:"data_collection" enum:"|allow|deny" doc:"deny: none that may keep or train on requests; empty: as your account is set."`
 	Only              []string `yaml:"only" doc:"These providers and no others."`
 	Ignore            []string `yaml:"ignore" doc:"Not these providers."`

@@ -171,7 +171,7 @@ func (l *Loader) first(n *yaml.Node, path string) bool {
 	return true
 }
 
-// words decodes a list of plain values; a single plain value is split at commas.
+// words decodes a list of plain values; a single plain value is split at its separators.
 func (l *Loader) words(n *yaml.Node, f *field, v reflect.Value, path string) {
 	if !l.first(n, path) {
 		return
@@ -183,7 +183,7 @@ func (l *Loader) words(n *yaml.Node, f *field, v reflect.Value, path string) {
 		if !ok {
 			return
 		}
-		ws = split(s, ",")
+		ws = split(s, f.sep)
 	case yaml.SequenceNode:
 		for _, e := range n.Content {
 			p := fmt.Sprintf("%s[%d]", path, len(ws))
@@ -241,7 +241,7 @@ func (l *Loader) list(n *yaml.Node, f *field, v reflect.Value, path string) {
 func (l *Loader) table(n *yaml.Node, f *field, v reflect.Value, path string) {
 	for _, e := range l.entries(n, path, 0) {
 		name := e.key.Value
-		if !elementName.MatchString(name) {
+		if !f.anyName && !elementName.MatchString(name) {
 			l.problem(e.key, join(path, quoteKey(name)), "a name here is 1 to 32 of a-z 0-9 _ - and begins with a letter or digit")
 			continue
 		}

@@ -2,6 +2,7 @@ package yamlconf
 
 import (
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -41,6 +42,8 @@ const (
 //	replaced  former values and what they mean now: a=1;b=2; they work, with a warning
 //	short    of a section: the key that a plain value in place of the section sets
 //	set      of a section: other defaults for its keys: a=1;b=2
+//	names    of a table: "any" if its elements may have any name
+//	paths    "true": in one value its elements are separated as in PATH, not by commas
 //	own      "true": accounts do not inherit the value from their platform
 //	on       the sections below which the key exists, separated by |; "": all
 type field struct {
@@ -57,6 +60,8 @@ type field struct {
 	former   []string          // deprecated names
 	replaced map[string]string // deprecated values, with those to use instead
 	short    string
+	anyName  bool   // elements of the table may have any name
+	sep      string // between the elements of a list in one value
 	own      bool
 	sub      []*field // of a section, or of one element of a list or table
 }
@@ -97,7 +102,10 @@ func describe(t reflect.Type, path string, set map[string]string) (fs []*field) 
 			name: name, path: join(path, name), index: []int{i}, typ: sf.Type, kind: kindOf(sf.Type),
 			def: sf.Tag.Get("default"), rng: sf.Tag.Get("range"), doc: sf.Tag.Get("doc"),
 			aliases: split(sf.Tag.Get("alias"), "|"), former: split(sf.Tag.Get("deprecated"), "|"), replaced: settings(sf.Tag.Get("replaced")),
-			short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true",
+			short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true", anyName: sf.Tag.Get("names") == "any", sep: ",",
+		}
+		if sf.Tag.Get("paths") == "true" {
+			f.sep = string(os.PathListSeparator)
 		}
 		if e, ok := sf.Tag.Lookup("enum"); ok {
 			f.enum = strings.Split(e, "|")

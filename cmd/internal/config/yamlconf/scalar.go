@@ -18,7 +18,7 @@ func setText(f *field, v reflect.Value, s string) error {
 	case secretText:
 		v.SetString(s)
 	case boolean:
-		b, ok := parseBool(s)
+		b, ok := ParseBool(s)
 		if !ok {
 			return fmt.Errorf("want true or false, not %s", quote(s))
 		}
@@ -42,7 +42,7 @@ func setText(f *field, v reflect.Value, s string) error {
 		}
 		return inRange(f, float64(d), func() { v.SetInt(int64(d)) })
 	case stringList:
-		return setWords(f, v, split(s, ","))
+		return setWords(f, v, split(s, f.sep))
 	default:
 		return fmt.Errorf("want %s, not one value", f.wants())
 	}
@@ -90,8 +90,8 @@ func inEnum(f *field, s *string) error {
 	return fmt.Errorf("%s", msg)
 }
 
-// parseBool parses the usual words for true and false.
-func parseBool(s string) (b, ok bool) {
+// ParseBool parses the usual words for true and false; ok is false for any other.
+func ParseBool(s string) (b, ok bool) {
 	switch strings.ToLower(strings.TrimSpace(s)) {
 	case "true", "yes", "on", "1":
 		return true, true

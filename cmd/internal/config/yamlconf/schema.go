@@ -63,7 +63,9 @@ func (f *field) schema() *jsonschema.Schema {
 		return s
 	case table:
 		s.Types = []string{"object", "null"}
-		s.PropertyNames = &jsonschema.Schema{Pattern: elementName.String()}
+		if !f.anyName {
+			s.PropertyNames = &jsonschema.Schema{Pattern: elementName.String()}
+		}
 		s.AdditionalProperties = object(f.sub)
 		return s
 	case stringMap:
