@@ -29,9 +29,12 @@ type child struct {
 	err        error
 }
 
+// errTimeout is the cause of the end of a sub-agent that took too long.
+var errTimeout = errors.New("its time is used up")
+
 func newChild(o Options, c tool.Call, m Model, set tool.Set, t task) *child {
 	k := &child{o: o}
-	k.agent = agent.New(agent.Config{MaxTurns: o.MaxIterations}, m.Provider, set, agent.OnPanic(o.OnPanic), agent.MaskSecrets(o.Mask))
+	k.agent = agent.New(agent.Config{MaxTurns: o.MaxIterations, RunBudget: o.RunBudget}, m.Provider, set, agent.OnPanic(o.OnPanic), agent.MaskSecrets(o.Mask))
 	k.turn = agent.Turn{
 		// No context files, no memories, no persona: it gets its task and nothing else.
 		Prefix: prompt.Build(prompt.Inputs{Soul: strings.TrimSpace(childPrompt), Tools: set.Tools(), Model: m.Name}),
@@ -60,6 +63,11 @@ func (t task) text() string {
 // panics of the sub-agent.
 func (k *child) run(ctx context.Context) {
 	began := time.Now()
+	if k.o.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, k.o.Timeout, errTimeout)
+		defer cancel()
+	}
 	defer k.agent.Wait()
 	defer func() {
 		if v := recover(); v != nil {
@@ -105,7 +113,7 @@ func (k *child) summary() string {
 	case k.err != nil:
 		status = "failed"
 	case k.overBudget:
-		status = "stopped, its budget of model calls is used up"
+		status = "stopped, its budget is used up"
 	}
 	head := fmt.Sprintf("%s (%s, %d model calls, %d tool calls)", status, k.took.Round(100*time.Millisecond), k.calls, k.tools)
 	text := k.text
@@ -115,7 +123,7 @@ func (k *child) summary() string {
 			text += "\nIt had said: " + said
 		}
 	}
-	return head + "\n" + tool.Truncate(text, maxReport)
+	return head + "\n" + tool.Truncate(text, k.o.MaxReport)
 }
 
 // describeError describes an error of a run for the model.
@@ -127,7 +135,9 @@ func describeError(err error) string {
 	case errors.Is(err, agent.ErrEmpty):
 		return "the model answered with nothing"
 	case errors.Is(err, agent.ErrBudget):
-		return "its budget of model calls is used up"
+		return "its budget is used up"
+	case errors.Is(err, errTimeout):
+		return errTimeout.Error()
 	case errors.Is(err, agent.ErrInvalidCalls):
 		return "it kept calling tools in a way that cannot be run"
 	}

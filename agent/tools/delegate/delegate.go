@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"hermesd/agent"
@@ -82,6 +83,14 @@ type Options struct {
 	Mask func(string) string
 	// MaxIterations limits the model calls of one sub-agent; 0: 50.
 	MaxIterations int
+	// MaxConcurrent limits the sub-agents of one call that run at once; 0: 3.
+	MaxConcurrent int
+	// Timeout limits the time of one sub-agent, which is then stopped; 0: no limit.
+	Timeout time.Duration
+	// RunBudget is agent.Config.RunBudget of the sub-agents.
+	RunBudget time.Duration
+	// MaxReport limits the characters of one report; 0, or more than 20,000: 20,000.
+	MaxReport int
 	// OnPanic is called for a panic of a sub-agent or one of its tools, as with
 	// agent.OnPanic.
 	OnPanic func(name string, value any, stack []byte)
@@ -103,6 +112,12 @@ func New(o Options) tool.Tool {
 	}
 	if o.MaxIterations <= 0 {
 		o.MaxIterations = defaultMaxIterations
+	}
+	if o.MaxConcurrent <= 0 {
+		o.MaxConcurrent = maxTasks
+	}
+	if o.MaxReport <= 0 || o.MaxReport > maxReport {
+		o.MaxReport = maxReport
 	}
 	return tool.New(tool.Spec{
 		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
@@ -151,9 +166,14 @@ func (d delegation) run(ctx context.Context, c tool.Call, in input) (string, err
 		}
 		children[i] = newChild(o, c, model, set, t)
 	}
-	var wg sync.WaitGroup // children; all end before the call returns
+	var wg sync.WaitGroup                         // children; all end before the call returns
+	slots := make(chan struct{}, o.MaxConcurrent) // one token for each child that runs
 	for _, k := range children {
-		wg.Go(func() { k.run(ctx) })
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			k.run(ctx)
+		})
 	}
 	wg.Wait()
 	if ctx.Err() != nil {

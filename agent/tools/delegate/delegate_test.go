@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -37,8 +39,8 @@ func quiet(name string) tool.Tool {
 // A family is a parent whose first answer delegates, and the model of all agents.
 type family struct {
 	model  *llmtest.Scripted
-	tools  []tool.Tool // of the parent, in addition to the delegating one
-	most   int
+	tools  []tool.Tool      // of the parent, in addition to the delegating one
+	limits delegate.Options // of these the limits
 	may    func(string) error
 	people tool.UserChannel
 
@@ -78,7 +80,7 @@ func (f *family) run(ctx context.Context, t *testing.T) (result string, failed b
 		Model: func(context.Context, string) (delegate.Model, error) {
 			return delegate.Model{Provider: f.model, Name: "m"}, nil
 		},
-		MaxIterations: f.most,
+		MaxIterations: f.limits.MaxIterations, MaxConcurrent: f.limits.MaxConcurrent, Timeout: f.limits.Timeout, RunBudget: f.limits.RunBudget, MaxReport: f.limits.MaxReport,
 		OnUsage: func(session string, c agent.Call) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -252,8 +254,58 @@ func TestDelegateBudget(t *testing.T) {
 			}
 			return llmtest.Use("read_file", `{}`)
 		})
-		f.tools, f.most = []tool.Tool{quiet("read_file")}, 2
+		f.tools, f.limits.MaxIterations = []tool.Tool{quiet("read_file")}, 2
 		f.want(t, false, want, "stopped, its budget", "so far")
+	}
+}
+
+// TestDelegateLimits shows the limits of the configuration.
+func TestDelegateLimits(t *testing.T) {
+	three := `{"tasks":[{"goal":"one"},{"goal":"two"},{"goal":"three"}]}`
+	use := func(_ string, r llmtest.Recorded) llmtest.Answer {
+		if len(r.Messages) == 1 && !r.NoTools {
+			return llmtest.Answer{Text: "I wait.", Calls: []llmtest.Call{{Name: "wait"}}}
+		}
+		return llmtest.Say("the report of this task")
+	}
+	for name, c := range map[string]struct {
+		limits delegate.Options
+		in     string
+		failed bool
+		want   []string
+		most   int32 // tools that run at once
+	}{
+		"none":             {delegate.Options{}, three, false, []string{"Task 1: completed (1m0s", "Task 3: completed (1m0s"}, 3},
+		"one at once":      {delegate.Options{MaxConcurrent: 1}, three, false, []string{"Task 1: completed (1m0s", "Task 3: completed (1m0s"}, 1},
+		"two at once":      {delegate.Options{MaxConcurrent: 2}, three, false, []string{"Task 3: completed (1m0s"}, 2},
+		"time":             {delegate.Options{Timeout: 30 * time.Second}, three, true, []string{"Task 1: failed (30s, 1 model calls, 1 tool calls)\nError: its time is used up", "no sub-agent"}, 3},
+		"enough time":      {delegate.Options{Timeout: 90 * time.Second}, three, false, []string{"Task 2: completed (1m0s"}, 3},
+		"time of the turn": {delegate.Options{RunBudget: 30 * time.Second}, `{"goal":"a"}`, false, []string{"stopped, its budget is used up", "the report"}, 1},
+		"report":           {delegate.Options{MaxReport: 10}, `{"goal":"a"}`, false, []string{"the rep"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFamily(c.in, use)
+				var now, most atomic.Int32
+				f.limits, f.tools = c.limits, []tool.Tool{named("wait", func(ctx context.Context, _ tool.Call) (string, error) {
+					n := now.Add(1)
+					defer now.Add(-1)
+					most.Store(max(most.Load(), n))
+					select {
+					case <-time.After(time.Minute):
+					case <-ctx.Done():
+					}
+					return "waited", nil
+				})}
+				got := f.want(t, c.failed, c.want...)
+				if most.Load() != c.most {
+					t.Errorf("%d at once, want %d", most.Load(), c.most)
+				}
+				if c.limits.MaxReport > 0 && strings.Contains(got, "the report of this task") {
+					t.Errorf("the report is whole: %s", got)
+				}
+			})
+		})
 	}
 }
 

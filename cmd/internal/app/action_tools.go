@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +43,11 @@ func (a *App) actionTools() ([]tool.Tool, error) {
 		return nil, err
 	}
 	ts = append(ts, commands...)
-	return append(ts, delegate.New(delegate.Options{Tools: a.subAgentTools, Model: a.subAgentModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: a.logToolPanic, Mask: a.masker().Mask})), nil
+	d := a.opts.Config.Delegation
+	return append(ts, delegate.New(delegate.Options{
+		Tools: a.subAgentTools, Model: a.subAgentModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: a.logToolPanic, Mask: a.masker().Mask,
+		MaxConcurrent: d.MaxConcurrent, MaxIterations: d.MaxIterations, Timeout: d.Timeout, MaxReport: d.MaxReport, RunBudget: a.opts.Config.Agent.RunBudget,
+	})), nil
 }
 
 // logToolPanic logs the panic of a tool.
@@ -52,11 +57,16 @@ func (a *App) logToolPanic(name string, value any, stack []byte) {
 
 // checkWritable returns an error if the file tools may not change path. Inside the
 // home directory they may change only the workspace, and nothing if the workspace is
-// the home directory itself.
+// the home directory itself. Everywhere they may change only what is below the paths of
+// security.write_safe_root, if there are any.
 func (a *App) checkWritable(path string) error {
 	home, err := filepath.EvalSymlinks(a.opts.Home)
 	if err != nil {
 		return fmt.Errorf("the home cannot be found: %w", err)
+	}
+	roots := a.opts.Config.WriteRoots(a.opts.Home)
+	if len(roots) > 0 && !slices.ContainsFunc(roots, func(root string) bool { return isBelow(root, path) }) {
+		return fmt.Errorf("the operator lets files be changed only in %s (security.write_safe_root, HERMES_WRITE_SAFE_ROOT)", strings.Join(roots, ", "))
 	}
 	if !isBelow(home, path) {
 		return nil

@@ -17,7 +17,8 @@ import (
 func TestSettingsThatRestrictHoldInTheDaemon(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, fault{config: "agent:\n  disabled_toolsets: [todo]\napprovals:\n  deny: [\"git push --force*\", \"*nuke*\"]\nmemory:\n  write_approval: true\nskills:\n  write_approval: true\n" +
-		"security:\n  website_blocklist:\n    enabled: true\n    shared_files: [none.txt]\n"})
+		"hooks:\n  pre_tool_call:\n  - {matcher: ^search_files$, command: x}\n" +
+		"security:\n  write_safe_root: [workspace/out, /nowhere]\n  website_blocklist:\n    enabled: true\n    shared_files: [none.txt]\n"})
 	w.start()
 	w.waitConnected()
 	for _, c := range []struct {
@@ -32,7 +33,12 @@ func TestSettingsThatRestrictHoldInTheDaemon(t *testing.T) {
 		{"memory", map[string]any{"action": "add", "target": "memory", "content": "x"}, "no tool"},
 		{"skill_manage", map[string]any{"action": "delete", "name": "x"}, "no tool"},
 		{"web_extract", map[string]any{"urls": []string{"http://a.test/"}}, "no tool"},
-		{"write_file", map[string]any{"path": "sub/AGENTS.md", "content": "x\n"}, "instructs the agent itself"},
+		{"search_files", map[string]any{"pattern": "x"}, "no tool"},
+		{"write_file", map[string]any{"path": "a.txt", "content": "x\n"}, "only in "},
+		{"write_file", map[string]any{"path": "out/../a.txt", "content": "x\n"}, "security.write_safe_root"},
+		{"write_file", map[string]any{"path": "outer/a.txt", "content": "x\n"}, "security.write_safe_root"},
+		{"write_file", map[string]any{"path": "out/a.txt", "content": "x\n"}, "result: ["},
+		{"write_file", map[string]any{"path": "out/AGENTS.md", "content": "x\n"}, "instructs the agent itself"},
 	} {
 		if text := w.ask(c.tool, c.in); !strings.Contains(text, c.want) {
 			t.Errorf("%s %v: %s, want %q", c.tool, c.in, text, c.want)

@@ -50,15 +50,16 @@ type Config struct {
 
 	PlatformToolsets PlatformToolsets `yaml:"platform_toolsets"`
 
-	Toolsets  []string  `yaml:"toolsets" doc:"Tools that conversations get, by their names or those of toolsets (file, terminal, web, …); all: all. Empty: all, or small where the prompt with all tools exceeds 20 % of the model's context window. Taken when a conversation begins."`
-	Terminal  Terminal  `yaml:"terminal"`
-	Approvals Approvals `yaml:"approvals"`
-	Web       Web       `yaml:"web"`
-	STT       STT       `yaml:"stt"`
-	TTS       TTS       `yaml:"tts"`
-	Cron      Cron      `yaml:"cron"`
-	Sessions  Sessions  `yaml:"sessions"`
-	Logging   Logging   `yaml:"logging"`
-	Privacy   Privacy   `yaml:"privacy"`
-	Security  Security  `yaml:"security"`
+	Toolsets   []string   `yaml:"toolsets" doc:"Tools that conversations get, by their names or those of toolsets (file, terminal, web, …); all: all. Empty: all, or small where the prompt with all tools exceeds 20 % of the model's context window. Taken when a conversation begins."`
+	Terminal   Terminal   `yaml:"terminal"`
+	Approvals  Approvals  `yaml:"approvals"`
+	Web        Web        `yaml:"web"`
+	STT        STT        `yaml:"stt"`
+	TTS        TTS        `yaml:"tts"`
+	Delegation Delegation `yaml:"delegation"`
+	Cron       Cron       `yaml:"cron"`
+	Sessions   Sessions   `yaml:"sessions"`
+	Logging    Logging    `yaml:"logging"`
+	Privacy    Privacy    `yaml:"privacy"`
+	Security   Security   `yaml:"security"`
 }

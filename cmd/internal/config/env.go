@@ -26,6 +26,8 @@ func keyVariables() []keyVariable {
 		{"HERMES_AGENT_TIMEOUT", "gateway.turn_timeout"},
 		{"HERMES_AUTO_CONTINUE_FRESHNESS", "gateway.auto_continue_freshness"},
 		{"HERMES_REDACT_SECRETS", "security.redact_secrets"},
+		{"HERMES_WRITE_SAFE_ROOT", "security.write_safe_root"},
+		{"DELEGATION_MAX_CONCURRENT_CHILDREN", "delegation.max_concurrent_children"},
 		{"TERMINAL_CWD", "terminal.cwd"},
 		{"STT_API_KEY", "stt.api_key"},
 		{"TTS_API_KEY", "tts.api_key"},
@@ -83,17 +85,50 @@ func secretVariables() []string {
 }
 
 // variables applies the variables of the environment and of .env.
-func (l *loader) variables() {
+func (l *loader) variables(c *Config) {
 	for _, v := range keyVariables() {
-		if s, ok := l.env(v.name); ok {
-			if s != "" {
-				l.Set(v.path, s, Origin{Kind: yamlconf.FromEnv, Name: v.name}, Problem{File: "environment", Key: v.name})
-			}
+		if s, from, where := l.variable(v.name); s != "" {
+			l.Set(v.path, s, from, where)
+		}
+	}
+	l.mentionVariables(c)
+}
+
+// variable returns the value of a variable of the environment or, if it is not set
+// there, of .env, and its place.
+func (l *loader) variable(name string) (string, Origin, Problem) {
+	if s, ok := l.env(name); ok {
+		return s, Origin{Kind: yamlconf.FromEnv, Name: name}, Problem{File: "environment", Key: name}
+	}
+	d := l.dot[name]
+	return d.value, Origin{Kind: yamlconf.FromDotenv, Name: name, File: l.dotFile, Line: d.line, Column: d.column},
+		Problem{File: l.dotFile, Line: d.line, Column: d.column, Key: name}
+}
+
+// mentionVariables applies the variables of upstream Hermes of which each sets one
+// element of the list of what answers on Discord may ping.
+func (l *loader) mentionVariables(c *Config) {
+	for _, v := range []struct {
+		name, element string
+		on            bool // the value that adds the element; the other one removes it
+	}{
+		{"DISCORD_ALLOW_MENTION_EVERYONE", "everyone", true}, {"DISCORD_ALLOW_MENTION_ROLES", "roles", true},
+		{"DISCORD_ALLOW_MENTION_USERS", "nobody", false}, {"DISCORD_ALLOW_MENTION_REPLIED_USER", "no_reply", false},
+	} {
+		s, from, where := l.variable(v.name)
+		if s == "" {
 			continue
 		}
-		if d := l.dot[v.name]; d.value != "" {
-			l.Set(v.path, d.value, Origin{Kind: yamlconf.FromDotenv, Name: v.name, File: l.dotFile, Line: d.line, Column: d.column},
-				Problem{File: l.dotFile, Line: d.line, Column: d.column, Key: v.name})
+		on, ok := yamlconf.ParseBool(s)
+		if !ok {
+			where.Text = "want true or false"
+			l.Problems = append(l.Problems, where)
+			continue
 		}
+		list := slices.DeleteFunc(slices.Clone(c.Platforms.Discord.AllowMentions), func(e string) bool { return e == v.element })
+		if on == v.on {
+			list = append(list, v.element)
+		}
+		l.Set("platforms.discord.allow_mentions", strings.Join(list, ","), from, where)
 	}
 }

@@ -1,10 +1,14 @@
 package config
 
 import (
+	"maps"
+	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"hermesd/agent/tool"
 	"hermesd/cmd/internal/config/yamlconf"
 )
 
@@ -46,9 +50,12 @@ func (l *loader) guards(c *Config) {
 	if n := l.said(get(security, "tirith_fail_open"), "TIRITH_FAIL_OPEN"); isFalse(n) && !isFalse(l.said(get(security, "tirith_enabled"), "TIRITH_ENABLED")) {
 		off(n, "security.tirith_fail_open", "hermesd does not have tirith, without which no command may run")
 	}
-	if n := failClosedHook(l.section("hooks")); n != nil {
-		off(n, "hooks.pre_tool_call", "hermesd does not run hooks, and without this one no tool may run")
+	if n := get(l.section("delegation"), "worktree_isolation"); n != nil && !empty(n) && !isFalse(n) {
+		l.WarnNode(n, "delegation.worktree_isolation", "hermesd gives sub-agents no worktree of their own: the agent cannot delegate")
+		c.Agent.DisabledToolsets = append(slices.Clone(c.Agent.DisabledToolsets), "delegation")
 	}
+	l.hooks(c)
+	l.writeRoots(c)
 	if b := &c.Security.WebsiteBlocklist; b.Enabled {
 		l.sharedDomains(b)
 	}
@@ -101,16 +108,52 @@ func isFalse(n *yaml.Node) bool {
 	return n != nil && (strings.EqualFold(n.Value, "false") || strings.EqualFold(n.Value, "no") || strings.EqualFold(n.Value, "off"))
 }
 
-// failClosedHook returns a hook before tool calls without which no tool may run.
-func failClosedHook(hooks *yaml.Node) *yaml.Node {
-	before := get(hooks, "pre_tool_call")
-	if before == nil || before.Kind != yaml.SequenceNode {
-		return nil
-	}
-	for _, h := range before.Content {
-		if n := get(follow(h), "fail_closed"); n != nil && !isFalse(n) && n.Value != "" {
-			return n
+// hooks takes away the tools whose calls a hook may forbid.
+func (l *loader) hooks(c *Config) {
+	for _, h := range elements(get(l.section("hooks"), "pre_tool_call")) {
+		names := matchedTools(get(follow(h), "matcher"))
+		if len(names) == 0 {
+			continue
 		}
+		l.WarnNode(h, "hooks.pre_tool_call", "hermesd does not run hooks, and this one may forbid calls: the agent does not have the tools that it is about (%s); if it only watches, remove it", strings.Join(names, ", "))
+		c.Agent.DisabledToolsets = append(slices.Clone(c.Agent.DisabledToolsets), names...)
 	}
-	return nil
+}
+
+// elements returns the elements of a list, or n itself if it is a section.
+func elements(n *yaml.Node) []*yaml.Node {
+	switch {
+	case n == nil:
+		return nil
+	case n.Kind == yaml.MappingNode:
+		return []*yaml.Node{n}
+	}
+	return n.Content
+}
+
+// matchedTools returns the tools whose names the matcher of a hook matches, or only
+// "all" if it is about all of them.
+func matchedTools(matcher *yaml.Node) (names []string) {
+	if matcher == nil || empty(matcher) || matcher.Value == "*" {
+		return []string{"all"}
+	}
+	re, err := regexp.Compile(matcher.Value)
+	if err != nil { // a regular expression of Python may have more
+		return []string{"all"}
+	}
+	all := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(tool.Toolsets()))...)))
+	all = slices.Compact(all)
+	names = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !re.MatchString(name) })
+	if len(names) == len(all) {
+		return []string{"all"}
+	}
+	return names
+}
+
+// writeRoots warns if the file tools can write nowhere.
+func (l *loader) writeRoots(c *Config) {
+	roots, work := c.WriteRoots(l.home), resolve(c.Workspace(l.home))
+	if len(roots) > 0 && !slices.ContainsFunc(roots, func(root string) bool { return isBelow(root, work) || isBelow(work, root) }) {
+		l.WarnAt("security.write_safe_root", "none of these is in the folder in which the agent works, %s: its file tools change nothing", work)
+	}
 }

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/access"
@@ -37,6 +39,7 @@ func TestSeveralPeopleWithoutOwner(t *testing.T) {
 // restrict the agent hold, or that the part that they guard stays off with a warning.
 func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
 	terminal := func(c *config.Config) any { return c.Terminal.Enabled }
+	disabled := func(c *config.Config) any { return c.Agent.DisabledToolsets }
 	rules := func(c *config.Config) access.AccountRules {
 		return c.AccessPolicy().Accounts[chat.Account{Platform: chat.Telegram}]
 	}
@@ -75,7 +78,21 @@ func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
 		{"terminal: {backend: local}", terminal, true, ""},
 		{"security: {tirith_fail_open: false}", terminal, false, "the agent has no terminal"},
 		{"security: {tirith_fail_open: false, tirith_enabled: false}", terminal, true, "tirith_enabled"},
-		{"hooks: {pre_tool_call: [{command: x, fail_closed: true}]}", terminal, false, "the agent has no terminal"},
+		{"hooks: {pre_tool_call: [{command: x, fail_closed: true}]}", disabled, []string{"all"}, "does not have the tools that it is about (all)"},
+		{"hooks: {pre_tool_call: [{command: x, matcher: '*'}]}", disabled, []string{"all"}, "this one may forbid calls"},
+		{"hooks: {pre_tool_call: [{command: x, matcher: '^(terminal|process)$'}, {command: y, matcher: '^write_'}]}", disabled, []string{"process", "terminal", "write_file"}, "(write_file)"},
+		{"hooks: {pre_tool_call: [{command: x, matcher: '(?!patch)'}]}", disabled, []string{"all"}, "(all)"},
+		{"hooks: {pre_tool_call: [{command: x, matcher: '^no_such_tool$'}], post_tool_call: [{command: x}]}", disabled, []string(nil), "post_tool_call"},
+		{"hooks: {}", disabled, []string(nil), "hooks"},
+		{"agent: {disabled_toolsets: [web]}\ndelegation: {worktree_isolation: true}", disabled, []string{"web", "delegation"}, "the agent cannot delegate"},
+		{"delegation: {worktree_isolation: false}", disabled, []string(nil), ""},
+		{"agent: {run_budget_seconds: 420}", func(c *config.Config) any { return c.Agent.RunBudget }, 7 * time.Minute, ""},
+		{"delegation: {max_concurrent_children: 10, max_iterations: 250, child_timeout_seconds: 600, max_summary_chars: 24000}", func(c *config.Config) any { return c.Delegation }, config.Delegation{MaxConcurrent: 10, MaxIterations: 250, Timeout: 10 * time.Minute, MaxReport: 24000}, ""},
+		{"delegation: {max_iterations: none}", func(c *config.Config) any { return c.Delegation.MaxIterations }, 1000, "always has a limit"},
+		{"slack: {native_mention_only_channels: 'C1,C2'}\ntelegram: {native_mention_only_chats: [-1001]}", func(c *config.Config) any {
+			return slices.Concat(c.Platforms.Slack.NativeMentions, c.Platforms.Telegram.NativeMentions)
+		}, []string{"C1", "C2", "-1001"}, ""},
+		{"platforms: {discord: {extra: {native_mention_only_channels: [1]}}}", func(c *config.Config) any { return c.Platforms.Discord.NativeMentions }, []string{"1"}, ""},
 		{"approvals: {mode: smart, smart_policy: 'Always ask.'}", func(c *config.Config) any { return c.Approvals.Mode }, "manual", "a person is asked"},
 		{"approvals: {mode: smart, smart_policy: ''}", func(c *config.Config) any { return c.Approvals.Mode }, "smart", ""},
 		{"telegram: {allow_bots: all, bots_require_mention: true}", func(c *config.Config) any { return rules(c).AllowBots }, access.BotsAddressed, ""},
@@ -103,5 +120,65 @@ func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
 	c, _ = setup{home: home, yaml: "security: {website_blocklist: {enabled: true, domains: [a.test], shared_files: [list.txt]}}"}.good(t)
 	if got, err := c.Security.WebsiteBlocklist.Blocked(home); err != nil || !slices.Equal(got, []string{"a.test", "b.test", "c.test"}) {
 		t.Errorf("blocked %v, %v", got, err)
+	}
+}
+
+// TestKeysThatRestrictNothingHere lists keys of upstream Hermes that restrict there and not
+// here, because what they restrict does not exist or is always restricted. They are warned
+// about, with the reason.
+func TestKeysThatRestrictNothingHere(t *testing.T) {
+	for yaml, reason := range map[string]string{
+		// Messages that a compaction replaces stay in the store in the same transaction.
+		"compression: {checkpoint_required: true}": "checkpoint_required (the original messages always stay in the store)",
+		// A sub-agent never gets the tool delegate_task.
+		"delegation: {max_spawn_depth: 1}":           "max_spawn_depth (sub-agents cannot delegate)",
+		"delegation: {orchestrator_enabled: false}":  "orchestrator_enabled (sub-agents cannot delegate)",
+		"delegation: {subagent_auto_approve: false}": "subagent_auto_approve (a person is asked)",
+		// There are no MCP servers that sub-agents could inherit.
+		"delegation: {inherit_mcp_toolsets: false}": "inherit_mcp_toolsets",
+		// Telegram messages that name only another bot are ignored whatever is set.
+		"telegram: {exclusive_bot_mentions: true}": "exclusive_bot_mentions (what names only another bot is never answered)",
+		// No hook runs, with consent or without.
+		"hooks_auto_accept: false": "hooks_auto_accept (no hook runs)",
+	} {
+		c, r := setup{yaml: yaml}.good(t)
+		if got := texts(r.Warnings); !strings.Contains(got, reason) {
+			t.Errorf("%s: warnings %q, want %q", yaml, got, reason)
+		}
+		if len(c.Agent.DisabledToolsets) > 0 || !c.Terminal.Enabled {
+			t.Errorf("%s: something is off", yaml)
+		}
+	}
+}
+
+// TestVariablesThatRestrict shows variables of upstream Hermes of which each sets a part of
+// a key, or a list of paths.
+func TestVariablesThatRestrict(t *testing.T) {
+	const key = "discord: {allow_mentions: {everyone: true, users: false}}\n"
+	for dotenv, want := range map[string][]string{
+		"DISCORD_ALLOW_MENTION_EVERYONE=false\n":                                   {"nobody"},
+		"DISCORD_ALLOW_MENTION_ROLES=yes\nDISCORD_ALLOW_MENTION_USERS=1\n":         {"everyone", "roles"},
+		"DISCORD_ALLOW_MENTION_REPLIED_USER=off\n":                                 {"everyone", "nobody", "no_reply"},
+		"DISCORD_ALLOW_MENTION_EVERYONE=true\nDISCORD_ALLOW_MENTION_USERS=false\n": {"everyone", "nobody"},
+		"DISCORD_ALLOW_MENTION_EVERYONE=\n":                                        {"everyone", "nobody"},
+		"DISCORD_ALLOW_MENTION_EVERYONE=no\nDISCORD_ALLOW_MENTION_USERS=on\n":      nil,
+	} {
+		c, _ := setup{yaml: key, dotenv: dotenv}.good(t)
+		if d := cmp.Diff(want, c.Platforms.Discord.AllowMentions, cmpopts.EquateEmpty()); d != "" {
+			t.Errorf("%q: (-want +got)\n%s", dotenv, d)
+		}
+	}
+	if got := (setup{env: map[string]string{"DISCORD_ALLOW_MENTION_ROLES": "maybe"}}).problems(t); !strings.Contains(got, "DISCORD_ALLOW_MENTION_ROLES: want true or false") {
+		t.Error(got)
+	}
+	home := t.TempDir()
+	roots := strings.Join([]string{filepath.Join(home, "workspace", "out"), "/srv"}, string(filepath.ListSeparator))
+	c, r := setup{home: home, dotenv: "HERMES_WRITE_SAFE_ROOT=" + roots + "\n"}.good(t)
+	if got := strings.Join(c.WriteRoots(home), string(filepath.ListSeparator)); got != roots || texts(r.Warnings) != "" {
+		t.Errorf("the roots are %s\n%s", got, texts(r.Warnings))
+	}
+	c, r = setup{home: home, env: map[string]string{"HERMES_WRITE_SAFE_ROOT": "/srv"}}.good(t)
+	if len(c.WriteRoots(home)) != 1 || !strings.Contains(texts(r.Warnings), "its file tools change nothing") {
+		t.Errorf("%v\n%s", c.WriteRoots(home), texts(r.Warnings))
 	}
 }

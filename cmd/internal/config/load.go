@@ -115,7 +115,7 @@ func Load(o Options) (*Config, Report, error) {
 	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets}
 	l.dot = l.dotenv(&r)
 	l.yaml(o, c, &r)
-	l.variables()
+	l.variables(c)
 	for _, path := range slices.Sorted(maps.Keys(o.Flags)) {
 		l.Set(path, o.Flags[path], Origin{Kind: yamlconf.FromFlag, Name: path}, Problem{File: "flag", Key: path})
 	}

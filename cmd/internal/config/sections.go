@@ -159,6 +159,7 @@ type Privacy struct {
 type Security struct {
 	ProtectedInstructionFiles         bool             `yaml:"protected_instruction_files" default:"true" doc:"Changes of files that instruct the agent (AGENTS.md, CLAUDE.md, SOUL.md, .hermes.md, .cursorrules and the like) need an approval."`
 	ProtectedInstructionExtraPatterns []string         `yaml:"protected_instruction_extra_patterns" doc:"Names of more such files, with * and ?."`
+	WriteSafeRoot                     []string         `yaml:"write_safe_root" paths:"true" doc:"Folders, separated as in PATH or as a list, below which alone the file tools change files; HERMES_WRITE_SAFE_ROOT. Empty: the whole workspace. Commands are limited by the sandbox only."`
 	WebsiteBlocklist                  WebsiteBlocklist `yaml:"website_blocklist"`
 	RedactSecrets                     bool             `yaml:"redact_secrets" default:"true" doc:"Mask secrets in conversations: in what models read, what is stored and what chats show. Logs, exports and the output of commands are always masked."`
 }
@@ -168,6 +169,16 @@ type WebsiteBlocklist struct {
 	Enabled     bool     `yaml:"enabled" default:"false" doc:"The web tools read no page of these domains. Commands are limited by terminal.network only."`
 	Domains     []string `yaml:"domains" doc:"Domains such as example.com, which means what is below it too."`
 	SharedFiles []string `yaml:"shared_files" doc:"Files with a domain on each line, relative to the home. While one cannot be read, the agent has no web tools."`
+}
+
+// WriteRoots returns the absolute paths of security.write_safe_root without symbolic
+// links.
+func (c *Config) WriteRoots(home string) []string {
+	var roots []string
+	for _, path := range c.Security.WriteSafeRoot {
+		roots = append(roots, resolve(InHome(home, path)))
+	}
+	return roots
 }
 
 // Workspace returns the working directory of tools.

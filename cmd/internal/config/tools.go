@@ -84,6 +84,14 @@ func speechAddress(base string, key secret.Value) string {
 	return base
 }
 
+// Delegation configures the sub-agents that delegate_task starts.
+type Delegation struct {
+	MaxConcurrent int           `yaml:"max_concurrent_children" default:"3" range:"1..1000" doc:"Sub-agents of one call that run at once; the others of it wait. A call starts at most 3."`
+	MaxIterations int           `yaml:"max_iterations" default:"50" range:"1..1000" doc:"Most model calls of a sub-agent; then one more without tools asks for its report."`
+	Timeout       time.Duration `yaml:"child_timeout_seconds" default:"0s" range:"0s..24h" doc:"How long a sub-agent may take, as a duration or in seconds; then it is stopped. 0: no limit of its own."`
+	MaxReport     int           `yaml:"max_summary_chars" default:"0" range:"0..10000000" doc:"Most characters of a sub-agent's report, at most 20,000; 0: 20,000."`
+}
+
 // Cron configures scheduled prompts.
 type Cron struct {
 	CatchUp              string `yaml:"catch_up" default:"once" enum:"once|none|all" doc:"Which occurrences missed during downtime run at start: the newest, none, or all."`

@@ -83,7 +83,7 @@ func (l *loader) rewriteScalar(path string, n *yaml.Node) *yaml.Node {
 		return scalar(n, now)
 	}
 	switch path {
-	case "agent.max_turns":
+	case "agent.max_turns", "delegation.max_iterations":
 		if slices.Contains(unlimitedTurns, value) {
 			l.WarnNode(n, path, "a turn always has a limit here: %s calls", mostTurns)
 			return scalar(n, mostTurns)
