@@ -23,6 +23,7 @@ import (
 	"hermesd/agent/tools/sendmessage"
 	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/web"
+	"hermesd/cmd/internal/config"
 	"hermesd/gateway/session"
 	"hermesd/hygiene"
 	"hermesd/internal/safehttp"
@@ -100,10 +101,9 @@ func (a *App) webTools() ([]tool.Tool, error) {
 	if err != nil {
 		return nil, nil // a warning of the configuration says so
 	}
-	c := a.opts.Config.Web.Search
 	o := web.Options{
 		Dial:   safehttp.Options{Environment: true},
-		Search: web.Search{Provider: c.Provider, BaseURL: c.BaseURL, Key: c.APIKey},
+		Search: searchOf(a.opts.Config),
 		Scan:   scan, Blocked: blocked, Secrets: a.opts.Report.Secrets, UserAgent: "hermesd/" + a.opts.Version, Log: a.opts.Log.Named("web"),
 	}
 	if a.opts.Web != nil {
@@ -115,6 +115,12 @@ func (a *App) webTools() ([]tool.Tool, error) {
 	}
 	a.cleanups = append(a.cleanups, func() error { w.Close(); return nil })
 	return w.Tools(), nil
+}
+
+// searchOf returns the search service of a configuration.
+func searchOf(c *config.Config) web.Search {
+	s := c.Web.Search
+	return web.Search{Provider: s.Provider, BaseURL: s.BaseURL, Key: s.APIKey}
 }
 
 // terminalGrace limits the time that Close waits for the processes of commands to

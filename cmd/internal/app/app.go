@@ -238,10 +238,7 @@ func (a *App) buildGateway(tools tool.Set) error {
 	if a.opts.CanRestart {
 		restart = a.requestRestart
 	}
-	services, err := a.mediaServices()
-	if err != nil {
-		return err
-	}
+	services := a.mediaServices()
 	model := a.opts.Report.Model
 	compression, err := a.compactionOptions()
 	if err != nil {

@@ -3,8 +3,11 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"go.uber.org/zap"
@@ -31,19 +34,32 @@ type contextLengths struct {
 	learned *tokens.LearnedLengths
 }
 
-// openContextLengths loads the built-in table, the user's models.json, which
-// overrides it, and the lengths learned earlier.
-func (a *App) openContextLengths(ctx context.Context) error {
-	w := &contextLengths{a: a, table: tokens.Builtin()}
-	file := a.home.Path("models.json")
-	if f, err := os.Open(file); err == nil {
-		defer func() { _ = f.Close() }() // read only
-		if w.table, err = w.table.With(f); err != nil {
-			return &config.Error{Problems: []config.Problem{{File: file, Text: err.Error()}}}
-		}
-	} else if !os.IsNotExist(err) {
-		return err
+// modelsFile is the file in the home directory with context lengths of the user's own.
+const modelsFile = "models.json"
+
+// ModelTable returns the built-in table of context lengths with those of the models.json
+// in the home on top. If that cannot be read, it returns the built-in table and an error.
+func ModelTable(home string) (*tokens.Table, error) {
+	table := tokens.Builtin()
+	f, err := os.Open(filepath.Join(home, modelsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return table, nil
 	}
+	if err != nil {
+		return table, cause(err)
+	}
+	defer func() { _ = f.Close() }() // read only
+	own, err := table.With(f)
+	if err != nil {
+		return table, err
+	}
+	return own, nil
+}
+
+// openContextLengths loads the table and the lengths learned earlier.
+func (a *App) openContextLengths(ctx context.Context) error {
+	w := &contextLengths{a: a}
+	w.table, _ = ModelTable(a.opts.Home) // Usable has reported an error
 	var before map[string]int
 	raw, err := a.store.Value(ctx, contextLengthsKey)
 	if err != nil {

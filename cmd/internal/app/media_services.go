@@ -12,6 +12,7 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/speech"
 	"hermesd/agent/vision"
+	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/title"
 	"hermesd/gateway/turn"
@@ -20,25 +21,13 @@ import (
 
 // mediaServices returns the configured services for speech and images. The function
 // of a service that is not configured is nil.
-func (a *App) mediaServices() (turn.Media, error) {
+func (a *App) mediaServices() turn.Media {
 	c := a.opts.Config
 	var s turn.Media
-	if at := c.STT.Address(); at != "" {
-		t, err := speech.NewTranscriber(speech.TranscriberOptions{
-			Service: speech.Service{BaseURL: at, Key: c.STT.APIKey, HTTP: serviceClient(at)}, Model: c.STT.Model, Language: c.STT.Language,
-		})
-		if err != nil {
-			return s, keyError("stt", err)
-		}
+	if t, err := newTranscriber(c.STT); err == nil && t != nil { // Usable has reported an error
 		s.Transcribe = func(ctx context.Context, f chat.File) (string, error) { return t.Transcribe(ctx, f.Path) }
 	}
-	if at := c.TTS.Address(); at != "" {
-		sp, err := speech.NewSpeaker(speech.SpeakerOptions{
-			Service: speech.Service{BaseURL: at, Key: c.TTS.APIKey, HTTP: serviceClient(at)}, Model: c.TTS.Model, Voice: c.TTS.Voice, Format: c.TTS.Format,
-		})
-		if err != nil {
-			return s, keyError("tts", err)
-		}
+	if sp, err := newSpeaker(c.TTS); err == nil && sp != nil {
 		s.Synthesize = func(ctx context.Context, text string) (chat.File, error) { return a.synthesize(ctx, sp, text) }
 	}
 	if e := a.opts.Report.Vision; e.Provider != "" {
@@ -48,7 +37,29 @@ func (a *App) mediaServices() (turn.Media, error) {
 			return text, agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage}, err
 		}
 	}
-	return s, nil
+	return s
+}
+
+// newTranscriber returns the configured transcription service; nil if there is none.
+func newTranscriber(c config.STT) (*speech.Transcriber, error) {
+	at := c.Address()
+	if at == "" {
+		return nil, nil
+	}
+	return speech.NewTranscriber(speech.TranscriberOptions{
+		Service: speech.Service{BaseURL: at, Key: c.APIKey, HTTP: serviceClient(at)}, Model: c.Model, Language: c.Language,
+	})
+}
+
+// newSpeaker returns the configured speech synthesis; nil if there is none.
+func newSpeaker(c config.TTS) (*speech.Speaker, error) {
+	at := c.Address()
+	if at == "" {
+		return nil, nil
+	}
+	return speech.NewSpeaker(speech.SpeakerOptions{
+		Service: speech.Service{BaseURL: at, Key: c.APIKey, HTTP: serviceClient(at)}, Model: c.Model, Voice: c.Voice, Format: c.Format,
+	})
 }
 
 // serviceClient returns an HTTP client for a service at an address that the operator

@@ -71,7 +71,7 @@ func homeDirs() []string {
 // except for what commands may read.
 func homeFiles(home string) []string {
 	names := slices.Concat(homeDirs(), []string{
-		".env", "config.yaml", "SOUL.md", "models.json", "hermesd.db", "hermesd.db.compact", "hermesd.starts", "search.db",
+		".env", "config.yaml", "SOUL.md", modelsFile, "hermesd.db", "hermesd.db.compact", "hermesd.starts", "search.db",
 		keyFile, scrapeKeyFile, admin.SocketName, admin.PathName, storage.LockName, "setup.plan", "restore.plan",
 	})
 	var paths []string

@@ -24,8 +24,8 @@ const (
 	cwdKey     = "terminal.cwd"
 )
 
-// Usable returns c without the files and programs that it names and that cannot be used,
-// and a warning for each: what is wrong, and what the daemon does instead. The start, the
+// Usable returns c without the files, programs and services that it names and that cannot
+// be used, and a warning for each, also for a models.json of the home that is ignored: what is wrong, and what the daemon does instead. The start, the
 // command `config check` and `doctor` use it, so that they agree. It starts no program and
 // creates nothing. c is not changed.
 func Usable(c *config.Config, r config.Report, home string) (*config.Config, []config.Problem) {
@@ -33,7 +33,7 @@ func Usable(c *config.Config, r config.Report, home string) (*config.Config, []c
 	var problems []config.Problem
 	warn := func(key string, err error, instead string) {
 		p := config.Problem{Key: key, Text: r.Secrets.Mask(err.Error()) + ": " + instead}
-		if o := r.Origins[key]; o.Line > 0 {
+		if o := originOf(r, key); o.Line > 0 {
 			p.File, p.Line, p.Column = o.Name, o.Line, o.Column
 			if o.File != "" {
 				p.File = o.File
@@ -59,7 +59,33 @@ func Usable(c *config.Config, r config.Report, home string) (*config.Config, []c
 		u.Terminal.CWD = ""
 		warn(cwdKey, err, "tools work in "+u.Workspace(home))
 	}
+	if err := searchOf(c).Validate(); err != nil {
+		warn("web.search", err, "the agent cannot search the web")
+		u.Web.Search = config.WebSearch{}
+	}
+	if _, err := newTranscriber(c.STT); err != nil {
+		warn("stt", err, "voice messages are not written down")
+		u.STT.Enabled = false
+	}
+	if _, err := newSpeaker(c.TTS); err != nil {
+		warn("tts", err, "there is no /voice")
+		u.TTS = config.TTS{}
+	}
+	if _, err := ModelTable(home); err != nil {
+		problems = append(problems, config.Problem{File: filepath.Join(home, modelsFile), Text: err.Error() + ": the file is ignored"})
+	}
 	return &u, problems
+}
+
+// originOf returns where a key or, if it is a section, its first key was set.
+func originOf(r config.Report, key string) config.Origin {
+	at := r.Origins[key]
+	for k, o := range r.Origins {
+		if strings.HasPrefix(k, key+".") && o.Line > 0 && (at.Line == 0 || o.Line < at.Line || o.Line == at.Line && o.Column < at.Column) {
+			at = o
+		}
+	}
+	return at
 }
 
 // engineDir returns the directory of context engines that are programs.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -102,29 +101,8 @@ func (v *checker) checkToolset() {
 
 // contextTable returns the context lengths of models with those of the home's own file.
 func (v *checker) contextTable() *tokens.Table {
-	table := tokens.Builtin()
-	f, err := os.Open(filepath.Join(v.o.Home, "models.json"))
-	if err != nil {
-		return table
-	}
-	own, err := table.With(f)
-	_ = f.Close() // read only
-	if err != nil {
-		return table // reported by checkTable
-	}
-	return own
-}
-
-// checkTable checks the home's own file of context lengths.
-func (v *checker) checkTable() {
-	f, err := os.Open(filepath.Join(v.o.Home, "models.json"))
-	if err != nil {
-		return
-	}
-	defer func() { _ = f.Close() }() // read only
-	if _, err := tokens.Builtin().With(f); err != nil {
-		v.report("model", Error, "correct the file: the daemon does not start with it", "models.json: %v", err)
-	}
+	table, _ := app.ModelTable(v.o.Home) // checkConfig reports an error
+	return table
 }
 
 // isKnown reports whether a context length of that source needs no question to the service.

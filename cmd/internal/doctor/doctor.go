@@ -100,7 +100,6 @@ func Run(ctx context.Context, o Options) []Finding {
 	v.checkStore(ctx)
 	if o.Config != nil {
 		v.checkAccess()
-		v.checkTable()
 		v.compareContextLengths()
 		v.checkToolset()
 		v.checkPersona()
