@@ -24,7 +24,7 @@ func FormatHistory(c inbox.MessageHistory) string {
 	}
 	writeTrace(&b, c.Trace)
 	for _, r := range c.Rows {
-		fmt.Fprintf(&b, "  %-9s %s %s, %d attempts", r.Role, r.ID, r.State, r.Attempts)
+		fmt.Fprintf(&b, "  %-9s %s %s, attempts: %d", r.Role, r.ID, r.State, r.Attempts)
 		if r.Receipt != nil {
 			fmt.Fprintf(&b, ", receipt %s at %s", r.Receipt.ID, formatTime(r.Settled))
 		}

@@ -40,7 +40,7 @@ func (n *intake) backfill(ctx context.Context, since time.Time, rest *sync.WaitG
 	strangers, more := a.strangers(first, since, m)
 	visits = append(visits, strangers...)
 	if left += more; left > 0 {
-		m.add(fmt.Sprintf("%d more places were not looked at", left))
+		m.add(fmt.Sprintf("places that were not looked at: %d", left))
 	}
 	for i := range visits {
 		v := &visits[i]

@@ -48,7 +48,7 @@ func (a *Adapter) MessagesBefore(ctx context.Context, in chat.Inbound, since tim
 		}
 	}
 	if n := len(bodies) - threadQuotes; n > 0 && err == nil {
-		err = fmt.Errorf("the thread is long; its first %d messages were left out", n)
+		err = fmt.Errorf("the thread is long; messages at its beginning that were left out: %d", n)
 	}
 	return out, err
 }

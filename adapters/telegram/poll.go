@@ -115,7 +115,7 @@ func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last i
 		}
 	}
 	if n > 0 {
-		return 0, 0, fmt.Errorf("%d updates have no ID", n)
+		return 0, 0, fmt.Errorf("updates without an ID: %d", n)
 	}
 	return 0, 0, nil
 }

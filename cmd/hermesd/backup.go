@@ -147,7 +147,7 @@ func restoredText(home string, r backup.Report) string {
 		b.WriteString("Keys and tokens were not in it: those in .env stay as they are; `hermesd config check` says what is missing.\n")
 	}
 	if m.Waiting+m.Outbox > 0 {
-		fmt.Fprintf(&b, "%d messages wait to be answered again and %d to be delivered, as they did then: `hermesd outbox list` and `drop` before you start the daemon.\n", m.Waiting, m.Outbox)
+		fmt.Fprintf(&b, "%s to be answered again and %d to be delivered, as they did then: `hermesd outbox list` and `drop` before you start the daemon.\n", text.Count(m.Waiting, "message")+text.Form(m.Waiting, " waits", " wait"), m.Outbox)
 	}
 	return b.String()
 }

@@ -221,7 +221,7 @@ func (c *cli) memoryImport(ctx context.Context, m memoryOf) error {
 		}
 		var b strings.Builder
 		for _, d := range done {
-			fmt.Fprintf(&b, "%d entries of %s are now in %s; the old file stays where it is.\n", d.Entries, text.Line(d.From), text.Line(d.Into))
+			fmt.Fprintf(&b, text.Form(d.Entries, "%d entry of %s is", "%d entries of %s are")+" now in %s; the old file stays where it is.\n", d.Entries, text.Line(d.From), text.Line(d.Into))
 		}
 		return b.String()
 	})

@@ -60,7 +60,9 @@ a row lock the platform for an hour.`
 					if err != nil {
 						return err
 					}
-					return c.show(gone, func() string { return fmt.Sprintf("%d codes were out; they are worthless now.\n", len(gone)) })
+					return c.show(gone, func() string {
+						return text.Count(len(gone), "code") + text.Form(len(gone), " was out; it is", " were out; they are") + " worthless now.\n"
+					})
 				})
 			},
 		},

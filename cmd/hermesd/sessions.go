@@ -169,7 +169,7 @@ func sessionText(s admin.Session, full bool) string {
 	}
 	line("prompt", "%.16s", s.Hash)
 	for _, l := range s.Prompt {
-		line("", "%s, %d characters", l.Name, len([]rune(l.Text)))
+		line("", "%s, %s", l.Name, text.Count(len([]rune(l.Text)), "character"))
 		if full {
 			b.WriteString(indent(text.Clean(l.Text)))
 		}

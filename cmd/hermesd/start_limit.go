@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"hermesd/cmd/internal/tui/text"
 	"hermesd/storage"
 	"hermesd/systemd"
 )
@@ -50,10 +51,11 @@ func (c *cli) begin(ctx context.Context, home string) startRecord {
 	if d == 0 {
 		return b
 	}
-	c.printNote("%d starts in %s have not become ready; this one waits %s (`hermesd doctor` and the log say what is wrong)", len(times)-1, startsSpan, d)
+	failed := text.Count(len(times)-1, "start")
+	c.printNote("%s not become ready in %s; this one waits %s (`hermesd doctor` and the log say what is wrong)", failed+text.Form(len(times)-1, " has", " have"), startsSpan, d)
 	var manager systemd.Notifier
 	_ = manager.Extend(d + startLimit) // otherwise the service manager ends the wait, which does no harm
-	_ = manager.Status(fmt.Sprintf("waits %s after %d starts that failed", d, len(times)-1))
+	_ = manager.Status(fmt.Sprintf("waits %s after %s that failed", d, failed))
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):

@@ -29,7 +29,7 @@ func TestStartsThatFailAgainAndAgainAreSlowedDown(t *testing.T) {
 				t.Errorf("start %d waits %s, want %s", i+1, waits[i], want*time.Second)
 			}
 		}
-		if said := c.errs.(*buffer).String(); !strings.Contains(said, "9 starts in 10m0s") || !strings.Contains(said, "hermesd doctor") {
+		if said := c.errs.(*buffer).String(); !strings.Contains(said, "9 starts have not become ready in 10m0s") || !strings.Contains(said, "hermesd doctor") {
 			t.Errorf("it says %q", said)
 		}
 		ctx, stop := context.WithCancel(t.Context())

@@ -44,7 +44,7 @@ func statusText(s admin.Status, now time.Time) string {
 	line("turns", "%d running, %d waiting for their turn", s.TurnsRunning, s.TurnsQueued)
 	line("inbox", "%d accepted since the start, %d wait, %d are worked on", s.Store.Accepted, s.Store.Waiting, s.Store.Claimed)
 	line("outbox", "%d to be delivered, %d given up", s.Store.Outbox, s.Store.Dead)
-	line("store", "%s, %d writes in %d commits", text.Bytes(s.Store.Bytes), s.Store.Writes, s.Store.Commits)
+	line("store", "%s, %s in %s", text.Bytes(s.Store.Bytes), text.Count(int(s.Store.Writes), "write"), text.Count(int(s.Store.Commits), "commit"))
 	line("terminals", "%d attached", s.Terminals)
 	if s.Caching != "" {
 		line("caching", "%s", strings.Replace(s.Caching, "Prompt caching: ", "", 1))
@@ -60,10 +60,10 @@ func statusText(s admin.Status, now time.Time) string {
 		line("hygiene", "%s", counts)
 	}
 	if f := s.Fallbacks; f.Count > 0 {
-		line("fallback", "%s answered %s (%s); %d times since the start that another model did", f.Model, text.Ago(f.At, now), f.Reason, f.Count)
+		line("fallback", "%s answered %s (%s); %s since the start that another model did", f.Model, text.Ago(f.At, now), f.Reason, text.Count(f.Count, "time"))
 	}
 	if n := s.Breaks[string(ledger.Undeclared)]; n > 0 {
-		line("PROBLEM", "%d undeclared prefix breaks (a bug in hermesd); `hermesd prompt trace SESSION` shows where", n)
+		line("PROBLEM", "%s (a bug in hermesd); `hermesd prompt trace SESSION` shows where", text.Count(n, "undeclared prefix break"))
 	}
 	if s.Store.Error != "" {
 		line("PROBLEM", "the store cannot be written: %s", s.Store.Error)

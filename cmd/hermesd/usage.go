@@ -106,7 +106,7 @@ func usageText(u admin.Usage) string {
 		out += "Prices of " + text.Line(u.Prices) + ".\n"
 	}
 	if t.Unpriced > 0 {
-		out += fmt.Sprintf("\nThe price of %s is not known: %d of %d calls are in no cost.\n", text.Line(strings.Join(t.Unknown, ", ")), t.Unpriced, t.Calls)
+		out += fmt.Sprintf("\nThe price of %s is not known: %d of %s %s in no cost.\n", text.Line(strings.Join(t.Unknown, ", ")), t.Unpriced, text.Count(t.Calls, "call"), text.Form(t.Unpriced, "is", "are"))
 	}
 	return out
 }

@@ -185,7 +185,7 @@ func (c conversation) summary() string {
 		"## Goal", goal,
 		"## Constraints & Preferences", "None that the demo model can see.",
 		"## Progress",
-		"### Done", fmt.Sprintf("%d messages of the person were answered.", len(said)),
+		"### Done", fmt.Sprintf("Messages of the person that were answered: %d.", len(said)),
 		"### In Progress", bullets(said, 5),
 		"### Blocked", "Nothing.",
 		"## Key Decisions", "None that the demo model can see.",

@@ -191,7 +191,7 @@ func listText(list []Job) string {
 		return "There are no jobs here."
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d jobs.\n", len(list))
+	fmt.Fprintf(&b, "Jobs: %d.\n", len(list))
 	for _, j := range list[:min(len(list), maxJobs)] {
 		b.WriteString("\n" + jobText(j))
 	}

@@ -105,7 +105,7 @@ func TestCronjobLifecycle(t *testing.T) {
 		t.Errorf("the same call again says %s", again)
 	}
 	for _, c := range [][2]string{
-		{`{"action":"list"}`, "1 jobs."},
+		{`{"action":"list"}`, "Jobs: 1."},
 		{`{"action":"update","job_id":"news?","schedule":"in 2h","timezone":"UTC"}`, "schedule: in 2h (UTC)"},
 		{`{"action":"pause","job_id":"NEWS?"}`, "[paused]"},
 		{`{"action":"resume","job_id":"news?"}`, "[scheduled]"},

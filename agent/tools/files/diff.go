@@ -128,7 +128,7 @@ func hunks(edits []edit, first, limit, width int) string {
 		}
 	}
 	if left > 0 {
-		fmt.Fprintf(&b, "[… %d more lines of the diff]\n", left)
+		fmt.Fprintf(&b, "[… lines of the diff that are left out: %d]\n", left)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

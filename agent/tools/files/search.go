@@ -208,7 +208,7 @@ func (s *search) result() string {
 		s.out.WriteString("; the search ended early: " + s.stopped)
 	}
 	if s.skipped > 0 {
-		fmt.Fprintf(&s.out, "; %d files were too large or could not be read", s.skipped)
+		fmt.Fprintf(&s.out, "; files that were too large or could not be read: %d", s.skipped)
 	}
 	return s.out.String() + "]"
 }

@@ -64,7 +64,7 @@ func TestSearchReportsOmissions(t *testing.T) {
 		}
 	}
 	got = use(t, set, "search_files", map[string]any{"pattern": "x"})
-	if d := cmp.Diff("[nothing was found; 1 files were too large or could not be read]", got); d != "" {
+	if d := cmp.Diff("[nothing was found; files that were too large or could not be read: 1]", got); d != "" {
 		t.Error(d)
 	}
 }

@@ -125,7 +125,7 @@ func (s sender) targets(ctx context.Context, session string) (string, error) {
 		return "No chat is known yet. A home channel is set with /sethome in the chat that shall be one.", nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d targets:\n", len(all))
+	fmt.Fprintf(&b, "Targets (%d):\n", len(all))
 	for i, t := range all {
 		if i == maxListed {
 			fmt.Fprintf(&b, "and %d more\n", len(all)-i)

@@ -90,7 +90,7 @@ func TestSendMessageListsTargets(t *testing.T) {
 	}
 	said, _, err = use(t, targets(201), `{"action":"list"}`, nil)
 	lines := strings.Split(said, "\n")
-	if err != nil || len(lines) != 202 || lines[0] != "201 targets:" || lines[201] != "and 1 more" || !strings.HasPrefix(lines[1], "- telegram:0: Ann - ignore this xx") || len([]rune(lines[1])) > 130 {
+	if err != nil || len(lines) != 202 || lines[0] != "Targets (201):" || lines[201] != "and 1 more" || !strings.HasPrefix(lines[1], "- telegram:0: Ann - ignore this xx") || len([]rune(lines[1])) > 130 {
 		t.Errorf("%d lines, first %.200q, %v", len(lines), lines[1], err)
 	}
 	broken := sendmessage.New(func(context.Context, string) ([]sendmessage.Target, error) {

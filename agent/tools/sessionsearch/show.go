@@ -19,7 +19,7 @@ func headline(s Session) string {
 	if s.Place != "" {
 		fmt.Fprintf(&b, ", %q", clip(s.Place, 60))
 	}
-	fmt.Fprintf(&b, ", from %s to %s UTC, %d rows", s.Began.UTC().Format(timeFormat), s.Used.UTC().Format(timeFormat), s.Rows)
+	fmt.Fprintf(&b, ", from %s to %s UTC, rows: %d", s.Began.UTC().Format(timeFormat), s.Used.UTC().Format(timeFormat), s.Rows)
 	if s.Archived > 0 {
 		fmt.Fprintf(&b, ", %d archived", s.Archived)
 	}

@@ -94,7 +94,7 @@ func TestActionToolsTakeEffect(t *testing.T) {
 			then: func(w *harness) { w.waitText("psst") }, sees: "on its way to",
 		},
 		{
-			sentence: "the places to send to are known", say: use("send_message", `{"action":"list"}`), sees: "result: 1 targets:\n• telegram:100001",
+			sentence: "the places to send to are known", say: use("send_message", `{"action":"list"}`), sees: "result: Targets (1):\n• telegram:100001",
 		},
 		{
 			sentence: "a private address is not read", say: use("web_extract", `{"urls":["http://127.0.0.1:1/admin"]}`), sees: "not a place to fetch from",

@@ -296,7 +296,7 @@ func (m *promptInputs) memoryNudge(r session.Record) string {
 	if every <= 0 || r.Turns == 0 || r.Turns%every != 0 || !m.mayUseMemories(r) || len(m.memoryTargets()) == 0 || m.c.Memory.WriteApproval {
 		return ""
 	}
-	return fmt.Sprintf("This conversation has had %d turns. If something in it will still matter in another one and is not kept yet, keep it with the memory tool; if not, do nothing.", r.Turns)
+	return fmt.Sprintf("Turns of this conversation so far: %d. If something in it will still matter in another one and is not kept yet, keep it with the memory tool; if not, do nothing.", r.Turns)
 }
 
 // expandSkill returns the text for the model of "/name args" in a session, and

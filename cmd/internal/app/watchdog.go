@@ -61,7 +61,7 @@ func (p *watchdog) check(ready, running int, now time.Time) error {
 		p.stalledSince = now
 	}
 	if d := now.Sub(p.stalledSince); d > maxStall {
-		return fmt.Errorf("%d turns have been queued for %s and none is running", ready, d.Round(time.Second))
+		return fmt.Errorf("turns have been queued for %s and none is running: %d", d.Round(time.Second), ready)
 	}
 	return nil
 }

@@ -286,7 +286,7 @@ func (v *checker) checkDeadLetters(ctx context.Context, c *admin.Client) {
 		}
 	}
 	if n > 0 {
-		v.report("outbox", Warning, "`hermesd outbox list` shows them; `retry` or `drop` them", "%d messages were given up, the last one because: %s", n, why)
+		v.report("outbox", Warning, "`hermesd outbox list` shows them; `retry` or `drop` them", "messages that were given up: %d, the last one because: %s", n, why)
 		return
 	}
 	v.reportOK("outbox", "nothing was given up")

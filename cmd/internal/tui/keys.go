@@ -114,7 +114,7 @@ func (m *model) setInput(s string) {
 const (
 	maxPasteLines = 20   // lines
 	maxPasteBytes = 4000 // bytes
-	pasteFormat   = "[pasted %d: %d lines, %d characters]"
+	pasteFormat   = "[pasted %d, lines: %d, characters: %d]"
 )
 
 func pasteName(i int, s string) string {

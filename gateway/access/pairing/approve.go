@@ -72,7 +72,7 @@ func (s *state) countWrongCode(platform chat.Platform, c wrongCodes, now time.Ti
 		return userErrorf("that is not a code of anybody who waits, the %dth in a row: no code is taken for %s until %s", c.Wrong, platform, now.Add(LockDuration).Local().Format("15:04:05"))
 	}
 	s.Counts[platform] = c
-	return userErrorf("that is not a code of anybody who waits on %s: codes hold for an hour, and once. %d more wrong ones lock it for an hour", platform, MaxWrongCodes-c.Wrong)
+	return userErrorf("that is not a code of anybody who waits on %s: codes hold for an hour, and once. Wrong codes until it is locked for an hour: %d", platform, MaxWrongCodes-c.Wrong)
 }
 
 // addPaired adds p to the paired users, replacing an earlier entry.

@@ -245,7 +245,7 @@ func TestApproveLocksAfterFiveWrongCodes(t *testing.T) {
 			}
 			return err
 		}
-		refused(t, guess(4), "1 more wrong")
+		refused(t, guess(4), "locked for an hour: 1")
 		if _, err := b.Approve(t.Context(), chat.Telegram, c); err != nil { // resets the count
 			t.Fatal(err)
 		}

@@ -157,7 +157,7 @@ func TestToolOutputs(t *testing.T) {
 	h.turn(now, nil, "what was it about postgresql?", "let me look")
 
 	out := h.call(now, `{"query": "restart db-01.example.com"}`)
-	h.contains(out, "1 session was found", `Session old "talk old" (telegram, "chat of 2", from 2026-03-01 12:00`, "4 rows", "> [0 user] how do I restart db-01.example.com?", "  [1 assistant] with systemctl")
+	h.contains(out, "1 session was found", `Session old "talk old" (telegram, "chat of 2", from 2026-03-01 12:00`, "rows: 4", "> [0 user] how do I restart db-01.example.com?", "  [1 assistant] with systemctl")
 	h.contains(h.call(now, `{"query": "爬山", "sort": "newest", "limit": 1}`), "> [2 user] 谢谢")
 	out = h.call(now, `{"query": "postgresql"}`)
 	h.contains(out, "> [1 assistant] with systemctl restart postgresql")

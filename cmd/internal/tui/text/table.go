@@ -72,6 +72,14 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
+// Form returns one if n is 1, else many.
+func Form(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
 // Bytes formats a number of bytes.
 func Bytes(n int64) string {
 	if n < 1024 {
