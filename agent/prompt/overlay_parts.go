@@ -19,7 +19,8 @@ type OverlayParts struct {
 	Ephemeral string
 	// Client is the text of an API client, an editor or a terminal.
 	Client string
-	// Recall is the unmodified result of an external memory provider.
+	// Recall is the unmodified result of an external memory provider. The daemon has none
+	// yet and leaves it empty.
 	Recall string
 	// Notes are facts of this turn: the sender, the time, the voice state.
 	Notes []string
