@@ -43,7 +43,7 @@ bench: ## the figures of docs/benchmarks.md
 crashtest: ## kill -9 on the real binary, for CRASHES, judged by the records of the simulators
 	HERMESD_CRASHTEST=$(CRASHES) $(GO) test -count=1 -v -timeout 60m -run 'TestSIGKILL' ./internal/crashtest $(MATCHED)
 
-sweep: ## the death of the daemon at every point of two scenarios, and at many pairs of points
+sweep: ## the death of the daemon at every point of three scenarios, and at many pairs of points
 	HERMESD_SWEEP=all $(GO) test -count=1 -v -timeout 30m -run 'TestADeath' ./internal/crashtest $(MATCHED)
 
 simulate: ## random people, faults and deaths over virtual hours, for SIM; HERMESD_SEED plays a day again
