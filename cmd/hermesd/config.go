@@ -59,7 +59,7 @@ func (c *cli) configCheck() error {
 		res.Problems = bad.Problems
 	} else {
 		_, unusable := app.Usable(cfg, report, report.Home)
-		res.Warnings = append(res.Warnings, unusable...)
+		res.Warnings = append(append(res.Warnings, unusable...), app.Down(cfg, report)...)
 	}
 	perr := c.show(res, func() string {
 		s := ""

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -81,11 +83,7 @@ func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, er
 	if err != nil {
 		return nil, err
 	}
-	return telegram.New(telegram.Config{
-		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, WebhookURL: s.WebhookURL, WebhookSecret: s.WebhookSecret,
-		WebhookListen: s.WebhookListen, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
-		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
-	}, telegram.Options{
+	return telegram.New(telegramConfig(s), telegram.Options{
 		Account: account.Name, Memory: a.store, Log: a.opts.Log.Named("telegram"), Files: fetch,
 		Was: func(id string) []string {
 			return a.migrations.Previous(chat.Address{Platform: chat.Telegram, Account: account.Name, Chat: id})
@@ -93,18 +91,30 @@ func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, er
 	})
 }
 
+func telegramConfig(s config.Account) telegram.Config {
+	return telegram.Config{
+		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, WebhookURL: s.WebhookURL, WebhookSecret: s.WebhookSecret,
+		WebhookListen: s.WebhookListen, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
+		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
+	}
+}
+
 func (a *App) discord(account chat.Account, s config.Account) (chat.Adapter, error) {
 	fetch, err := fileClient(account, s)
 	if err != nil {
 		return nil, err
 	}
-	return discord.New(discord.Config{
+	return discord.New(discordConfig(s), discord.Options{
+		Account: account.Name, Memory: a.store, Words: a.printer, Log: a.opts.Log.Named("discord"), Files: fetch,
+	})
+}
+
+func discordConfig(s config.Account) discord.Config {
+	return discord.Config{
 		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
 		AutoThread: s.AutoThread, StrictMention: s.ThreadMention, AllowMentions: s.AllowMentions, Reactions: s.Reactions,
-	}, discord.Options{
-		Account: account.Name, Memory: a.store, Words: a.printer, Log: a.opts.Log.Named("discord"), Files: fetch,
-	})
+	}
 }
 
 func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error) {
@@ -112,12 +122,48 @@ func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error
 	for _, c := range command.Builtin() {
 		names = append(append(names, c.Name), c.Aliases...)
 	}
-	return slack.New(slack.Config{
+	return slack.New(slackConfig(s), slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.printer, Log: a.opts.Log.Named("slack")})
+}
+
+func slackConfig(s config.Account) slack.Config {
+	return slack.Config{
 		Token: s.Token, AppToken: s.AppToken, APIURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention,
 		StrictMention: s.StrictMention || s.ThreadMention, MentionChats: s.MentionChats, IgnoreOthers: s.IgnoreOthers, ReplyInThread: s.ReplyInThread, FreeResponseChats: s.FreeResponseChats,
 		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
 		Reactions: s.Reactions,
-	}, slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.printer, Log: a.opts.Log.Named("slack")})
+	}
+}
+
+// Down returns a warning for each account whose adapter the start cannot build because of
+// its settings: that account stays down. The start reports it when it builds the adapters,
+// which check the same.
+func Down(c *config.Config, r config.Report) (problems []config.Problem) {
+	for account, s := range c.Accounts() {
+		var err error
+		switch account.Platform {
+		case chat.Telegram:
+			err = telegramConfig(s).Validate()
+		case chat.Discord:
+			err = discordConfig(s).Validate()
+		case chat.Slack:
+			err = slackConfig(s).Validate()
+		}
+		if err == nil && account.Platform != chat.Slack {
+			_, err = fileClient(account, s)
+		}
+		if err != nil {
+			key := "platforms." + string(account.Platform)
+			if account.Name != "" {
+				key += ".accounts." + account.Name
+			}
+			if first, rest, ok := strings.Cut(err.Error(), ": "); ok && r.Origins[key+"."+first].Line > 0 {
+				key, err = key+"."+first, errors.New(rest)
+			}
+			problems = append(problems, problemAt(r, key, err, "the platform stays down"))
+		}
+	}
+	slices.SortFunc(problems, func(a, b config.Problem) int { return strings.Compare(a.Key, b.Key) })
+	return problems
 }
 
 // keyFile is the file in the home directory with the key of the HTTP API.

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,21 +26,15 @@ const (
 )
 
 // Usable returns c without the files, programs and services that it names and that cannot
-// be used, and a warning for each, also for a models.json of the home that is ignored: what is wrong, and what the daemon does instead. The start, the
-// command `config check` and `doctor` use it, so that they agree. It starts no program and
-// creates nothing. c is not changed.
+// be used, and a warning for each, also for a models.json of the home that is ignored:
+// what is wrong, and what the daemon does instead. The start, the command `config check`
+// and `doctor` use it, so that they agree. It starts no program and creates nothing. c is
+// not changed.
 func Usable(c *config.Config, r config.Report, home string) (*config.Config, []config.Problem) {
 	u := *c
 	var problems []config.Problem
 	warn := func(key string, err error, instead string) {
-		p := config.Problem{Key: key, Text: r.Secrets.Mask(err.Error()) + ": " + instead}
-		if o := originOf(r, key); o.Line > 0 {
-			p.File, p.Line, p.Column = o.Name, o.Line, o.Column
-			if o.File != "" {
-				p.File = o.File
-			}
-		}
-		problems = append(problems, p)
+		problems = append(problems, problemAt(r, key, err, instead))
 	}
 	if err := checkEngine(c.Context.Engine, home); err != nil {
 		warn(engineKey, err, "the engine "+compressor.Name+" is used")
@@ -75,6 +70,16 @@ func Usable(c *config.Config, r config.Report, home string) (*config.Config, []c
 		problems = append(problems, config.Problem{File: filepath.Join(home, modelsFile), Text: err.Error() + ": the file is ignored"})
 	}
 	return &u, problems
+}
+
+// problemAt returns a problem with a key, at the position where it was set, and what is
+// done instead.
+func problemAt(r config.Report, key string, err error, instead string) config.Problem {
+	p := config.Problem{Key: key, Text: r.Secrets.Mask(err.Error()) + ": " + instead}
+	if o := originOf(r, key); o.Line > 0 {
+		p.File, p.Line, p.Column = cmp.Or(o.File, o.Name), o.Line, o.Column
+	}
+	return p
 }
 
 // originOf returns where a key or, if it is a section, its first key was set.

@@ -1,9 +1,11 @@
 package app_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,5 +86,45 @@ func TestTheStartDoesWithoutWhatCannotBeUsed(t *testing.T) {
 				t.Errorf("the start says it %d times", said)
 			}
 		})
+	}
+}
+
+// TestAccountsThatStayDownAreNamed: what keeps the start from building an adapter is also
+// said without a start.
+func TestAccountsThatStayDownAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t, fault{})
+	w.writeFile("config.yaml", `model: {provider: demo}
+platforms:
+  telegram:
+    token: nonsense
+  discord:
+    token: a.b.c
+    allow_mentions: [here]
+    accounts:
+      good: {token: a.b.c}
+      bad:
+        token: a.b.c
+        allowed_chats: [general]
+`)
+	cfg, report, err := config.Load(config.Options{Home: w.home, Env: func(string) (string, bool) { return "", false }})
+	w.must(err)
+	var got []string
+	for _, p := range app.Down(cfg, report) {
+		got = append(got, fmt.Sprint(p.Line, " ", p.Key, ": ", p.Text))
+	}
+	want := []string{
+		`7 platforms.discord.allow_mentions: "here" is none of everyone, roles, nobody and no_reply: the platform stays down`,
+		`9 platforms.discord.accounts.good: allow_mentions: "here"`,
+		`12 platforms.discord.accounts.bad.allowed_chats: "general" is not a channel id`,
+		`4 platforms.telegram.token: this is not a bot token`,
+	}
+	if len(got) != 4 {
+		t.Errorf("%d problems: %s", len(got), strings.Join(got, "\n"))
+	}
+	for _, text := range want {
+		if !slices.ContainsFunc(got, func(g string) bool { return strings.HasPrefix(g, text) }) {
+			t.Errorf("not said: %s\n%s", text, strings.Join(got, "\n"))
+		}
 	}
 }

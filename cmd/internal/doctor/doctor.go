@@ -162,7 +162,7 @@ func (v *checker) checkConfig() {
 	}
 	if v.o.Config != nil {
 		_, unusable := app.Usable(v.o.Config, v.o.Report, v.o.Home)
-		for _, p := range unusable {
+		for _, p := range append(unusable, app.Down(v.o.Config, v.o.Report)...) {
 			v.report("config", Warning, "correct it, and restart the daemon", "%s", p)
 		}
 	}
