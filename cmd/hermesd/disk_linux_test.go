@@ -18,6 +18,9 @@ import (
 // A disk can be made to refuse writes while the daemon runs.
 type disk interface {
 	fill()
+	// fillAgain waits until the search index has given its space to the store, and fills
+	// that too.
+	fillAgain()
 	free()
 }
 
@@ -36,24 +39,28 @@ func outage(c *city, d disk, why string) {
 	}
 	d.fill()
 	var during []string
-	until(c.T, "people are told", func() bool {
-		if len(during) < 200 { // what is free inside of the store is used first
+	say := func() { // what is free inside of the store is used first
+		if len(during) < 300 {
 			during = append(during, c.say("during", strings.Repeat(" word", 600))...)
 		}
+	}
+	until(c.T, "people are told", func() bool {
+		say()
 		return c.times("cannot store") == 3
 	})
+	d.fillAgain()
 	close(c.hold) // the turns that run go on, and cannot keep what they did
 	// A write that fits into free pages of the store succeeds. For a moment after it, neither
 	// status nor /readyz report the problem.
 	until(c.T, "status says that the store does not take writes", func() bool {
+		say()
 		s := c.status()
-		return strings.Contains(s, "PROBLEM") && strings.Contains(s, "the store cannot be written") && strings.Contains(s, why) && strings.Contains(s, "hermesd doctor")
+		return c.Bot.Pending() > 0 && strings.Contains(s, "PROBLEM") && strings.Contains(s, "the store cannot be written") && strings.Contains(s, why) && strings.Contains(s, "hermesd doctor")
 	})
 	until(c.T, "/readyz says that the store does not take writes", func() bool {
 		code, body := c.readyz()
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "the store does not take writes")
 	})
-	d.fill() // the space that the search index has given up
 	// A short message might fit into free pages of the store, and would wait for its answer.
 	if out := c.ask("chat", "-q", "hello there"+strings.Repeat(" word", 8000)); !strings.Contains(out, why) {
 		c.Errorf("the terminal says %q", out)
@@ -142,6 +149,18 @@ func (d mounted) fill() {
 	}
 }
 
+// hasIndex reports whether there is a file of the search index.
+func (d mounted) hasIndex() bool {
+	names, err := filepath.Glob(filepath.Join(d.dir, "search.db*"))
+	return err != nil || len(names) > 0
+}
+
+func (d mounted) fillAgain() {
+	d.t.Helper()
+	until(d.t, "the search index gives way to the store", func() bool { return !d.hasIndex() })
+	d.fill()
+}
+
 func (d mounted) free() {
 	if err := os.Remove(d.ballast()); err != nil {
 		d.t.Fatal(err)
@@ -155,12 +174,54 @@ func TestAFullDiskIsToldAndSurvived(t *testing.T) {
 	}
 }
 
+// What is said is answered on a full disk, as long as it fits into the space that the
+// search index had.
+func TestTheSearchIndexGivesWayToTheStore(t *testing.T) {
+	t.Parallel()
+	d, ok := mount(t)
+	if !ok {
+		return
+	}
+	c := settle(t, d.dir, 1, "")
+	if err := c.Start(c.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	say := func(word string) {
+		all = append(all, c.say(word, strings.Repeat(" word", 600))...)
+	}
+	found := func(word string) bool { return strings.Contains(c.ask("sessions", "search", word), word+" #") }
+	for range 30 {
+		say("before")
+		c.answered(all[len(all)-3:])
+	}
+	until(t, "what was said is found", func() bool { return found("before") })
+	d.fill()
+	for d.hasIndex() { // what is free inside of the store is used first
+		say("during")
+		until(t, "it is answered, or the search index gives way to the store", func() bool {
+			return c.times("echo: "+all[len(all)-1]) > 0 || !d.hasIndex()
+		})
+	}
+	// It is rebuilt if the store needs little of the space.
+	if s := c.ask("sessions", "search", "before"); !strings.Contains(s, "disk is full, and search index will be rebuilt") && !strings.Contains(s, "before #") {
+		t.Errorf("a search says %q", s)
+	}
+	c.answered(all)
+	until(t, "the store is written", func() bool { return !strings.Contains(c.status(), "the store cannot") })
+	d.free()
+	until(t, "what was said is found again", func() bool { return found("before") && found("during") })
+	c.once(all)
+	c.sound()
+}
+
 // limited is a daemon whose file size limit can be set to zero, as if every disk
 // were full. This needs no privileges.
 type limited struct{ c *city }
 
-func (l limited) fill() { l.set(0) }
-func (l limited) free() { l.set(unix.RLIM_INFINITY) }
+func (l limited) fill()      { l.set(0) }
+func (l limited) fillAgain() {} // other files than the store need not give way
+func (l limited) free()      { l.set(unix.RLIM_INFINITY) }
 
 func (l limited) set(most uint64) {
 	limit := unix.Rlimit{Cur: most, Max: unix.RLIM_INFINITY}

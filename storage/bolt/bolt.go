@@ -32,6 +32,9 @@ type Options struct {
 	// that was moved out of the way so that its queue can continue. The writer
 	// goroutine calls it: it must not call the store.
 	OnDamage func(error)
+	// OnNoSpace, if not nil, is called after a write that failed because the disk
+	// or a quota is full. It must not block or call the store.
+	OnNoSpace func()
 	// OnCommit, if not nil, is called after each committed transaction with its
 	// duration and the number of bytes of the pages it allocated. The writer
 	// goroutine calls it: it must not block.

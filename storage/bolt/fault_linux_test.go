@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -26,7 +27,8 @@ func smallDisk(dir string) error {
 		return fmt.Errorf("%s: %w", errNoMount, err)
 	}
 	ctx := context.Background()
-	s, err := bolt.Open(ctx, storePath(dir), bolt.Options{})
+	var told atomic.Int64
+	s, err := bolt.Open(ctx, storePath(dir), bolt.Options{OnNoSpace: func() { told.Add(1) }})
 	if err != nil {
 		return err
 	}
@@ -52,6 +54,9 @@ func smallDisk(dir string) error {
 		}
 		if !errors.Is(err, unix.ENOSPC) {
 			return fmt.Errorf("round %d: %v, want %v", round, err, unix.ENOSPC)
+		}
+		if told.Swap(0) == 0 {
+			return fmt.Errorf("round %d: OnNoSpace was not called", round)
 		}
 		if err := os.Remove(ballast); err != nil {
 			return err

@@ -2,6 +2,9 @@ package bolt
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,12 +24,26 @@ const keyWriteProbe = "recover"
 // for its recovery need not wait for a message.
 func (s *Store) recordFailure(err error, ops ...*op) {
 	s.recordError(err)
+	if s.opts.OnNoSpace != nil && isNoSpace(err) {
+		s.opts.OnNoSpace()
+	}
 	for _, o := range ops {
 		s.probeSize = max(s.probeSize, min(o.size, maxProbeSize))
 	}
 	if s.probeScheduled.CompareAndSwap(false, true) {
 		s.probeTimer = time.AfterFunc(probeDelay, s.probeWrite)
 	}
+}
+
+// isNoSpace reports whether err says that the disk or a quota is full. bbolt formats
+// some errors of the system into its own.
+func isNoSpace(err error) bool {
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, e) || strings.Contains(err.Error(), e.Error()) {
+			return true
+		}
+	}
+	return strings.Contains(err.Error(), "not enough space on the disk") // Windows
 }
 
 // probeWrite writes as much as could not be written, and deletes it again.

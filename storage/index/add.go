@@ -187,7 +187,7 @@ func deleteDocs(ctx context.Context, tx *sql.Tx, where string, args ...any) erro
 
 // Delete removes a session. It is not an error if the session is not indexed.
 func (x *Index) Delete(ctx context.Context, id session.ID) error {
-	return x.withDB("delete from search index", func(_, write *sql.DB) error {
+	return unlessRemoved(x.withDB("delete from search index", func(_, write *sql.DB) error {
 		return inTx(ctx, write, func(tx *sql.Tx) error {
 			if err := deleteDocs(ctx, tx, "s = (SELECT n FROM sessions WHERE id = ?)", string(id)); err != nil {
 				return err
@@ -195,7 +195,7 @@ func (x *Index) Delete(ctx context.Context, id session.ID) error {
 			_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE id = ?", string(id))
 			return err
 		})
-	})
+	}))
 }
 
 // Sessions returns the IDs of all indexed sessions.

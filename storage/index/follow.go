@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/session"
+	"hermesd/internal/diskspace"
 )
 
 // A Source is the store that is indexed.
@@ -43,16 +45,22 @@ const (
 	maxRetryDelay = time.Hour
 )
 
+// maxReserve is the number of bytes of the disk that the index leaves free for the
+// store; of a small disk it is a twentieth.
+const maxReserve = 64 << 20
+
 // A Follower keeps an Index up to date with its Source. The index is at most a
 // second and one update behind, and after a crash the Follower continues where
-// it was. Run or CatchUp may run in one goroutine at a time; Changed and Wake may
-// be called from any.
+// it was. Run or CatchUp may run in one goroutine at a time; Changed, Wake and
+// GiveWay may be called from any.
 type Follower struct {
 	x       *Index
 	source  Source
 	ownTool string
 	log     *zap.Logger
 	wake    chan struct{}
+	giveWay chan struct{} // the store needs the space of the index
+	space   func() (free, total uint64, err error)
 
 	mu      sync.Mutex
 	changed map[session.ID]bool // sessions that were changed since the last update
@@ -61,7 +69,11 @@ type Follower struct {
 // NewFollower returns a Follower that omits calls and results of the tool own,
 // the search tool, which would only repeat earlier results.
 func NewFollower(x *Index, from Source, own string, log *zap.Logger) *Follower {
-	return &Follower{x: x, source: from, ownTool: own, log: log.Named("index"), wake: make(chan struct{}, 1), changed: make(map[session.ID]bool)}
+	return &Follower{
+		x: x, source: from, ownTool: own, log: log.Named("index"), wake: make(chan struct{}, 1), giveWay: make(chan struct{}, 1),
+		space:   func() (free, total uint64, err error) { return diskspace.Of(filepath.Dir(x.path)) },
+		changed: make(map[session.ID]bool),
+	}
 }
 
 // Changed tells the Follower that a session was changed. It never blocks.
@@ -81,6 +93,43 @@ func (f *Follower) Wake() {
 	}
 }
 
+// GiveWay tells the Follower that the store found the disk full. Run removes the
+// index, and rebuilds it when there is space and the store has not called GiveWay
+// for a while. It never blocks.
+func (f *Follower) GiveWay() {
+	select {
+	case f.giveWay <- struct{}{}:
+	default:
+	}
+}
+
+// checkSpace returns ErrNoSpace if the index must not grow.
+func (f *Follower) checkSpace() error {
+	free, total, err := f.space()
+	if len(f.giveWay) > 0 || err == nil && free < min(maxReserve, total/20) {
+		return ErrNoSpace
+	}
+	return nil
+}
+
+// makeWay removes the index and waits for the delay, in which the store uses the
+// space. It reports whether there was an index.
+func (f *Follower) makeWay(ctx context.Context, delay time.Duration) (removed bool) {
+	if !errors.Is(f.x.Fault(), ErrNoSpace) {
+		err := f.x.Remove()
+		if removed = err == nil; removed {
+			f.log.Warn("disk is full: search index was removed and will be rebuilt when there is space")
+		} else {
+			f.log.Warn("disk is full, and search index cannot be removed", zap.Error(err))
+		}
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(delay):
+	}
+	return removed
+}
+
 // takeChanged returns the sessions that were changed since the last call.
 func (f *Follower) takeChanged() map[session.ID]bool {
 	f.mu.Lock()
@@ -96,12 +145,17 @@ func (f *Follower) takeChanged() map[session.ID]bool {
 // ends it indexes what was changed before.
 func (f *Follower) Run(ctx context.Context) {
 	var retry <-chan time.Time
-	delay := minRetryDelay
-	for all := true; ; all = all || f.x.Damaged() {
+	delay, isWaiting := minRetryDelay, false // isWaiting: for space
+	for all := true; ; all = all || f.x.Fault() != nil {
 		began := time.Now()
 		n, err := f.update(ctx, all, true)
 		switch {
 		case ctx.Err() != nil:
+		case errors.Is(err, ErrNoSpace):
+			if !isWaiting {
+				f.log.Warn("search index waits for space on the disk")
+			}
+			isWaiting, retry = true, time.After(minRetryDelay)
 		case err != nil:
 			f.log.Warn("cannot update search index", zap.Error(err))
 			if retry == nil {
@@ -112,7 +166,7 @@ func (f *Follower) Run(ctx context.Context) {
 			if n > 0 {
 				f.log.Info("search index updated", zap.Int("messages", n), zap.Duration("took", time.Since(began)))
 			}
-			retry, delay = nil, minRetryDelay
+			retry, delay, isWaiting = nil, minRetryDelay, false
 		}
 		select {
 		case <-ctx.Done():
@@ -120,6 +174,10 @@ func (f *Follower) Run(ctx context.Context) {
 			return
 		case <-retry:
 			all, retry = true, nil
+		case <-f.giveWay:
+			if f.makeWay(ctx, delay) { // the next time it waits longer: space may suffice for either only
+				delay = min(2*delay, maxRetryDelay)
+			}
 		case <-f.wake:
 			all = false
 			select {
@@ -149,7 +207,10 @@ func (f *Follower) CatchUp(ctx context.Context) (int, error) { return f.update(c
 // update updates the sessions that were changed or, with all, every session, and
 // returns the number of indexed messages.
 func (f *Follower) update(ctx context.Context, all, throttle bool) (int, error) {
-	if f.x.Damaged() {
+	if err := f.checkSpace(); err != nil {
+		return 0, err
+	}
+	if f.x.Fault() != nil {
 		if err := f.x.Reset(); err != nil {
 			return 0, err
 		}
@@ -316,6 +377,9 @@ func (b *batch) add(ctx context.Context, u Update) error {
 func (b *batch) flush(ctx context.Context) error {
 	if len(b.updates) == 0 {
 		return nil
+	}
+	if b.err = b.f.checkSpace(); b.err != nil {
+		return b.err
 	}
 	if b.err = b.f.x.Add(ctx, b.updates...); b.err != nil {
 		return b.err

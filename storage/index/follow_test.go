@@ -293,7 +293,7 @@ func TestDamageWhileOpenIsRepaired(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		}
-		if x.Damaged() {
+		if x.Fault() != nil {
 			found++
 			catchUp(t, newFollower(x, w))
 			if got := len(rowsOf(t, x, "number7")); got != 20 {

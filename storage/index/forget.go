@@ -24,24 +24,33 @@ func (x *Index) isForgotten(id session.ID) bool {
 }
 
 // Compact rewrites the file without deleted texts and words. Searches wait
-// meanwhile.
+// meanwhile. After Remove there is nothing to rewrite.
 func (x *Index) Compact(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	switch {
-	case x.isClosed:
+	if x.isClosed {
 		return fmt.Errorf("compact the search index: %w", sql.ErrConnDone)
-	case x.isDamaged.Load():
-		return ErrDamaged
+	}
+	if err := x.Fault(); err != nil {
+		return unlessRemoved(err)
 	}
 	if err := x.compact(ctx); err != nil {
 		if isDamage(err) {
-			x.isDamaged.Store(true)
+			x.fault.Store(&ErrDamaged)
 			return fmt.Errorf("compact the search index: %w", ErrDamaged)
 		}
 		return fmt.Errorf("compact the search index: %w", err)
 	}
 	return nil
+}
+
+// unlessRemoved returns err, or nil if it is ErrNoSpace: then nothing is stored that
+// had to be deleted.
+func unlessRemoved(err error) error {
+	if errors.Is(err, ErrNoSpace) {
+		return nil
+	}
+	return err
 }
 
 var errReading = errors.New("file is being read; try again")

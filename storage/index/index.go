@@ -6,9 +6,10 @@
 // seen. All methods of an Index may be called from any goroutine.
 //
 // The file contains nothing that the store does not contain. If it is damaged
-// or has another version, it is deleted, and the Follower rebuilds it. The
-// Follower also catches up after a crash: the indexed rows and the progress are
-// stored in one transaction.
+// or has another version, it is deleted, and the Follower rebuilds it. If the
+// disk is full, it is deleted too, so that the store gets its space. The Follower
+// also catches up after a crash: the indexed rows and the progress are stored in
+// one transaction.
 //
 // Words are found regardless of case, width and accents. Scripts written
 // without spaces are indexed as pairs of characters, so that words of one, two
@@ -27,6 +28,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 
 	"modernc.org/sqlite" // registers the driver
 	sqlite3 "modernc.org/sqlite/lib"
@@ -40,12 +42,17 @@ const version = 1
 // lost: the next update of the Follower rebuilds it.
 var ErrDamaged = errors.New("search index cannot be used and will be rebuilt")
 
+// ErrNoSpace is the error of searches while there is no file, and of updates,
+// because the disk is full. Nothing is lost: the Follower rebuilds the file when
+// there is space.
+var ErrNoSpace = errors.New("disk is full, and search index will be rebuilt when there is space")
+
 // An Index is an open index file. Its methods may be called from any goroutine.
 type Index struct {
 	path string
 
-	isDamaged    atomic.Bool // the file was found to be damaged
-	forgottenIDs sync.Map    // IDs of sessions that must not be added again
+	fault        atomic.Pointer[error] // ErrDamaged or ErrNoSpace; nil: the file can be used
+	forgottenIDs sync.Map              // IDs of sessions that must not be added again
 
 	mu       sync.RWMutex // write-locked to replace the following fields, read-locked to use them
 	write    *sql.DB
@@ -65,14 +72,15 @@ CREATE VIRTUAL TABLE fts USING fts5 (who, text, content='', contentless_delete=1
 PRAGMA user_version = %d;`
 
 // Open opens the index at path. If there is none, or the file is damaged or has
-// another version, it creates an empty one.
+// another version, it creates an empty one. If the disk is full, there is no file
+// until Reset.
 func Open(path string) (*Index, error) {
 	x := &Index{path: path}
 	err := x.openFile()
 	if err != nil {
 		err = x.recreate()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrNoSpace) {
 		return nil, fmt.Errorf("open search index %s: %w", path, err)
 	}
 	return x, nil
@@ -145,15 +153,35 @@ func (x *Index) closeFile() error {
 	return errors.Join(errs...)
 }
 
-// recreate replaces the file by an empty one.
-func (x *Index) recreate() error {
+// removeFile closes and deletes the file.
+func (x *Index) removeFile() error {
 	_ = x.closeFile() // errors of a deleted file do not matter
 	for _, suffix := range []string{"", "-wal", "-shm", "-journal"} {
 		if err := os.Remove(x.path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	return x.openFile()
+	return nil
+}
+
+// recreate replaces the file by an empty one. The error is ErrNoSpace if there is
+// no space for one; then there is none.
+func (x *Index) recreate() error {
+	err := x.removeFile()
+	if err == nil {
+		err = x.openFile()
+	}
+	switch {
+	case err == nil:
+		x.fault.Store(nil)
+	case isNoSpace(err):
+		_ = x.removeFile() // it is empty
+		x.fault.Store(&ErrNoSpace)
+		err = fmt.Errorf("%w (%w)", ErrNoSpace, err)
+	default:
+		x.fault.CompareAndSwap(nil, &ErrDamaged) // it is closed
+	}
+	return err
 }
 
 // Reset replaces the index by an empty one. A Follower rebuilds it.
@@ -163,16 +191,36 @@ func (x *Index) Reset() error {
 	if x.isClosed {
 		return sql.ErrConnDone
 	}
-	err := x.recreate()
-	if x.isDamaged.Store(err != nil); err != nil {
+	if err := x.recreate(); err != nil {
 		return fmt.Errorf("reset search index %s: %w", x.path, err)
 	}
 	return nil
 }
 
-// Damaged reports whether the file was found to be damaged since it was opened
-// or reset.
-func (x *Index) Damaged() bool { return x.isDamaged.Load() }
+// Remove deletes the file, so that the store can use its space. Until Reset,
+// searches return ErrNoSpace.
+func (x *Index) Remove() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.isClosed {
+		return sql.ErrConnDone
+	}
+	if err := x.removeFile(); err != nil {
+		x.fault.Store(&ErrDamaged) // it is closed
+		return fmt.Errorf("remove search index %s: %w", x.path, err)
+	}
+	x.fault.Store(&ErrNoSpace)
+	return nil
+}
+
+// Fault returns nil if the file can be used. Otherwise it returns ErrDamaged or
+// ErrNoSpace, and Reset is necessary.
+func (x *Index) Fault() error {
+	if p := x.fault.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
 
 // Close closes the file. Later calls return sql.ErrConnDone.
 func (x *Index) Close() error {
@@ -186,18 +234,18 @@ func (x *Index) Close() error {
 func (x *Index) withDB(what string, f func(read, write *sql.DB) error) error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	switch {
-	case x.isClosed:
+	if x.isClosed {
 		return fmt.Errorf("%s: %w", what, sql.ErrConnDone)
-	case x.isDamaged.Load():
-		return ErrDamaged
+	}
+	if err := x.Fault(); err != nil {
+		return err
 	}
 	err := f(x.read, x.write)
 	if err == nil {
 		return nil
 	}
 	if isDamage(err) {
-		x.isDamaged.Store(true)
+		x.fault.Store(&ErrDamaged)
 		return fmt.Errorf("%s: %w", what, ErrDamaged)
 	}
 	return fmt.Errorf("%s: %w", what, err)
@@ -227,4 +275,12 @@ func isDamage(err error) bool {
 		return strings.Contains(e.Error(), "no such table")
 	}
 	return false
+}
+
+// isNoSpace reports whether err means that the disk is full.
+func isNoSpace(err error) bool {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE
+	}
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

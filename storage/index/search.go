@@ -59,7 +59,8 @@ const (
 )
 
 // Search returns the hits of a query, grouped by session, the best session
-// first. The error is ErrDamaged if the file is damaged.
+// first. The error is ErrDamaged if the file is damaged, and ErrNoSpace if there is
+// none because the disk is full.
 func (x *Index) Search(ctx context.Context, q Query) (hits []Hit, err error) {
 	p := parse(q.Text)
 	err = x.withDB("search", func(read, _ *sql.DB) error {

@@ -92,6 +92,7 @@ type App struct {
 	cache            *media.Cache
 	indexFollower    *index.Follower
 	searchIndex      *index.Index
+	givesWay         atomic.Pointer[index.Follower] // gives way to the store on a full disk
 	console          *console.Adapter
 	adapters         map[chat.Account]chat.Adapter
 	gateway          *gateway.Gateway
@@ -154,7 +155,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		a.telemetry.Damaged()
 		a.opts.Log.Error("damaged record was set aside", zap.Error(err))
 	}
-	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnCommit: a.telemetry.Committed}); err != nil {
+	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnNoSpace: a.freeSpace, OnCommit: a.telemetry.Committed}); err != nil {
 		return err
 	}
 	a.cleanups = append(a.cleanups, a.store.Close)

@@ -25,6 +25,7 @@ func (a *App) openIndex() (tool.Tool, error) {
 	a.cleanups = append(a.cleanups, x.Close)
 	a.searchIndex = x
 	a.indexFollower = index.NewFollower(x, a.store, sessionsearch.Name, a.opts.Log)
+	a.givesWay.Store(a.indexFollower)
 	return sessionsearch.New(sessionlibrary.New(x, a.store, a.indexFollower.Wake), sessionsearch.Options{Summarize: a.summarizer()}), nil
 }
 
@@ -50,6 +51,13 @@ func (a *App) summarizer() func(context.Context, string, string) (string, error)
 			a.opts.Log.Warn("cannot summarize found conversation", zap.Error(err))
 		}
 		return mask(out.Text), err
+	}
+}
+
+// freeSpace makes the index give its space to the store, which found the disk full.
+func (a *App) freeSpace() {
+	if f := a.givesWay.Load(); f != nil {
+		f.GiveWay()
 	}
 }
 

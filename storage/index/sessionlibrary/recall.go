@@ -45,7 +45,7 @@ func (l *Library) requester(ctx context.Context, id string) (session.Record, ind
 }
 
 // Search implements sessionsearch.Library. It returns sessionsearch.ErrNotNow
-// while the index is damaged.
+// while the index is damaged, and index.ErrNoSpace while there is none.
 func (l *Library) Search(ctx context.Context, requesterID string, q sessionsearch.Query) ([]sessionsearch.Match, error) {
 	me, scope, err := l.requester(ctx, requesterID)
 	if err != nil {

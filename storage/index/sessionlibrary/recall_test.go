@@ -278,6 +278,16 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	}
 }
 
+// A model is told why nothing can be searched, and the recent sessions are listed.
+func TestRemovedIndexIsSaid(t *testing.T) {
+	h := newHarness(t)
+	h.turn(userSession("old", "2"), nil, "walrus", "ok")
+	h.turn(userSession("me", "2"), nil, "hello", "ok")
+	h.ok(h.x.Remove())
+	h.contains(h.call(userSession("me", "2"), `{"query": "walrus"}`), "error: disk is full, and search index will be rebuilt when there is space")
+	h.contains(h.call(userSession("me", "2"), `{}`), "old")
+}
+
 func TestCanceledContextIsError(t *testing.T) {
 	h := newHarness(t)
 	h.turn(userSession("me", "2"), nil, "hello", "ok")
