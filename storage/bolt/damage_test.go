@@ -135,6 +135,32 @@ func TestDamagedEntryDoesNotBlockLane(t *testing.T) {
 	ok(t, s.Verify(t.Context()))
 }
 
+// An event is known although the record of its key is damaged, which is reported:
+// nothing else is written then.
+func TestDamagedKeyIsReported(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ok(t, os.WriteFile(storePath(dir), filledStore(t), 0o600))
+	db := must[*bbolt.DB](t)(bbolt.Open(storePath(dir), 0o600, nil))
+	ok(t, db.Update(func(tx *bbolt.Tx) error {
+		keys := tx.Bucket([]byte("keys"))
+		return keys.ForEach(func(k, v []byte) error {
+			v = bytes.Clone(v)
+			v[len(v)-1] ^= 1
+			return keys.Put(bytes.Clone(k), v)
+		})
+	}))
+	ok(t, db.Close())
+	s, damage, err := openBytes(t, must[[]byte](t)(os.ReadFile(storePath(dir))))
+	ok(t, err)
+	if again := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("entry", "k2", "again")})); again[0].IsNew {
+		t.Error("the event is accepted twice")
+	}
+	if len(*damage) != 1 || !strings.Contains((*damage)[0], "key ") {
+		t.Errorf("reported %q, want the key", *damage)
+	}
+}
+
 func TestDamagedStepEndsTurn(t *testing.T) {
 	t.Parallel()
 	s, damage, err := openBytes(t, flipBits(t, filledStore(t), "the-step"))

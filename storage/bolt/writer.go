@@ -178,6 +178,7 @@ func (s *Store) tryCommit(ops []*op) (failed *op, err error) {
 	if b.writes == 0 {
 		err := s.rollback(b)
 		s.mirror.apply(b)
+		s.reportDamage(b.damage)
 		return nil, err
 	}
 	if err := recoverPanics(b.findHeads); err != nil {
