@@ -39,7 +39,7 @@ func (e *LockedError) Error() string {
 	if e.PID != 0 {
 		holder = fmt.Sprintf("process %d, running since %s,", e.PID, e.Since.Local().Format(time.DateTime))
 	}
-	return fmt.Sprintf("storage: %s is in use: %s holds %s; stop it, or use --home for another directory", e.Path, holder, LockName)
+	return fmt.Sprintf("storage: %s is in use: %s holds its lock; stop it, or use --home for another directory", e.Path, holder)
 }
 
 // A HomeError says why the directory cannot be used, and what to do.

@@ -26,6 +26,9 @@ func TestOpenRejectsSecondOpener(t *testing.T) {
 	if _, err := bolt.Open(t.Context(), storePath(dir), bolt.Options{}); !errors.As(err, &locked) {
 		t.Fatalf("got %v, want a *storage.LockedError", err)
 	}
+	if text := locked.Error(); !strings.Contains(text, storePath(dir)+" is in use") || strings.Contains(text, storage.LockName) {
+		t.Errorf("%q does not name the locked file, or another one", text)
+	}
 	ok(t, s.Close())
 	open(t, dir)
 }
