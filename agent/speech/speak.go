@@ -68,7 +68,8 @@ func NewSpeaker(o SpeakerOptions) (*Speaker, error) {
 
 // Speak synthesizes text, which is spoken literally and so must not be Markdown, into a
 // file in dir. A text that is too long is truncated after a sentence. The file gets its
-// final name only once it is complete and on disk; after an error no file is left.
+// final name only once it is complete and on disk; after an error no file is left. The
+// error is an *Error, or the cause of the end of ctx.
 func (s *Speaker) Speak(ctx context.Context, text, dir string) (Recording, error) {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, ""))
 	if !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
@@ -89,23 +90,25 @@ func (s *Speaker) Speak(ctx context.Context, text, dir string) (Recording, error
 		},
 	}
 	err = c.do(ctx)
-	if err == nil {
-		if err = f.Sync(); err != nil {
-			err = &Error{Text: "the speech cannot be written", Err: err}
-		}
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
 	path := strings.TrimSuffix(f.Name(), "part") + kind.extension
-	if err == nil {
-		err = os.Rename(f.Name(), path)
+	if err != nil {
+		_ = f.Close() // the first error is returned
+	} else if wrong := finish(f, path); wrong != nil {
+		err = &Error{Text: "the speech cannot be written", Err: wrong}
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is returned
+		_ = os.Remove(f.Name())
 		return Recording{}, err
 	}
 	return Recording{Path: path, MIME: kind.mime, LeftOut: left}, nil
+}
+
+// finish closes f and gives it its final name once it is on disk.
+func finish(f *os.File, path string) error {
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 func (s *Speaker) request(ctx context.Context, text string) (*http.Request, error) {

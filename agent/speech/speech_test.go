@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -288,6 +289,38 @@ func TestSpeakRejectsEndlessAudio(t *testing.T) {
 	if left, _ := os.ReadDir(dir); err == nil || !strings.Contains(err.Error(), "answered with more than 20 MB") || len(left) != 0 {
 		t.Errorf("got %v, left %v", err, left)
 	}
+}
+
+// An error of the file system is an *Error, also where the file gets its final name.
+func TestSpeakCannotRename(t *testing.T) {
+	dir := t.TempDir()
+	c := &http.Client{Transport: occupant{dir}}
+	sp, err := speech.NewSpeaker(speech.SpeakerOptions{Service: speech.Service{BaseURL: "http://x.test", HTTP: c}, Model: "m", Voice: "v"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = sp.Speak(t.Context(), "hello", dir)
+	if e, ok := errors.AsType[*speech.Error](err); !ok || e.Temporary || !strings.HasPrefix(e.Text, "the speech cannot be written") {
+		t.Errorf("got %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.part")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// An occupant answers with audio, and makes a directory with the name that the file in
+// dir is to have.
+type occupant struct{ dir string }
+
+func (o occupant) RoundTrip(r *http.Request) (*http.Response, error) {
+	parts, err := filepath.Glob(filepath.Join(o.dir, "*.part"))
+	if err != nil || len(parts) != 1 {
+		return nil, fmt.Errorf("files: %v, %v", parts, err)
+	}
+	if err := os.Mkdir(strings.TrimSuffix(parts[0], "part")+"ogg", 0o700); err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("OggS and more")), Request: r}, nil
 }
 
 // endless responds with infinite audio data.
