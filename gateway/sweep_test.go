@@ -343,7 +343,7 @@ func (s *killSweep) countShown(m chat.Inbound, prefix, whole string, must bool) 
 			plain++
 		case text == "(may be a repeat)\n"+whole:
 			marked++
-		case strings.HasPrefix(text, prefix+m.Text):
+		case strings.HasPrefix(strings.TrimPrefix(text, "(may be a repeat)\n"), prefix+m.Text):
 			orphans++
 		}
 	}

@@ -183,7 +183,7 @@ type Draft struct {
 	Usage      *chat.Usage
 }
 
-// repeatNoticeSize is the number of bytes that each piece reserves for
+// repeatNoticeSize is the number of bytes that each piece, and each preview, reserves for
 // outbox.AddRepeatNotice.
 const repeatNoticeSize = len(outbox.RepeatNotice) + 1
 

@@ -105,7 +105,7 @@ func (d *Delivery) attempt(ctx context.Context, row outbox.Row) (s outbox.Settle
 	if wait := d.throttle.Reserve(row.Msg.To, now); wait > 0 {
 		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: now.Add(wait), Reason: rateLimitReason, MayBeRepeat: row.MayBeRepeat}
 	}
-	row.MayBeRepeat = row.MayBeRepeat || d.repeatsPreview(ctx, row)
+	row.MayBeRepeat = row.MayBeRepeat || !row.Placeholder && d.repeatsPreview(ctx, row)
 	ctx, cancel := context.WithTimeout(ctx, d.opts.SendTimeout)
 	defer cancel()
 	switch {

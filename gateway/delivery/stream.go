@@ -32,6 +32,7 @@ const (
 type Stream struct {
 	delivery    *Delivery
 	draft       Draft
+	follows     []outbox.ID
 	adapter     chat.Adapter
 	rawMarkdown bool        // see chat.Capabilities.RawMarkdown; each preview is a prefix of the final text
 	editor      chat.Editor // nil: no previews
@@ -51,15 +52,17 @@ type Stream struct {
 	editFailures int
 	preview      outbox.ID
 	receipt      string
+	repeats      bool // the message of preview repeats a preview that may stay visible
 	finished     bool
 	returned     bool          // Finish has returned
 	tickDone     chan struct{} // closed at the end of the running tick; nil if none runs
 }
 
 // Stream starts to show the progress of the turn of f. prior is the preview that an
-// earlier process has created for the same turn, or 0. The caller must call Finish.
-func (d *Delivery) Stream(f Draft, prior outbox.ID) *Stream {
-	s := &Stream{delivery: d, draft: f, preview: prior, startedAt: time.Now(), interval: d.opts.EditInterval}
+// earlier process has created for the same turn, or 0. follows are the Follows of a
+// new preview; see outbox.Row. The caller must call Finish.
+func (d *Delivery) Stream(f Draft, prior outbox.ID, follows []outbox.ID) *Stream {
+	s := &Stream{delivery: d, draft: f, follows: follows, preview: prior, startedAt: time.Now(), interval: d.opts.EditInterval}
 	s.adapter = d.opts.Adapters[f.To.AccountID()]
 	if s.adapter != nil {
 		if d.opts.Preview {
@@ -142,7 +145,7 @@ func (s *Stream) EndMessage() (text string, preview outbox.ID) {
 		return "", 0
 	}
 	preview = s.preview
-	s.preview, s.receipt, s.shown, s.status = 0, "", "", ""
+	s.preview, s.receipt, s.repeats, s.shown, s.status = 0, "", false, "", ""
 	s.text.Reset()
 	return text, preview
 }
@@ -297,7 +300,7 @@ func (s *Stream) showTyping() {
 // by edits, once that row has its receipt. isStatus reports whether text is a status.
 func (s *Stream) showPreview(text string, isStatus bool) {
 	s.mu.Lock()
-	preview, receipt, failures := s.preview, s.receipt, s.editFailures
+	preview, receipt, repeats, failures := s.preview, s.receipt, s.repeats, s.editFailures
 	s.mu.Unlock()
 	if failures >= maxEditFailures || s.delivery.throttle.Delay(s.draft.To, time.Now()) > 0 {
 		return
@@ -313,14 +316,17 @@ func (s *Stream) showPreview(text string, isStatus bool) {
 			s.disableIfDead(err == nil && row.Terminal())
 			return
 		}
-		receipt = row.Receipt.ID
+		receipt, repeats = row.Receipt.ID, s.delivery.repeatsPreview(s.ctx, row)
+	}
+	if repeats && !isStatus {
+		m.Text = outbox.AddRepeatNotice(m.Text, s.delivery.opts.RepeatNotice)
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, decorationTimeout)
 	defer cancel()
 	err := s.editor.Edit(ctx, receipt, m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.receipt = receipt
+	s.receipt, s.repeats = receipt, repeats
 	if err == nil {
 		s.shown = text
 		return
@@ -350,7 +356,7 @@ func (s *Stream) editFailed(err error) {
 
 func (s *Stream) createPreview(m chat.Outbound, text string, isStatus bool) {
 	ctx := context.WithoutCancel(s.ctx)
-	rows, err := s.delivery.Enqueue(ctx, outbox.Row{Role: outbox.Preview, Turn: s.draft.Turn, Msg: m, Placeholder: isStatus})
+	rows, err := s.delivery.Enqueue(ctx, outbox.Row{Role: outbox.Preview, Turn: s.draft.Turn, Msg: m, Placeholder: isStatus, Follows: s.follows})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && s.returned { // Finish did not report this preview
@@ -374,7 +380,7 @@ func (s *Stream) previewMessage(text string) chat.Outbound {
 	}
 	m := chat.Outbound{To: s.draft.To, Text: markup.Parse(text), ReplyTo: s.draft.ReplyTo, Quiet: s.draft.Quiet}
 	ft := s.adapter.Capabilities()
-	if pieces := markup.Split(m.Text, ft.MaxTextSize, ft.TextSize); len(pieces) > 0 {
+	if pieces := markup.Split(m.Text, ft.MaxTextSize-repeatNoticeSize, ft.TextSize); len(pieces) > 0 {
 		m.Text = pieces[0]
 	}
 	return m

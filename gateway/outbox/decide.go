@@ -70,11 +70,12 @@ func Delivered(r Row, receipt chat.Receipt) Settlement {
 // Decide never sets MayBeRepeat of a reply by itself and never clears it after a
 // failure: a refusal of the second attempt says nothing about the first. Of a Preview
 // only the deletion is retried; a Preview, or a deletion, that becomes Dead although
-// the message may be visible has MayBeRepeat set, unless it is a Placeholder. An edit
+// the message may be visible has MayBeRepeat set, unless it is a Placeholder; one that
+// was refused has not, also if it would have repeated another preview. An edit
 // without a response is not uncertain, because it can be repeated: callers make it a
 // transient failure first.
 func Decide(r Row, err error, now time.Time, p UncertainPolicy) Settlement {
-	s := Settlement{ID: r.ID, MayBeRepeat: r.MayBeRepeat}
+	s := Settlement{ID: r.ID, MayBeRepeat: r.MayBeRepeat && (r.Role != Preview || r.Delete != 0)}
 	if err == nil || r.Delete != 0 && errors.Is(err, chat.ErrGone) {
 		s.State, s.MayBeRepeat = Sent, false
 		return s

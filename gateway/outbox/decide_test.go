@@ -72,6 +72,8 @@ func TestDecide(t *testing.T) {
 			outbox.Settlement{State: outbox.Sent}},
 		{"a preview is not retried", with(func(r *outbox.Row) { r.Role = outbox.Preview }), wait, now,
 			outbox.Settlement{State: outbox.Dead, Reason: "flood"}},
+		{"a refused preview is not visible", with(func(r *outbox.Row) { r.Role, r.MayBeRepeat = outbox.Preview, true }), refused, now,
+			outbox.Settlement{State: outbox.Dead, Reason: "flood"}},
 		{"a deletion is retried", with(func(r *outbox.Row) { r.Role, r.Delete = outbox.Preview, 3 }), wait, now,
 			outbox.Settlement{State: outbox.NotSent, NextAttempt: now.Add(149*time.Second + 7*time.Millisecond), Reason: "flood"}},
 		{"a deletion is not retried forever", with(func(r *outbox.Row) { r.Role, r.Delete, r.Attempts = outbox.Preview, 3, 5 }), refused, now,

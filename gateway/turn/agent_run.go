@@ -67,7 +67,7 @@ func (t *turn) runAgent(ctx context.Context) {
 		t.fail(ctx, err)
 		return
 	}
-	stream := t.runner.opts.Delivery.Stream(t.draft(), t.priorPreview())
+	stream := t.runner.opts.Delivery.Stream(t.draft(), t.priorPreview(), t.previewsBefore(0))
 	switch {
 	case t.claim.Crashed && t.runner.opts.RestartNotice:
 		stream.ShowStatus(t.T(restartNotice))
@@ -374,15 +374,13 @@ func (t *turn) replyRows(f delivery.Draft, text string, preview outbox.ID, settl
 	if strings.TrimSpace(text) == "" { // only files
 		rows = nil
 	}
-	hasText, follows := len(rows) > 0, slices.Clone(t.claim.Deletions)
+	if len(rows) > 0 {
+		rows[0].Follows = t.previewsBefore(preview)
+	}
 	for _, p := range t.claim.Previews {
 		if p.ID != preview {
-			follows = append(follows, p.ID)
 			rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
 		}
-	}
-	if hasText {
-		rows[0].Follows = follows
 	}
 	switch {
 	case preview == 0:

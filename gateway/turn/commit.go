@@ -143,6 +143,18 @@ func (t *turn) deletePreviewRows() []outbox.Row {
 	return rows
 }
 
+// previewsBefore returns the earlier previews of the answer, except preview, and the
+// rows that delete such previews; see outbox.Row.Follows.
+func (t *turn) previewsBefore(preview outbox.ID) []outbox.ID {
+	ids := slices.Clone(t.claim.Deletions)
+	for _, p := range t.claim.Previews {
+		if p.ID != preview {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
 // failureText returns why there is no answer and what the user can do, masked:
 // it is stored, and models read it.
 func (t *turn) failureText(p i18n.Printer, err error) string {

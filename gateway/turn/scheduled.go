@@ -121,7 +121,7 @@ func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, 
 		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", modelErr, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.openContextWindow(ctx, len(steps) > 0)
-	stream := t.runner.opts.Delivery.Stream(t.draft(), 0)
+	stream := t.runner.opts.Delivery.Stream(t.draft(), 0, nil)
 	final, _, err := t.consumeEvents(ctx, stream, w, input, steps)
 	stream.Finish()
 	return final.Text, err

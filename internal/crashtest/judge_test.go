@@ -236,7 +236,7 @@ func (w *world) exact(c *sim.Chat, want []string, aside map[post]bool) (f findin
 			marked[text]++
 		case slices.Contains(want, text):
 			plain[text]++
-		case !again && (text == resumeNote || slices.ContainsFunc(want, func(s string) bool { return strings.HasPrefix(s, text) })):
+		case !again && text == resumeNote, slices.ContainsFunc(want, func(s string) bool { return strings.HasPrefix(s, text) }):
 			f.orphans++
 		default:
 			w.t.Errorf("chat %d: nobody expected %.100q", c.ID(), m.Text)
@@ -284,7 +284,7 @@ func (w *world) byToken(c *sim.Chat) (f findings) {
 				f.repeats++
 			}
 		case told.MatchString(text), strings.HasPrefix(text, "word ") && strings.HasSuffix(text, whole):
-		case again:
+		case again && !strings.HasPrefix(text, "#m") && !strings.HasPrefix("I pay.", text):
 			w.t.Errorf("chat %d: nobody expected %.100q", c.ID(), m.Text)
 		default:
 			f.orphans++
