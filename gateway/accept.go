@@ -234,7 +234,8 @@ func (g *Gateway) migrateChat(ctx context.Context, in chat.Inbound) error {
 		at.Chat, at.Kind = in.MigratedTo.Chat, in.MigratedTo.Kind
 		return session.KeyFor(g.opts.Profile, at, r.Owner, g.opts.Policy)
 	}
-	if err := g.opts.Store.MigrateChat(ctx, in.Address, *in.MigratedTo, rekey); err != nil {
+	err := g.resumption.migrate(ctx, func() error { return g.opts.Store.MigrateChat(ctx, in.Address, *in.MigratedTo, rekey) })
+	if err != nil {
 		return fmt.Errorf("migrate chat %s to %s: %w", in.Address, *in.MigratedTo, err)
 	}
 	if err := g.opts.Moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {

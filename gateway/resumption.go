@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -71,6 +72,32 @@ func (r *resumption) isHeld(l inbox.Lane) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.waiting, func(e inbox.Entry) bool { return e.Lane == l })
+}
+
+// migrate calls move, which may move entries to other lanes, and follows them: what is
+// held stays held.
+func (r *resumption) migrate(ctx context.Context, move func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := move(); err != nil || len(r.waiting) == 0 {
+		return err
+	}
+	entries, err := r.g.opts.Store.Interrupted(ctx)
+	if err != nil {
+		return fmt.Errorf("list interrupted turns: %w", err)
+	}
+	for _, e := range entries {
+		if i := slices.IndexFunc(r.waiting, func(w inbox.Entry) bool { return w.ID == e.ID }); i >= 0 {
+			r.waiting[i].Lane = e.Lane
+		}
+		for l, id := range r.running {
+			if id == e.ID {
+				delete(r.running, l)
+				r.running[e.Lane] = id
+			}
+		}
+	}
+	return nil
 }
 
 // laneRan resumes the next suspect if the run of lane l has ended the last turn for
