@@ -20,19 +20,22 @@ import (
 
 // Accept determines the principal and the conversation of each event, stores the
 // batch in one write and wakes its lanes. It implements chat.Sink. If it returns an
-// error nothing was accepted, and the adapter should offer the batch again.
+// error nothing was accepted, and the adapter should offer the batch again; a chat
+// that was migrated stays so.
 func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	entries := make([]inbox.Entry, len(batch))
-	ahead := make(map[inbox.Lane]int) // entries of the batch so far
-	for i, in := range batch {
+	for _, in := range batch { // before any entry: a migration applies to the events before it too
 		if in.Kind == chat.Migrated && in.MigratedTo != nil {
 			if err := g.migrateChat(ctx, in); err != nil {
 				return err
 			}
 		}
+	}
+	entries := make([]inbox.Entry, len(batch))
+	ahead := make(map[inbox.Lane]int) // entries of the batch so far
+	for i, in := range batch {
 		entries[i] = g.createEntry(ctx, in)
 		g.limitQueue(&entries[i], ahead[entries[i].Lane])
 		ahead[entries[i].Lane]++
@@ -85,6 +88,8 @@ func (g *Gateway) createEntry(ctx context.Context, in chat.Inbound) inbox.Entry 
 	if in.Kind == chat.Migrated {
 		return ignoreEntry(e, "moved")
 	}
+	in.Address = g.opts.Moves.Current(in.Address) // it may have been sent before the chat migrated
+	e.Inbound.Address = in.Address
 	grant, denial := g.opts.Access.Check(in)
 	if !grant.Valid() {
 		return g.deny(e, denial)

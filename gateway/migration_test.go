@@ -6,8 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/chatmigration"
+	"hermesd/gateway/inbox"
 )
 
 // newMigration returns the event that a chat has a new ID.
@@ -18,6 +23,35 @@ func (w *harness) newMigration(from, to string) chat.Inbound {
 	at.Chat = to
 	in.MigratedTo = &at
 	return in
+}
+
+// After an outage one batch has what was said before a migration, and after it.
+func TestMigrationMovesMessagesOfSameBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHarness(t, llmtest.Say("first"), llmtest.Say("second"))
+		w.configure = func(o *gateway.Options) {
+			moves, err := chatmigration.Open(t.Context(), w.store)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Mode, o.Moves = inbox.Queue, moves
+		}
+		w.start()
+		defer w.stop()
+		after := w.newMessage("-100", "two")
+		after.Sender.ID = "7"
+		batch := []chat.Inbound{w.newMessage("7", "one"), w.newMigration("7", "-100"), after}
+		if err := w.gw.Accept(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		if d := cmp.Diff([]string{"first", "second"}, w.adapter.visible("-100")); d != "" {
+			t.Errorf("%s\n%s", d, w.adapter.history())
+		}
+		if ms := w.transcript(); len(ms) != 4 {
+			t.Errorf("the conversation has %d messages", len(ms))
+		}
+	})
 }
 
 // A suspect whose chat gets a new ID still waits for the one before it.
