@@ -1,9 +1,12 @@
 package gateway_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
@@ -51,4 +54,42 @@ func TestOnlyPlatformLeavesOthersWaiting(t *testing.T) {
 		}
 		w.stop()
 	})
+}
+
+// A reply that was being sent when the process died stays in doubt while its platform is
+// not configured, and is looked for where that is possible.
+func TestUncertainReplyWithoutPlatform(t *testing.T) {
+	for _, canFind := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newHarness(t, llmtest.Say("Hello."))
+			var a chat.Adapter = w.adapter
+			want := []string{"Hello.", "(may be a repeat)\nHello."}
+			if canFind {
+				a, want = &searchableAdapter{w.adapter}, want[:1]
+			}
+			w.adapter.addFaults(fault{op: "send", delay: 2 * time.Second})
+			for _, adapters := range []map[chat.Account]chat.Adapter{{account: a}, nil, {account: a}} {
+				w.configure = func(o *gateway.Options) { o.Adapters = adapters }
+				w.start()
+				if w.sendCount == 0 {
+					w.sendText("7", "hi")
+					w.advance(time.Second)
+					w.kill()
+					continue
+				}
+				w.advance(time.Hour)
+				w.stop()
+			}
+			if d := cmp.Diff(want, w.adapter.visible("7")); d != "" {
+				t.Errorf("can find %v: %s", canFind, d)
+			}
+		})
+	}
+}
+
+// A searchableAdapter finds every message.
+type searchableAdapter struct{ *fakeAdapter }
+
+func (searchableAdapter) Find(context.Context, chat.Outbound) (chat.Receipt, bool, error) {
+	return chat.Receipt{ID: "found"}, true, nil
 }

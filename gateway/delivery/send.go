@@ -95,12 +95,14 @@ func (d *Delivery) attempt(ctx context.Context, row outbox.Row) (s outbox.Settle
 		}
 	}()
 	a, ok := d.opts.Adapters[row.Msg.To.AccountID()]
-	if !ok {
-		return d.decide(row, &chat.SendError{Outcome: chat.Transient, Reason: string(row.Msg.To.Platform) + " is not configured"})
-	}
 	now := time.Now()
-	if row.State == outbox.Uncertain {
+	switch {
+	case !ok && row.State == outbox.Uncertain && !outbox.Expired(row, now): // whether it arrived can be asked later
+		return outbox.Settlement{ID: row.ID, State: outbox.Uncertain, NextAttempt: now.Add(notConfiguredDelay), Reason: notConfigured(row).Reason, MayBeRepeat: row.MayBeRepeat}
+	case row.State == outbox.Uncertain:
 		return d.resolveUncertain(ctx, a, row)
+	case !ok:
+		return d.decide(row, notConfigured(row))
 	}
 	if wait := d.throttle.Reserve(row.Msg.To, now); wait > 0 {
 		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: now.Add(wait), Reason: rateLimitReason, MayBeRepeat: row.MayBeRepeat}
@@ -116,6 +118,14 @@ func (d *Delivery) attempt(ctx context.Context, row outbox.Row) (s outbox.Settle
 	default:
 		return d.send(ctx, a, row)
 	}
+}
+
+// notConfiguredDelay is the time until an uncertain row is tried again whose platform is
+// not configured.
+const notConfiguredDelay = time.Minute
+
+func notConfigured(row outbox.Row) *chat.SendError {
+	return &chat.SendError{Outcome: chat.Transient, Reason: string(row.Msg.To.Platform) + " is not configured"}
 }
 
 // message returns the message of row as it is sent.
@@ -225,7 +235,7 @@ func canAskAgain(err error) bool {
 }
 
 // resolveUncertain settles a row for which it is unknown whether it arrived: it asks
-// the platform if possible, and else applies the policy.
+// the platform if possible, and else applies the policy. a may be nil.
 func (d *Delivery) resolveUncertain(ctx context.Context, a chat.Adapter, row outbox.Row) outbox.Settlement {
 	if row.Delete != 0 || row.Replaces != 0 && d.canEditPreview(ctx, a, row) {
 		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: time.Now(), Reason: row.Reason, MayBeRepeat: row.MayBeRepeat}
