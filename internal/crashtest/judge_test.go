@@ -351,8 +351,8 @@ var cacheMark = regexp.MustCompile(`,"cache_control":\{[^}]*\}`)
 func unmarked(b []byte) []byte { return bytes.TrimSpace(cacheMark.ReplaceAll(b, nil)) }
 
 // prefixes checks that each model request begins with the previous one of its session.
-// Only the last turn may be missing, or be merged with a newer message, if nothing of it
-// was stored.
+// Only the last turn may be missing, be merged with a newer message or be edited, if nothing
+// of it was stored.
 func (w *world) prefixes(void map[string]bool) {
 	w.t.Helper()
 	latest := map[string]asked{}
@@ -372,7 +372,8 @@ func (w *world) prefixes(void map[string]bool) {
 		}
 		gone := slices.ContainsFunc(token.FindAllString(old.messages[last], -1), func(s string) bool { return void[s] })
 		merged := w.mode != inbox.Queue && len(a.messages) > last && merges(old.messages[last], a.messages[last])
-		if len(a.messages) < last || !slices.Equal(a.messages[:last], old.messages[:last]) || !gone && !merged {
+		edited := len(a.messages) > last && last == len(old.messages)-1 && strings.ReplaceAll(a.messages[last], "edited: ", "") == old.messages[last]
+		if len(a.messages) < last || !slices.Equal(a.messages[:last], old.messages[:last]) || !gone && !merged && !edited {
 			w.t.Errorf("request %d does not begin with the one before it:\n%.3000q\n%.3000q", e.N, a.messages, old.messages)
 		}
 	}

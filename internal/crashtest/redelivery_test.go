@@ -289,3 +289,38 @@ func TestAPreviewThatStaysIsFollowedByAMark(t *testing.T) {
 		})
 	}
 }
+
+// TestAnEditReachesATurnThatIsResumedLater kills the daemon twice while two turns run. An
+// edit of the message whose turn is resumed after the other one is applied, although a
+// model was asked with the text before.
+func TestAnEditReachesATurnThatIsResumedLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, options{mode: inbox.Queue, people: 2})
+		defer w.close()
+		m := sim.Message{}
+		w.play([]act{
+			{0, w.say(w.direct(1), 1, 0, "plain #m1#")}, // the session exists
+			{2 * time.Second, w.say(w.direct(0), 0, 0, "slow #m2#")},
+			{100 * ms, func() { m = w.direct(1).Post(sim.Post{From: w.people[1], Text: "slow #m3#"}) }},
+			{time.Second, w.kill},
+			{3 * time.Second, func() {
+				w.kill()
+				if err := w.direct(1).Edit(m.ID, "edited: "+m.Text); err != nil {
+					t.Error(err)
+				}
+			}},
+		})
+		w.judge(nil)
+		if o := w.outcomes()[post{m.Chat, m.ID}]; o == nil || o.Result != inbox.Replied {
+			t.Errorf("the message ended %+v", o)
+		}
+		asked := w.model.Requests()
+		if last := asked[len(asked)-1].Newest(); last != "edited: slow #m3#" || len(asked) != 7 {
+			t.Errorf("the model was asked %d times, in the end for %q", len(asked), last)
+		}
+		if t.Failed() {
+			t.Log(w.story())
+		}
+		w.stop()
+	})
+}
