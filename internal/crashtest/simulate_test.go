@@ -218,6 +218,7 @@ func (d *day) repeat(x float64) {
 
 func (d *day) upOrDown() {
 	if d.down = !d.down; d.down {
+		d.countUnsure() // what is being sent is cut off, and may never be recorded as a call
 		d.platform.Down()
 		return
 	}
