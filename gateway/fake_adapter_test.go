@@ -78,7 +78,7 @@ type message struct {
 	edits             int
 }
 
-// A fault affects the next call of op ("send", "edit", "delete", "answer").
+// A fault affects the next call of op ("send", "edit", "delete", "answer", "typing").
 type fault struct {
 	op     string
 	before error         // returned without any effect
@@ -192,7 +192,10 @@ func (r *fakeAdapter) Delete(ctx context.Context, to chat.Address, id string) er
 	return f.after
 }
 
-func (r *fakeAdapter) Typing(context.Context, chat.Address) error {
+func (r *fakeAdapter) Typing(ctx context.Context, _ chat.Address) error {
+	if err := sleep(ctx, r.takeFault("typing").delay); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.typingCalls++

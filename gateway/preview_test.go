@@ -94,6 +94,24 @@ func TestAnswerAfterLostPreviewIsMarked(t *testing.T) {
 	}
 }
 
+// The answer does not become an edit of a preview while activity is being shown, but it
+// follows it.
+func TestAnswerAfterLostBusyPreviewIsMarked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHarness(t, llmtest.Answer{Text: strings.Repeat("word ", 20) + "end", Delay: 5500 * time.Millisecond})
+		hang := fault{op: "typing", delay: time.Minute}
+		w.adapter.addFaults(fault{op: "send", after: errors.New("connection cut")}, hang, hang, hang)
+		w.start()
+		defer w.stop()
+		w.sendText("7", "tell me")
+		w.advance(time.Hour)
+		got := w.adapter.visible("7")
+		if len(got) != 2 || !strings.HasPrefix(got[1], outbox.RepeatNotice) || !strings.HasSuffix(got[1], "end") {
+			t.Errorf("a person sees\n%s", w.adapter.history())
+		}
+	})
+}
+
 // A preview repeats an earlier one of the same messages that arrived without a receipt.
 func TestPreviewAfterLostPreviewIsMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -364,7 +364,7 @@ func (t *turn) answerDraft() delivery.Draft {
 }
 
 // replyRows returns the rows of an answer, or of a part of one. The first row becomes
-// an edit of the preview if there is one; other previews are deleted.
+// an edit of the preview if there is one and it is settled; other previews are deleted.
 func (t *turn) replyRows(f delivery.Draft, text string, preview outbox.ID, settled bool) []outbox.Row {
 	var files []outbox.Row
 	if !t.runner.opts.Delivery.RawMarkdown(f.To) {
@@ -374,20 +374,17 @@ func (t *turn) replyRows(f delivery.Draft, text string, preview outbox.ID, settl
 	if strings.TrimSpace(text) == "" { // only files
 		rows = nil
 	}
+	if !settled || len(rows) == 0 {
+		t.addPreview(preview)
+		preview = 0
+	}
 	if len(rows) > 0 {
-		rows[0].Follows = t.previewsBefore(preview)
+		rows[0].Replaces, rows[0].Follows = preview, t.previewsBefore(preview)
 	}
 	for _, p := range t.claim.Previews {
 		if p.ID != preview {
 			rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
 		}
-	}
-	switch {
-	case preview == 0:
-	case settled && len(rows) > 0:
-		rows[0].Replaces = preview
-	default:
-		rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, preview))
 	}
 	return append(rows, files...)
 }

@@ -29,9 +29,7 @@ func (t *turn) endFailed(ctx context.Context, err error, preview outbox.ID) {
 		t.logStale(err)
 		return
 	}
-	if preview != 0 && !slices.ContainsFunc(t.claim.Previews, func(p outbox.Row) bool { return p.ID == preview }) {
-		t.claim.Previews = append(t.claim.Previews, outbox.Row{ID: preview})
-	}
+	t.addPreview(preview)
 	if ctx.Err() != nil {
 		t.endInterrupted(ctx, context.Cause(ctx))
 		return
@@ -131,6 +129,13 @@ func (t *turn) releaseClaim(ctx context.Context) {
 	err := t.writeUntilStored(context.WithoutCancel(ctx), "cannot release claim", func() {}, func(ctx context.Context) error { return t.runner.opts.Store.Release(ctx, t.claim) })
 	if errors.Is(err, inbox.ErrConflict) {
 		t.log.Error("cannot release claim", zap.Error(err))
+	}
+}
+
+// addPreview adds a preview of the turn, if it is not 0, to those that are to be deleted.
+func (t *turn) addPreview(preview outbox.ID) {
+	if preview != 0 && !slices.ContainsFunc(t.claim.Previews, func(p outbox.Row) bool { return p.ID == preview }) {
+		t.claim.Previews = append(t.claim.Previews, outbox.Row{ID: preview})
 	}
 }
 

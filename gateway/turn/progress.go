@@ -35,13 +35,10 @@ func (t *turn) sendPreamble(ctx context.Context, stream *delivery.Stream) {
 	f := t.draft()
 	f.Role, f.Quiet = outbox.Notice, true
 	_, err := t.runner.opts.Delivery.Enqueue(context.WithoutCancel(ctx), t.replyRows(f, text, preview, true)...)
-	switch {
-	case err == nil:
+	if err == nil {
 		t.claim.Previews = nil
-	case preview != 0: // the answer deletes it
-		t.claim.Previews = append(t.claim.Previews, outbox.Row{ID: preview})
-	}
-	if err != nil {
+	} else {
+		t.addPreview(preview) // the answer deletes it
 		t.log.Error("cannot send text before tool call", zap.Error(err))
 	}
 }
