@@ -43,8 +43,12 @@ func runAttacks(argument string) int {
 		sendSignals(t)
 		return 0
 	}
+	tried := attacks()
+	if t.Phase == "network" {
+		tried = networkAttempts()
+	}
 	var results []attackResult
-	for _, a := range attacks() {
+	for _, a := range tried {
 		err := a.try(t)
 		results = append(results, attackResult{Name: a.name, Reached: err == nil, Err: fmt.Sprint(err)})
 	}

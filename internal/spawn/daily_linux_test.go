@@ -222,7 +222,7 @@ int main(void) { long r; __asm__ volatile("int $0x80" : "=a"(r) : "a"(20L) : "me
 }
 
 // BenchmarkCommand measures a command from start to end: without a sandbox, and with each
-// mechanism. The helper is hermesd itself.
+// mechanism with and without network. The helper is hermesd itself.
 func BenchmarkCommand(b *testing.B) {
 	workspace, program := b.TempDir(), filepath.Join(b.TempDir(), "hermesd")
 	build := exec.CommandContext(b.Context(), "go", "build", "-o", program, "hermesd/cmd/hermesd")
@@ -231,10 +231,10 @@ func BenchmarkCommand(b *testing.B) {
 		b.Fatalf("%v: %s", err, out)
 	}
 	defer spawn.UseHelper(program)()
-	command := func(b *testing.B, box *spawn.Sandbox) {
+	command := func(b *testing.B, box *spawn.Sandbox, noNetwork bool) {
 		var took []time.Duration
 		for b.Loop() {
-			r, err := spawn.Run(b.Context(), spawn.Command{Shell: "true", Dir: workspace, Sandbox: box})
+			r, err := spawn.Run(b.Context(), spawn.Command{Shell: "true", Dir: workspace, Sandbox: box, NoNetwork: noNetwork})
 			if err != nil || r.Code != 0 {
 				b.Fatal(err, r.Code, string(r.Head))
 			}
@@ -243,15 +243,17 @@ func BenchmarkCommand(b *testing.B) {
 		slices.Sort(took)
 		b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 	}
-	b.Run("none", func(b *testing.B) { command(b, nil) })
+	b.Run("none", func(b *testing.B) { command(b, nil, false) })
 	for _, m := range []spawn.Mechanism{spawn.Bubblewrap, spawn.Namespaces, spawn.Landlock} {
-		b.Run(string(m), func(b *testing.B) {
-			box, err := spawn.OpenBackend(b.Context(), m, spawn.Policy{Write: []string{workspace}, Network: true})
-			if err != nil {
-				b.Skip("not tried here:", err)
-			}
-			command(b, box)
-		})
+		for _, noNetwork := range []bool{false, true} {
+			b.Run(string(m)+map[bool]string{true: "-without-network"}[noNetwork], func(b *testing.B) {
+				box, err := spawn.OpenBackend(b.Context(), m, spawn.Policy{Write: []string{workspace}, Network: true})
+				if err != nil {
+					b.Skip("not tried here:", err)
+				}
+				command(b, box, noNetwork)
+			})
+		}
 	}
 }
 

@@ -24,8 +24,9 @@ const supported = true
 var helperPath = "/proc/self/exe"
 
 // wrap changes cmd so that it runs in the sandbox, under this program as supervisor.
-func (s *Sandbox) wrap(cmd *exec.Cmd, fileSize int64) error {
+func (s *Sandbox) wrap(cmd *exec.Cmd, fileSize int64, noNetwork bool) error {
 	p := s.policy
+	p.Network = p.Network && !noNetwork
 	dir := cmd.Dir
 	if dir == "" {
 		wd, err := os.Getwd()

@@ -13,11 +13,11 @@ const supported = false
 
 var errUnsupported = errors.New("there is no sandbox for this system")
 
-func (s *Sandbox) wrap(*exec.Cmd, int64) error { return errUnsupported }
+func (s *Sandbox) wrap(*exec.Cmd, int64, bool) error { return errUnsupported }
 
 func findBwrap() (string, error) { return "", errUnsupported }
 
-func (s *Sandbox) probe(context.Context) error { return errUnsupported }
+func (s *Sandbox) probe(context.Context, bool) error { return errUnsupported }
 
 func landlockABI() (int, string) { return 0, errUnsupported.Error() }
 

@@ -28,6 +28,7 @@ type probeTarget struct {
 	Terminal string `json:"terminal,omitempty"` // "": this machine gives out no terminals
 	Shared   string `json:"shared,omitempty"`   // file in /dev/shm
 	Segment  int    `json:"segment,omitempty"`  // key of a System V segment
+	Port     int    `json:"port,omitempty"`     // of this machine, on the loopback; 0: the command has the network
 	Process  int    `json:"process"`            // in PIDs
 	PIDs     string `json:"pids"`               // a PID namespace
 }
@@ -41,8 +42,9 @@ type probeResult struct {
 }
 
 // probe runs this program in the sandbox, where it tries to reach things that the sandbox
-// must hide. It completes the status of s.
-func (s *Sandbox) probe(ctx context.Context) error {
+// must hide, with the network that the policy allows or without. It completes the status
+// of s.
+func (s *Sandbox) probe(ctx context.Context, noNetwork bool) error {
 	dir, err := os.MkdirTemp("", "hermesd-probe-")
 	if err != nil {
 		return err
@@ -63,6 +65,9 @@ func (s *Sandbox) probe(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the program file: %w", err)
 	}
+	if s.policy.Network && !noNetwork {
+		target.Port = 0
+	}
 	try := *s
 	try.policy.Write = append([]string{filepath.Dir(target.Write)}, s.policy.Write...)
 	try.policy.Hide = append([]string{filepath.Dir(target.Hidden)}, s.policy.Hide...)
@@ -72,7 +77,7 @@ func (s *Sandbox) probe(ctx context.Context) error {
 		return err
 	}
 	r, err := Run(ctx, Command{
-		Argv: []string{exe, helperArg, roleSelfTest, string(argument)}, Dir: filepath.Dir(target.Write), Sandbox: &try, Timeout: probeTimeout,
+		Argv: []string{exe, helperArg, roleSelfTest, string(argument)}, Dir: filepath.Dir(target.Write), Sandbox: &try, NoNetwork: noNetwork, Timeout: probeTimeout,
 	})
 	if err != nil {
 		return err
@@ -152,10 +157,14 @@ func prepareTarget(dir string) (t probeTarget, release func(), err error) {
 		return fail(err)
 	}
 	for _, addr := range []string{t.Path, t.Abstract} {
-		fd, err := listen(addr)
+		fd, err := listen(unix.AF_UNIX, &unix.SockaddrUnix{Name: addr})
 		if err != nil {
 			return fail(fmt.Errorf("open a socket for the self-test: %w", err))
 		}
+		undo = append(undo, func() { _ = unix.Close(fd) })
+	}
+	if fd, port, err := listenLoopback(); err == nil { // else there is no network that could be reached
+		t.Port = port
 		undo = append(undo, func() { _ = unix.Close(fd) })
 	}
 	if path, f := openTerminal(); f != nil {
@@ -174,14 +183,31 @@ func prepareTarget(dir string) (t probeTarget, release func(), err error) {
 	return t, release, nil
 }
 
-// listen returns the descriptor of a Unix socket that listens on addr. Package net is not
-// used: the initialization of the helper would wait for it, and so for many others.
-func listen(addr string) (fd int, err error) {
-	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+// listenLoopback returns the descriptor and the port of a TCP socket that listens on the
+// loopback.
+func listenLoopback() (fd, port int, err error) {
+	fd, err = listen(unix.AF_INET, &unix.SockaddrInet4{Addr: loopback})
+	if err != nil {
+		return -1, 0, err
+	}
+	addr, err := unix.Getsockname(fd)
+	if a, ok := addr.(*unix.SockaddrInet4); err == nil && ok {
+		return fd, a.Port, nil
+	}
+	_ = unix.Close(fd)
+	return -1, 0, errors.Join(errors.New("the port is unknown"), err)
+}
+
+var loopback = [4]byte{127, 0, 0, 1}
+
+// listen returns the descriptor of a socket that listens on addr. Package net is not used:
+// the initialization of the helper would wait for it, and so for many others.
+func listen(family int, addr unix.Sockaddr) (fd int, err error) {
+	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
-	if err = unix.Bind(fd, &unix.SockaddrUnix{Name: addr}); err == nil {
+	if err = unix.Bind(fd, addr); err == nil {
 		err = unix.Listen(fd, 8)
 	}
 	if err != nil {
@@ -224,14 +250,14 @@ func tryOpen(path string, flag int) func() error {
 	}
 }
 
-func tryDial(addr string) func() error {
+func tryDial(family int, addr unix.Sockaddr) func() error {
 	return func() error {
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
-		return unix.Connect(fd, &unix.SockaddrUnix{Name: addr})
+		return unix.Connect(fd, addr)
 	}
 }
 
@@ -251,8 +277,11 @@ func selfTest(argument string) int {
 	}
 	try("a hidden file", tryOpen(t.Hidden, os.O_RDONLY))
 	try("a hidden file for writing", tryOpen(t.Hidden, os.O_WRONLY))
-	try("a socket outside", tryDial(t.Path))
-	try("an abstract socket outside", tryDial(t.Abstract))
+	try("a socket outside", tryDial(unix.AF_UNIX, &unix.SockaddrUnix{Name: t.Path}))
+	try("an abstract socket outside", tryDial(unix.AF_UNIX, &unix.SockaddrUnix{Name: t.Abstract}))
+	if t.Port != 0 {
+		try("a port of this machine without network", tryDial(unix.AF_INET, &unix.SockaddrInet4{Addr: loopback, Port: t.Port}))
+	}
 	if t.Terminal != "" {
 		try("a terminal", tryOpen(t.Terminal, os.O_RDWR))
 	}

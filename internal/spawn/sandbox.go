@@ -65,9 +65,16 @@ type Status struct {
 	Mechanism Mechanism
 	ABI       int      // Landlock version of the kernel, 0 if none
 	Net       string   // how the network is restricted, in words; "": not restricted
+	NetReason string   // why no command can be started without network; "": any can, if there is a mechanism
 	Bound     string   // what limits the number of processes, in words; "": nothing
 	Tested    []string // what the self-test tried without success, in words
 	Reason    []string // why better mechanisms are not used
+}
+
+// Full reports whether commands have a root directory of their own, and any can be started
+// without network. Under Landlock they see the names of all files.
+func (s Status) Full() bool {
+	return (s.Mechanism == Bubblewrap || s.Mechanism == Namespaces) && s.NetReason == ""
 }
 
 // String returns a description for users.
@@ -86,6 +93,9 @@ func (s Status) String() string {
 	if s.Mechanism != None {
 		if s.Net != "" {
 			b.WriteString("; " + s.Net)
+		}
+		if s.NetReason != "" {
+			b.WriteString("; none can be run without network: " + s.NetReason)
 		}
 		if s.Bound != "" {
 			b.WriteString("; " + s.Bound)
@@ -154,16 +164,16 @@ func (s *Sandbox) try(ctx context.Context) error {
 			return err
 		}
 		s.ownPIDs = true
-		if s.probe(ctx) == nil {
+		if s.probe(ctx, false) == nil {
 			break
 		}
 		s.ownPIDs = false
-		if err := s.probe(ctx); err != nil {
+		if err := s.probe(ctx, false); err != nil {
 			return err
 		}
 	case Namespaces:
 		s.ownPIDs = true
-		if err := s.probe(ctx); err != nil {
+		if err := s.probe(ctx, false); err != nil {
 			return err
 		}
 	default:
@@ -173,12 +183,25 @@ func (s *Sandbox) try(ctx context.Context) error {
 		case s.status.ABI < minABI:
 			return fmt.Errorf("the kernel has version %d of it, which cannot deny signals to other processes; %d can (Linux 6.12)", s.status.ABI, minABI)
 		}
-		if err := s.probe(ctx); err != nil {
+		if err := s.probe(ctx, false); err != nil {
 			return err
 		}
 	}
 	if !s.policy.Network {
 		s.status.Net = "no network"
+	} else if err := s.probe(ctx, true); err != nil {
+		s.status.NetReason = err.Error()
+	}
+	return nil
+}
+
+// checkNoNetwork returns an error if commands cannot be started without network.
+func (s *Sandbox) checkNoNetwork() error {
+	switch {
+	case !s.isActive():
+		return errors.New("it cannot be run without network, because there is no sandbox")
+	case s.status.NetReason != "":
+		return fmt.Errorf("it cannot be run without network: %s", s.status.NetReason)
 	}
 	return nil
 }

@@ -70,10 +70,14 @@ type Command struct {
 	// KeepFree is the number of bytes, on the file system of Dir, that the command must
 	// leave free, or half of what is free when it starts if that is less; 0: none. In a
 	// sandbox a single file cannot exceed it; several files are noticed within diskInterval.
-	KeepFree  int64
-	floor     uint64   // the free space that it must leave, determined before it starts
-	Sandbox   *Sandbox // nil: none
-	Untrusted bool     // CheckPeer refuses its descendants
+	KeepFree int64
+	floor    uint64   // the free space that it must leave, determined before it starts
+	Sandbox  *Sandbox // nil: none
+	// NoNetwork starts it without network, whatever the policy of the sandbox is. It then
+	// has a loopback of its own, under Landlock none. If that cannot be enforced, it does
+	// not start.
+	NoNetwork bool
+	Untrusted bool // CheckPeer refuses its descendants
 }
 
 // A Result is the exit status and the output of a process.
@@ -162,8 +166,13 @@ func (c *Command) prepare() (*exec.Cmd, error) {
 	}
 	cmd := &exec.Cmd{Path: program, Args: argv, Dir: c.Dir, Env: environment(c.PassEnv, c.Env)}
 	fileSize := c.setFloor()
+	if c.NoNetwork {
+		if err := c.Sandbox.checkNoNetwork(); err != nil {
+			return nil, err
+		}
+	}
 	if c.Sandbox.isActive() {
-		if err := c.Sandbox.wrap(cmd, fileSize); err != nil {
+		if err := c.Sandbox.wrap(cmd, fileSize, c.NoNetwork); err != nil {
 			return nil, err
 		}
 	}
