@@ -19,6 +19,7 @@ type job struct {
 	id, session string
 	command     string
 	dir         string // in which it was started
+	network     network
 	limit       time.Duration
 	startedAt   time.Time
 	typing      chan struct{}  // held while typing into it
@@ -45,9 +46,9 @@ func (j *job) hasEnded() bool {
 }
 
 // background starts a job.
-func (t *Terminal) background(c tool.Call, cmd spawn.Command) (string, error) {
+func (t *Terminal) background(c tool.Call, cmd spawn.Command, n network) (string, error) {
 	cmd.Input = true
-	j, err := t.reserve(c.Session, cmd)
+	j, err := t.reserve(c.Session, cmd, n)
 	if err != nil {
 		return "", err
 	}
@@ -77,11 +78,15 @@ func (t *Terminal) background(c tool.Call, cmd spawn.Command) (string, error) {
 		return fmt.Sprintf("%s has ended already:\n\n%s", j.id, t.poll(j)), nil
 	case <-at.C:
 	}
-	return fmt.Sprintf("%s runs in the background; use the process tool with this id", j.id), nil
+	how := ""
+	if !n.shared {
+		how = " without network, so that other commands cannot reach its ports"
+	}
+	return fmt.Sprintf("%s runs in the background%s; use the process tool with this id", j.id, how), nil
 }
 
 // reserve checks the limits and adds a job to the list.
-func (t *Terminal) reserve(session string, cmd spawn.Command) (*job, error) {
+func (t *Terminal) reserve(session string, cmd spawn.Command, n network) (*job, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -106,7 +111,7 @@ func (t *Terminal) reserve(session string, cmd spawn.Command) (*job, error) {
 		t.jobs = slices.Delete(t.jobs, t.oldestEnded(), t.oldestEnded()+1)
 	}
 	t.next++
-	j := &job{id: "p" + strconv.Itoa(t.next), session: session, command: cmd.Shell, dir: cmd.Dir, limit: cmd.Timeout, startedAt: time.Now(), typing: make(chan struct{}, 1)}
+	j := &job{id: "p" + strconv.Itoa(t.next), session: session, command: cmd.Shell, dir: cmd.Dir, network: n, limit: cmd.Timeout, startedAt: time.Now(), typing: make(chan struct{}, 1)}
 	t.jobs = append(t.jobs, j)
 	t.work.Add(1)
 	return j, nil
@@ -127,8 +132,9 @@ func (t *Terminal) find(session, id string) (*job, error) {
 	return nil, fmt.Errorf("this conversation has no process %q; list names those it has", id)
 }
 
-// ListeningPorts returns the TCP ports on which background processes of the session listen,
-// and nobody else does, on any address. It returns none where this cannot be determined.
+// ListeningPorts returns the TCP ports of this machine on which background processes of the
+// session listen, and nobody else does, on any address: none of those that run without
+// network, on loopbacks of their own. It returns none where this cannot be determined.
 func (t *Terminal) ListeningPorts(session string) []uint16 {
 	t.mu.Lock()
 	var roots []int
@@ -182,7 +188,11 @@ func (t *Terminal) poll(j *job) string {
 	if lost > 0 {
 		state += fmt.Sprintf("\n[%d bytes in the middle of this are not kept; the end is what matters most]", lost)
 	}
-	return t.compose(spawn.Output{Head: data, Total: int64(len(data))}, withState(state, t.spillNotes(j.run.Kept())))
+	notes := t.spillNotes(j.run.Kept())
+	if ended {
+		notes = append(j.network.notes(j.run.Wait()), notes...)
+	}
+	return t.compose(spawn.Output{Head: data, Total: int64(len(data))}, withState(state, notes))
 }
 
 // fullLog returns all stored output of the job, and its state. While the job runs, the

@@ -16,8 +16,8 @@ import (
 )
 
 // report returns the result for a command that has ended.
-func (t *Terminal) report(r spawn.Result, limit time.Duration) string {
-	notes := []string{describeEnd(r, limit)}
+func (t *Terminal) report(r spawn.Result, limit time.Duration, n network) string {
+	notes := append([]string{describeEnd(r, limit)}, n.notes(r)...)
 	if r.OutputHeldOpen {
 		notes = append(notes, "something that it started goes on outside of its reach and holds its output open")
 	}

@@ -93,8 +93,12 @@ func (t *Terminal) write(ctx context.Context, c tool.Call, j *job, in processInp
 		return "", fmt.Errorf("a line has more than %d KiB", maxCommand>>10)
 	}
 	if strings.TrimSpace(line) != "" {
-		if err := t.authorize(ctx, c, PolicyRequest{Command: line, Dir: j.dir, Session: c.Session}, []string{fmt.Sprintf("typed into %s: %s", j.id, oneLine(j.command))}); err != nil {
+		v, err := t.authorize(ctx, c, PolicyRequest{Command: line, Dir: j.dir, Session: c.Session, Network: j.network.shared}, []string{fmt.Sprintf("typed into %s: %s", j.id, oneLine(j.command))})
+		switch {
+		case err != nil:
 			return "", err
+		case v.NoNetwork && j.network.shared:
+			return "", fmt.Errorf("it was not typed: it may run only without network, and %s has the network", j.id)
 		}
 	}
 	timed, cancel := context.WithTimeoutCause(ctx, writeTimeout, errors.New("it does not read what is typed, and takes no more"))

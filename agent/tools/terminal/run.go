@@ -20,6 +20,7 @@ type runInput struct {
 	Background bool   `json:"background"`
 	Timeout    int    `json:"timeout"`
 	Workdir    string `json:"workdir"`
+	Network    bool   `json:"network"`
 }
 
 // run implements the tool terminal.
@@ -49,7 +50,8 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 			return "", fmt.Errorf("the command was not run: %w", err)
 		}
 	}
-	if err := t.authorize(ctx, c, PolicyRequest{Command: in.Command, Dir: dir, Session: c.Session}, nil); err != nil {
+	v, err := t.authorize(ctx, c, PolicyRequest{Command: in.Command, Dir: dir, Session: c.Session, Network: in.Network}, nil)
+	if err != nil {
 		return "", err
 	}
 	if again, err := t.resolveDir(in.Workdir); err != nil || again != dir {
@@ -57,20 +59,20 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	}
 	cmd := spawn.Command{
 		Shell: in.Command, Interpreter: t.o.Shell, Dir: dir, PassEnv: t.o.EnvPassthrough, Env: []string{"TERM=dumb", "PAGER=cat", "GIT_PAGER=cat", "GIT_TERMINAL_PROMPT=0"},
-		Timeout: limit, Grace: t.o.Grace, MaxKept: 4 * t.o.MaxOutput, Spill: t.o.Spill, KeepFree: keepFree, Sandbox: box, Untrusted: true,
+		Timeout: limit, Grace: t.o.Grace, MaxKept: 4 * t.o.MaxOutput, Spill: t.o.Spill, KeepFree: keepFree, Sandbox: box, NoNetwork: v.NoNetwork, Untrusted: true,
 	}
 	t.prune()
 	if ctx.Err() != nil { // ended while directory and sandbox were checked
 		return "", context.Cause(ctx)
 	}
 	if in.Background {
-		return t.background(c, cmd)
+		return t.background(c, cmd, networkOf(box, v))
 	}
 	r, err := spawn.Run(ctx, cmd)
 	if err != nil {
 		return "", fmt.Errorf("the command was not run: %w", err)
 	}
-	return t.report(r, limit), nil
+	return t.report(r, limit, networkOf(box, v)), nil
 }
 
 // timeout returns the time limit of the command, 0 for none.
@@ -117,23 +119,23 @@ func (t *Terminal) resolveDir(dir string) (string, error) {
 	return path, nil
 }
 
-// authorize returns nil if the command may run: the policy allows it, or a user has approved
-// exactly this command.
-func (t *Terminal) authorize(ctx context.Context, c tool.Call, r PolicyRequest, about []string) error {
+// authorize returns the classification of a command that may run: the policy allows it, or
+// a user has approved exactly this command. If it may not run, authorize returns an error.
+func (t *Terminal) authorize(ctx context.Context, c tool.Call, r PolicyRequest, about []string) (PolicyResult, error) {
 	v := t.o.Policy(ctx, r)
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		return v, context.Cause(ctx)
 	case v.Blocked != "":
-		return fmt.Errorf("it was not run, and never is: %s. Do not try to get around this; say what you need, so that a person can do it", v.Blocked)
+		return v, fmt.Errorf("it was not run, and never is: %s. Do not try to get around this; say what you need, so that a person can do it", v.Blocked)
 	case len(v.Reasons) == 0:
-		return nil
+		return v, nil
 	}
 	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: Name, Command: r.Command, Reasons: append(about, v.Reasons...), Key: v.Key})
 	if err != nil {
-		return fmt.Errorf("it was not run, because it is dangerous (%s) and nobody has agreed: %w", strings.Join(v.Reasons, "; "), err)
+		return v, fmt.Errorf("it was not run, because it is dangerous (%s) and nobody has agreed: %w", strings.Join(v.Reasons, "; "), err)
 	}
-	return nil
+	return v, nil
 }
 
 // prune removes old output files.

@@ -40,6 +40,9 @@ type PolicyResult struct {
 	Blocked string   // why it must never run; "": it may
 	Reasons []string // why it is dangerous; empty: it is not
 	Key     string   // see tool.ApprovalRequest.Key
+	// NoNetwork says that it runs without network, which needs a sandbox. A request with
+	// Network is not answered so.
+	NoNetwork bool
 }
 
 // A PolicyRequest is a command line to be classified.
@@ -47,6 +50,9 @@ type PolicyRequest struct {
 	Command string
 	Dir     string // absolute path of the directory in which it runs
 	Session string // the session whose turn runs it
+	// Network says that it needs the network, or that it is typed into a process that
+	// has the network.
+	Network bool
 }
 
 // A CommandPolicy classifies a command line before it runs.

@@ -23,6 +23,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(listenVariable) != "" {
+		serve()
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
