@@ -61,6 +61,7 @@ var allowedImports = map[string]string{
 	"gateway/access":               "gateway/chat gateway/access",
 	"gateway/outbox":               "gateway/chat",
 	"gateway/inbox":                "gateway/schedule gateway/chat gateway/session gateway/access gateway/outbox",
+	"gateway/approval":             "gateway/access gateway/schedule",
 	"gateway/schedule":             "gateway/i18n gateway/chat gateway/session gateway/access",
 	"gateway/delivery":             "gateway/chat gateway/markup gateway/observe gateway/outbox gateway/lane",
 	"gateway/command":              "gateway/i18n gateway/chat gateway/session gateway/access",

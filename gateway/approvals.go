@@ -2,65 +2,61 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 
+	"go.uber.org/zap"
+
 	"hermesd/gateway/access"
+	"hermesd/gateway/approval"
+	"hermesd/gateway/inbox"
 	"hermesd/gateway/turn"
 )
 
-// approvalsKey is the store key of the permanent approvals.
-const approvalsKey = "allowed"
+// ApprovalManager returns the manager of permanent approvals.
+func (g *Gateway) ApprovalManager() *approval.Manager { return g.approvals }
 
 // approvalOptions returns the approval options of turns: the configured ones with the
 // permanent approvals of this gateway.
 func (g *Gateway) approvalOptions() turn.Approvals {
 	a := g.opts.Approvals
-	a.Always = func(key string) bool {
-		list := g.alwaysAllowed.Load()
-		return list != nil && slices.Contains(*list, key)
+	a.Always = g.isAlwaysApproved
+	a.StoreAlways = func(ctx context.Context, by access.Principal, shapes []string) error {
+		return g.approvals.Add(ctx, by, "", shapes...)
 	}
-	a.StoreAlways = g.storeAlwaysAllowed
 	if a.Level == nil {
 		a.Level = access.ToolLevel
 	}
 	return a
 }
 
-// loadApprovals loads the permanent approvals from the store.
-func (g *Gateway) loadApprovals(ctx context.Context) error {
-	raw, err := g.opts.Store.Value(ctx, approvalsKey)
-	if err != nil || raw == nil {
-		return err
-	}
-	var list []string
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return fmt.Errorf("decode permanent approvals: %w", err)
-	}
-	g.alwaysAllowed.Store(&list)
-	return nil
-}
-
-// storeAlwaysAllowed stores that an owner permanently approved key. If two keys are
-// approved concurrently, one may be missing after a restart; the approval is then
-// requested again.
-func (g *Gateway) storeAlwaysAllowed(ctx context.Context, key string) error {
-	var list []string
-	for done := false; !done; {
-		old := g.alwaysAllowed.Load()
-		if list = nil; old != nil {
-			list = slices.Clone(*old)
-		}
-		if slices.Contains(list, key) {
-			return nil
-		}
-		list = append(list, key)
-		done = g.alwaysAllowed.CompareAndSwap(old, &list)
-	}
-	raw, err := json.Marshal(list)
+// isAlwaysApproved reports whether a permanent approval of shape holds in the turn of e.
+// With a person, those that hold everywhere do, whoever granted them. In a run of a job,
+// those for the job do, and of the others those that the creator of the job granted, if
+// the creator is still an owner; for a job of the operator, all of them. If the approvals
+// cannot be read, none holds.
+func (g *Gateway) isAlwaysApproved(ctx context.Context, e inbox.Entry, shape string) bool {
+	list, err := g.approvals.List(ctx)
 	if err != nil {
-		return fmt.Errorf("encode permanent approvals: %w", err)
+		g.opts.Log.Error("cannot read permanent approvals", zap.Error(err))
+		return false
 	}
-	return g.opts.Store.SetValue(context.WithoutCancel(ctx), approvalsKey, raw)
+	list = slices.DeleteFunc(list, func(r approval.Record) bool { return r.NoLongerUsed || r.Shape != shape })
+	if e.Occurrence == nil || len(list) == 0 {
+		return slices.ContainsFunc(list, func(r approval.Record) bool { return r.Job == "" })
+	}
+	j, ok, err := g.opts.Store.Job(ctx, e.Occurrence.Job)
+	if err != nil || !ok { // removed since the run started
+		g.opts.Log.Warn("cannot load job for its approvals", zap.String("job", string(e.Occurrence.Job)), zap.Error(err))
+		return false
+	}
+	creator, denied := g.cron.creatorOf(j)
+	return slices.ContainsFunc(list, func(r approval.Record) bool {
+		switch {
+		case r.Job != "":
+			return r.Job == j.ID
+		case isOperatorJob(j):
+			return true
+		}
+		return denied == "" && creator.Level == access.Owner && r.Principal.SamePerson(creator)
+	})
 }

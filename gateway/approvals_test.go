@@ -138,7 +138,7 @@ func TestApprovalDeniedWhereNobodyCanAnswer(t *testing.T) {
 			t.Errorf("the client sees %q", got)
 		}
 		result := w.transcript()[2].Blocks[0].Text
-		if !strings.Contains(result, "Nobody is there to allow it") || strings.Contains(result, "ran rm") {
+		if !strings.Contains(result, "Nobody is there to allow it") || !strings.Contains(result, "\nhermesd approvals add 'rm'") || strings.Contains(result, "ran rm") {
 			t.Errorf("the tool came to %q", result)
 		}
 	})

@@ -165,7 +165,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 }
 
 // Decide answers a pending question or approval request of the caller's conversation.
-func (e env) Decide(c command.Call, id string, approval bool, d command.Decision) (text string, apply func()) {
+func (e env) Decide(ctx context.Context, c command.Call, id string, d command.Decision) (text string, apply func()) {
 	d.Text = prompt.EscapeTags(d.Text)
-	return e.g.runner.AnswerQuestion(inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, approval, d)
+	return e.g.runner.AnswerQuestion(ctx, inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, d)
 }

@@ -210,11 +210,14 @@ func (approvalTool) Spec() tool.Spec {
 }
 
 func (approvalTool) Run(ctx context.Context, c tool.Call) (string, error) {
-	var in struct{ What string }
+	in := struct {
+		What   string
+		Shapes []string
+	}{Shapes: []string{"rm"}}
 	if err := json.Unmarshal(c.Input, &in); err != nil {
 		return "", err
 	}
-	if err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: "run", Command: in.What, Reasons: []string{"it deletes folders with all that is in them"}, Key: "rm"}); err != nil {
+	if err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: "run", Command: in.What, Reasons: []string{"it deletes folders with all that is in them"}, Shapes: in.Shapes}); err != nil {
 		return "", err
 	}
 	return "ran " + in.What, nil

@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/command"
@@ -123,8 +124,8 @@ type Gateway struct {
 	acks          ackLimiter
 	paused        atomic.Bool // no turn starts
 	homeOverrides atomic.Pointer[map[chat.Platform]chat.Address]
-	announceMu    sync.Mutex               // serializes changes of announcements
-	alwaysAllowed atomic.Pointer[[]string] // permanent approvals
+	announceMu    sync.Mutex // serializes changes of announcements
+	approvals     *approval.Manager
 	started       time.Time
 	settings      atomic.Pointer[ReloadableSettings]
 
@@ -155,6 +156,7 @@ func New(o Options) *Gateway {
 	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l); g.resumption.laneRan(l) })
 	g.resumption = &resumption{g: g}
 	g.cron = newCronRunner(g, o.Cron)
+	g.approvals = approval.NewManager(o.Store)
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Stop: g.lanes.Interrupt, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode, AllowedCommands: o.AllowedCommands,
@@ -176,7 +178,7 @@ func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
 // Start restores the state of the previous process and starts delivery, lanes, the
 // scheduler and pruning. They run until Stop, not until ctx ends.
 func (g *Gateway) Start(ctx context.Context) error {
-	if err := errors.Join(g.restorePause(ctx), g.loadHomeChannels(ctx), g.loadApprovals(ctx)); err != nil {
+	if err := errors.Join(g.restorePause(ctx), g.loadHomeChannels(ctx)); err != nil {
 		return err
 	}
 	if err := g.resumption.load(ctx); err != nil {

@@ -39,7 +39,9 @@ type ApprovalRequest struct {
 	Tool    string
 	Command string   // byte for byte the command that will run, or the files and their changes
 	Reasons []string // why it is dangerous, as texts for people
-	Key     string   // identifies what a grant for the session or for always covers; "": once only
+	// Shapes are what a grant for the session or for always covers: later requests all of
+	// whose shapes are covered; empty: once only.
+	Shapes []string
 }
 
 // A Message is sent by a tool to a target.

@@ -11,6 +11,7 @@ import (
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/erase"
 	"hermesd/gateway/schedule"
 	"hermesd/storage"
@@ -95,7 +96,7 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 		defer func() { err = errors.Join(err, x.Close()) }()
 		search, everywhere.Index, upkeep = app.Search(x), x, app.Maintenance(store, x)
 	}
-	client := admin.Local(admin.NewHandler(admin.Options{Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), nil), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
+	client := admin.Local(admin.NewHandler(admin.Options{Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), nil), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()

@@ -51,7 +51,7 @@ prompts and a local chat, day and night.
 	f.BoolVar(&c.json, "json", false, "print JSON instead of tables")
 	root.AddCommand(
 		c.setupCmd(), c.runCmd(), c.chatCmd(), c.demoCmd(), c.configCmd(), c.statusCmd(), c.metricsCmd(), c.whyCmd(), c.sendCmd(), c.outboxCmd(), c.sessionsCmd(),
-		c.promptCmd(), c.usageCmd(), c.memoryCmd(), c.skillsCmd(), c.cronCmd(), c.pairingCmd(),
+		c.promptCmd(), c.usageCmd(), c.memoryCmd(), c.skillsCmd(), c.cronCmd(), c.approvalsCmd(), c.pairingCmd(),
 		c.serviceCmd(), c.backupCmd(), c.restoreCmd(), c.compactCmd(), c.doctorCmd(), c.sandboxCmd(), c.reloadCmd(),
 		c.versionCmd(), c.completionCmd(), c.manCmd(),
 	)

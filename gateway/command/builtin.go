@@ -39,6 +39,7 @@ func Builtin() []Command {
 		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, SharedLevel: access.Member, Run: busy},
 		{Name: "approve", Args: "[id] [session|always]", Help: "allow what a turn asks to run", Level: access.Guest, Immediate: true, Run: approve},
 		{Name: "deny", Args: "[id]", Help: "refuse what a turn asks to run", Level: access.Guest, Immediate: true, Run: deny},
+		{Name: "approvals", Args: "[remove <number>]", Help: "list the remembered approvals, or remove one", Level: access.Owner, Immediate: true, Run: replyWith(Env.Approvals, "")},
 		{Name: "answer", Args: "<question> <text>", Help: "answer a question of a running turn", Level: access.Guest, Immediate: true, Run: answer},
 		{Name: "verbose", Args: "[off|new|all|verbose]", Help: "show tool calls while a turn runs", Level: access.Guest, SharedLevel: access.Member, Run: verbose},
 		{Name: "voice", Args: "[on|off]", Help: "speak answers too", Level: access.Guest, SharedLevel: access.Member, Run: voice},

@@ -135,10 +135,11 @@ type Env interface {
 	// Skills lists the skills of a conversation as Markdown; for owners also the hidden
 	// ones, with the reason.
 	Skills(ctx context.Context, c Call) (string, error)
-	// Decide answers a question of a running turn of the conversation, or with approval
-	// an approval request. It returns the reply to the user, and the function that
-	// applies the decision after the commit; nil: nothing to apply.
-	Decide(c Call, id string, approval bool, d Decision) (text string, apply func())
+	// Decide answers a question or an approval request of a running turn of the
+	// conversation. It returns the reply to the user, and the function that
+	// applies the decision after the commit; nil: nothing to apply. A permanent approval
+	// is stored before it returns.
+	Decide(ctx context.Context, c Call, id string, d Decision) (text string, apply func())
 	// BusyMode and Progress return the configured busy mode and display of tool calls.
 	BusyMode() string
 	Progress() string
@@ -153,6 +154,8 @@ type Env interface {
 	SetHome(ctx context.Context, at chat.Address) error
 	// Cron runs the /cron command and returns its reply as Markdown.
 	Cron(ctx context.Context, c Call) (string, error)
+	// Approvals runs the /approvals command and returns its reply as Markdown.
+	Approvals(ctx context.Context, c Call) (string, error)
 	// CanRestart reports whether the daemon can start itself again.
 	CanRestart() bool
 }

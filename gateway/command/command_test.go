@@ -101,8 +101,8 @@ func (f *fake) BusyMode() string                                                
 func (f *fake) Progress() string                                                  { return "off" }
 func (f *fake) Background(session.ID) (int, func())                               { return f.background, func() { f.background = 0 } }
 func (f *fake) NoVoice() string                                                   { return "there is no voice" }
-func (f *fake) Decide(_ command.Call, id string, leave bool, d command.Decision) (string, func()) {
-	return fmt.Sprintf("decided %q %v %v %q %d %q", id, leave, d.Allow, d.Scope, d.Choice, d.Text), nil
+func (f *fake) Decide(_ context.Context, _ command.Call, id string, d command.Decision) (string, func()) {
+	return fmt.Sprintf("decided %q %v %v %q %d %q", id, d.Approval, d.Allow, d.Scope, d.Choice, d.Text), nil
 }
 func (f *fake) Pause(_ context.Context, _ command.Call, on bool) string {
 	return fmt.Sprint("paused ", on)
@@ -110,6 +110,9 @@ func (f *fake) Pause(_ context.Context, _ command.Call, on bool) string {
 func (f *fake) SetHome(context.Context, chat.Address) error { return f.err }
 func (f *fake) Cron(_ context.Context, c command.Call) (string, error) {
 	return "cron " + c.Args, f.err
+}
+func (f *fake) Approvals(_ context.Context, c command.Call) (string, error) {
+	return "approvals " + c.Args, f.err
 }
 func (f *fake) CanRestart() bool { return true }
 func (f *fake) Sessions(context.Context, command.Call) ([]session.Record, error) {

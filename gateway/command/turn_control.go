@@ -12,6 +12,7 @@ import (
 // A Decision is the answer of a user to a question or approval request of a running
 // turn.
 type Decision struct {
+	Approval  bool // it answers an approval request
 	Allow     bool
 	Scope     string // of an approval: "" once, "session" or "always"
 	Choice    int    // index of the chosen option of a question; -1: none
@@ -47,8 +48,8 @@ func busy(_ context.Context, env Env, c Call) (Result, error) {
 }
 
 // approve approves a pending request of a turn.
-func approve(_ context.Context, env Env, c Call) (Result, error) {
-	d := Decision{Allow: true, Principal: c.Principal}
+func approve(ctx context.Context, env Env, c Call) (Result, error) {
+	d := Decision{Approval: true, Allow: true, Principal: c.Principal}
 	id := ""
 	for _, word := range strings.Fields(strings.ToLower(c.Args)) {
 		switch word {
@@ -59,21 +60,21 @@ func approve(_ context.Context, env Env, c Call) (Result, error) {
 			id = word
 		}
 	}
-	return decide(env, c, id, true, d)
+	return decide(ctx, env, c, id, d)
 }
 
-func decide(env Env, c Call, id string, approval bool, d Decision) (Result, error) {
-	text, apply := env.Decide(c, id, approval, d)
+func decide(ctx context.Context, env Env, c Call, id string, d Decision) (Result, error) {
+	text, apply := env.Decide(ctx, c, id, d)
 	return Result{Text: text, AfterCommit: apply}, nil
 }
 
 // deny denies a pending request of a turn.
-func deny(_ context.Context, env Env, c Call) (Result, error) {
-	return decide(env, c, strings.ToLower(c.Args), true, Decision{Principal: c.Principal})
+func deny(ctx context.Context, env Env, c Call) (Result, error) {
+	return decide(ctx, env, c, strings.ToLower(c.Args), Decision{Approval: true, Principal: c.Principal})
 }
 
 // answer answers a question with the number of a choice or with text.
-func answer(_ context.Context, env Env, c Call) (Result, error) {
+func answer(ctx context.Context, env Env, c Call) (Result, error) {
 	id, text, _ := strings.Cut(c.Args, " ")
 	if text == "" {
 		return Result{Text: c.T("Say `/answer <question> <number or text>`, or simply write your answer.")}, nil
@@ -82,7 +83,7 @@ func answer(_ context.Context, env Env, c Call) (Result, error) {
 	if n, err := strconv.Atoi(text); err == nil && n >= 1 {
 		d.Choice = n - 1
 	}
-	return decide(env, c, strings.ToLower(id), false, d)
+	return decide(ctx, env, c, strings.ToLower(id), d)
 }
 
 // pause pauses the daemon, or resumes it with "off".

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ type question struct {
 	lane           inbox.Lane
 	approval       bool         // it is an approval request; otherwise any message answers it
 	level          access.Level // minimum level of the user who answers
-	isStorable     bool         // an approval can cover more than this request
+	shapes         []string     // what an approval covers; empty: only this request
 	choices        []string
 	messageArrived chan struct{}         // signals a message in the lane
 	decision       chan command.Decision // by a command or a button
@@ -48,11 +49,11 @@ type question struct {
 type questions struct {
 	mu       sync.Mutex // guards what follows
 	open     map[string]*question
-	approved map[string]map[string]bool // by session and key: approvals until the process ends
+	approved map[session.ID]map[string]bool // by session and shape: approvals until the process ends
 }
 
 func newQuestions() *questions {
-	return &questions{open: make(map[string]*question), approved: make(map[string]map[string]bool)}
+	return &questions{open: make(map[string]*question), approved: make(map[session.ID]map[string]bool)}
 }
 
 func (b *questions) add(q *question) {
@@ -100,26 +101,42 @@ func (b *questions) hasPending(l inbox.Lane) bool {
 	return len(b.inLane(l, true))+len(b.inLane(l, false)) > 0
 }
 
-// isApproved reports whether key was approved for a session.
-func (b *questions) isApproved(session, key string) bool {
+// isApproved reports whether shape was approved for a session.
+func (b *questions) isApproved(id session.ID, shape string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.approved[session][key]
+	return b.approved[id][shape]
 }
 
 // maxApprovedSessions is the maximum number of sessions whose approvals are kept.
 const maxApprovedSessions = 1000
 
-func (b *questions) approve(session, key string) {
+func (b *questions) approve(id session.ID, shapes []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.approved) >= maxApprovedSessions { // users are asked again; that is better than unbounded growth
 		clear(b.approved)
 	}
-	if b.approved[session] == nil {
-		b.approved[session] = make(map[string]bool)
+	if b.approved[id] == nil {
+		b.approved[id] = make(map[string]bool)
 	}
-	b.approved[session][key] = true
+	for _, shape := range shapes {
+		b.approved[id][shape] = true
+	}
+}
+
+// SessionApprovals returns the shapes that were approved for a session, sorted.
+func (r *Runner) SessionApprovals(id session.ID) []string {
+	r.questions.mu.Lock()
+	defer r.questions.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.questions.approved[id]))
+}
+
+// RemoveSessionApproval removes the approval of a shape for a session.
+func (r *Runner) RemoveSessionApproval(id session.ID, shape string) {
+	r.questions.mu.Lock()
+	defer r.questions.mu.Unlock()
+	delete(r.questions.approved[id], shape)
 }
 
 // HasQuestion reports whether the next message in a lane answers a question. It may be
@@ -165,12 +182,13 @@ func (r *Runner) QuestionsDelivered(row outbox.Row, s outbox.Settlement) {
 	}
 }
 
-// AnswerQuestion decides the pending question id of lane l, or, if approval is set,
-// the approval request; id "" selects the only pending one. It returns the text for
-// the user and a function that applies the decision, nil if d is not accepted. key
-// identifies the decision, so that only the first one counts even if it is repeated.
-func (r *Runner) AnswerQuestion(l inbox.Lane, id, key string, approval bool, d command.Decision) (text string, then func()) {
-	waiting := r.questions.inLane(l, approval)
+// AnswerQuestion decides the pending question or approval request id of lane l; id ""
+// selects the only pending one. It returns the text for the user and a function that
+// applies the decision, nil if d is not accepted. key identifies the decision, so that
+// only the first one counts even if it is repeated. A permanent approval is stored when
+// AnswerQuestion returns, so that no crash loses what the text says.
+func (r *Runner) AnswerQuestion(ctx context.Context, l inbox.Lane, id, key string, d command.Decision) (text string, then func()) {
+	waiting := r.questions.inLane(l, d.Approval)
 	if id == "" && len(waiting) > 1 {
 		ids := make([]string, len(waiting))
 		for i, q := range waiting {
@@ -191,11 +209,12 @@ func (r *Runner) AnswerQuestion(l inbox.Lane, id, key string, approval bool, d c
 		return r.opts.Printer.T("That requires level %s; yours is %s.", q.level, d.Principal.Level), nil
 	case d.Scope == "always" && d.Principal.Level < access.Owner:
 		return r.opts.Printer.T("Only an owner can approve a command permanently."), nil
-	case !approval && d.Choice >= len(q.choices):
+	case !d.Approval && d.Choice >= len(q.choices):
 		return r.opts.Printer.T("There are %d choices.", len(q.choices)), nil
 	case !r.questions.reserve(q, key):
 		return r.opts.Printer.T("That was answered already."), nil
 	}
+	d.Scope = r.storeAlways(ctx, q, d)
 	return decisionText(r.opts.Printer, q, d), func() {
 		select {
 		case q.decision <- d:
@@ -215,7 +234,7 @@ func decisionText(p i18n.Printer, q *question, d command.Decision) string {
 		return p.T("Denied.")
 	case d.Scope == "":
 		return p.T("Allowed, this once.")
-	case !q.isStorable:
+	case len(q.shapes) == 0:
 		return p.T("Allowed, this once. A command like this is asked about each time.")
 	case d.Scope == "session":
 		return p.T("Allowed, and from now on in this conversation.")
@@ -248,7 +267,7 @@ func (t *turn) newUserChannel() tool.UserChannel {
 	}
 	if t.runner.isUnattended(e) {
 		p.Approve = func(ctx context.Context, req tool.ApprovalRequest) error {
-			return t.runner.decideUnattended(ctx, string(t.session.record.ID), req)
+			return t.runner.decideUnattended(ctx, t.session.record.ID, e, req)
 		}
 		return p
 	}

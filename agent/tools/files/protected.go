@@ -16,13 +16,13 @@ import (
 
 const (
 	maxRequest = 16 << 10 // bytes of a change that an approval request shows
-	maxKey     = 300      // bytes of an approval key
+	maxShape   = 300      // bytes of the shape of an approval
 )
 
 // authorize returns nil if the changes may be written: none of them is protected, or a user
 // has approved exactly these.
 func (e *editor) authorize(ctx context.Context, c tool.Call, name string, changes ...preparedChange) error {
-	var reasons, keys, others []string
+	var reasons, files, others []string
 	var shown strings.Builder
 	for _, s := range changes {
 		place, reason := e.protection(s)
@@ -33,8 +33,8 @@ func (e *editor) authorize(ctx context.Context, c tool.Call, name string, change
 		if !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
-		if key := "change-file:" + place; !slices.Contains(keys, key) {
-			keys = append(keys, key)
+		if file := "change-file:" + place; !slices.Contains(files, file) {
+			files = append(files, file)
 		}
 		shown.WriteString(s.request(name))
 	}
@@ -44,12 +44,12 @@ func (e *editor) authorize(ctx context.Context, c tool.Call, name string, change
 	if len(others) > 0 {
 		fmt.Fprintf(&shown, "%s also: %s\n", name, strings.Join(others, ", "))
 	}
-	slices.Sort(keys)
-	key := strings.Join(keys, "\n")
-	if len(key) > maxKey || key != printable(key) || strings.Count(key, "\n") != len(keys)-1 {
-		key = "" // it could not be shown, or be the key of other files
+	slices.Sort(files)
+	shapes := []string{strings.Join(files, "\n")}
+	if s := shapes[0]; len(s) > maxShape || s != printable(s) || strings.Count(s, "\n") != len(files)-1 {
+		shapes = nil // it could not be shown, or be the shape of other files
 	}
-	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: name, Command: strings.TrimSuffix(shown.String(), "\n"), Reasons: reasons, Key: key})
+	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: name, Command: strings.TrimSuffix(shown.String(), "\n"), Reasons: reasons, Shapes: shapes})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

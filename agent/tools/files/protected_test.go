@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,11 +50,11 @@ func TestApprovalShowsTheChange(t *testing.T) {
 		{"a name that is too long for a key", "write_file", map[string]any{"path": strings.Repeat("a/", 150) + ".envrc", "content": "x\n"}, "write_file " + strings.Repeat("a/", 150) + ".envrc\n@@ line 1 @@\n+x", ""},
 	} {
 		asked, out := asking(t, set, c.tool, c.in, yes)
-		want := ""
+		var want []string
 		if c.key != "" {
-			want = "change-file:" + filepath.ToSlash(dir) + c.key
+			want = []string{"change-file:" + filepath.ToSlash(dir) + c.key}
 		}
-		if len(asked) != 1 || asked[0].Command != c.command || asked[0].Key != want || asked[0].Tool != c.tool || len(asked[0].Reasons) != 1 {
+		if len(asked) != 1 || asked[0].Command != c.command || !slices.Equal(asked[0].Shapes, want) || asked[0].Tool != c.tool || len(asked[0].Reasons) != 1 {
 			t.Errorf("%s: asked %+v, want %q %q", c.sentence, asked, c.command, want)
 		}
 		if !strings.HasPrefix(out, "[") {

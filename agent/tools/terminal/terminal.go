@@ -39,7 +39,7 @@ var texts embed.FS
 type PolicyResult struct {
 	Blocked string   // why it must never run; "": it may
 	Reasons []string // why it is dangerous; empty: it is not
-	Key     string   // see tool.ApprovalRequest.Key
+	Shapes  []string // see tool.ApprovalRequest
 	// NoNetwork says that it runs without network, which needs a sandbox. A request with
 	// Network is not answered so.
 	NoNetwork bool

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func guard(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
 	case strings.Contains(command, "mkfs"):
 		return terminal.PolicyResult{Blocked: "it formats a disk"}
 	case strings.Contains(command, "rm -r"):
-		return terminal.PolicyResult{Reasons: []string{"it deletes folders"}, Key: "delete"}
+		return terminal.PolicyResult{Reasons: []string{"it deletes folders"}, Shapes: []string{"delete"}}
 	}
 	return terminal.PolicyResult{}
 }
@@ -216,7 +217,7 @@ func TestCommandRunsOnlyAsApproved(t *testing.T) {
 	if got := timeless(b.terminal(args{"command": line})); got != "2\n\n[exit code 0 after T]" || b.exists("sub") {
 		t.Errorf("agreed: %q", got)
 	}
-	if len(asked) != 2 || asked[1].Command != line || asked[1].Tool != "terminal" || asked[1].Key != "delete" || asked[1].Reasons[0] != "it deletes folders" {
+	if len(asked) != 2 || asked[1].Command != line || asked[1].Tool != "terminal" || !slices.Equal(asked[1].Shapes, []string{"delete"}) || asked[1].Reasons[0] != "it deletes folders" {
 		t.Errorf("asked were %+v", asked)
 	}
 	if b.terminal(args{"command": "mkfs"}); len(asked) != 2 {

@@ -25,6 +25,8 @@
 //	POST /reload               reload the configuration
 //	GET  /pairing              approved users and pending requests
 //	POST /pairing/approve, /pairing/revoke, /pairing/clear   grant and revoke access
+//	GET  /approvals            permanent approvals
+//	POST /approvals/add?shape=&job=, /approvals/remove?which=&job=   grant and remove them
 //	GET  /cron                 scheduled prompts; POST creates one
 //	GET  /cron/status          state of the scheduler
 //	GET  /cron/occurrences?job=&limit= occurrences of scheduled prompts
@@ -53,6 +55,7 @@ import (
 	"hermesd/adapters/console"
 	"hermesd/agent/llm/pricing"
 	"hermesd/gateway"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
@@ -95,6 +98,8 @@ type Options struct {
 	// to a chat, now or when a daemon runs; nil: users are not notified.
 	Pairing PairingManager
 	Tell    func(ctx context.Context, to chat.Address, text string) error
+	// Approvals manages permanent approvals; nil if that is not available.
+	Approvals *approval.Manager
 	// Cron manages scheduled prompts; nil if there are none. CronStatus returns the
 	// state of the scheduler; nil if no daemon is running.
 	Cron       *schedule.Manager
@@ -172,6 +177,7 @@ func NewHandler(o Options) *Handler {
 	h.mux.HandleFunc("GET /usage", h.usage)
 	h.mux.HandleFunc("GET /search", h.search)
 	h.pairings()
+	h.approvals()
 	h.keeping()
 	h.mux.HandleFunc("POST /backup", h.backup)
 	h.mux.HandleFunc("POST /compact", h.compact)

@@ -9,6 +9,8 @@ import (
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway"
+	"hermesd/gateway/access"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
@@ -46,9 +48,13 @@ func TestJSONNames(t *testing.T) {
 		"outbox":        {admin.Outbox{Omitted: 2}, `{"rows":null,"omitted":2}`},
 		"outbox change": {admin.RowChange{ID: 7, DaemonRunning: true}, `{"id":7,"daemon_running":true}`},
 		"pairing":       {admin.Approved{Notified: true}, `{"platform":"","id":"","at":"0001-01-01T00:00:00Z","notified":true}`},
-		"cron status":   {admin.Cron{Live: true}, `{"jobs":0,"running":0,"waiting":0,"last_tick":"0001-01-01T00:00:00Z","daemon_running":true}`},
-		"cron import":   {schedule.ImportResult{}, `{"added":null,"existing":null,"problems":null}`},
-		"usage":         {admin.Costs{}, `{"input":0,"cache_read":0,"cache_write":0,"output":0,"paid":0,"without_cache":0,"minimum":0}`},
+		"approvals": {
+			[]approval.Record{{Shape: "a", Job: "j", Principal: access.Principal{Platform: chat.Telegram, ID: "7", Level: access.Owner}, At: now}, {Shape: "b", NoLongerUsed: true}},
+			`[{"shape":"a","job":"j","by":{"p":"telegram","id":"7","l":3},"at":"1970-01-01T00:00:01Z"},{"shape":"b","no_longer_used":true}]`,
+		},
+		"cron status": {admin.Cron{Live: true}, `{"jobs":0,"running":0,"waiting":0,"last_tick":"0001-01-01T00:00:00Z","daemon_running":true}`},
+		"cron import": {schedule.ImportResult{}, `{"added":null,"existing":null,"problems":null}`},
+		"usage":       {admin.Costs{}, `{"input":0,"cache_read":0,"cache_write":0,"output":0,"paid":0,"without_cache":0,"minimum":0}`},
 	} {
 		raw, err := json.Marshal(c.v)
 		if err != nil {

@@ -168,7 +168,11 @@ func (a *App) checkCommand(_ context.Context, r terminal.PolicyRequest) terminal
 	case cmdpolicy.Allowed:
 		return terminal.PolicyResult{}
 	case cmdpolicy.Dangerous:
-		return terminal.PolicyResult{Reasons: v.Reasons, Key: v.ApprovalKey}
+		r := terminal.PolicyResult{Reasons: v.Reasons}
+		if v.ApprovalKey != "" {
+			r.Shapes = []string{v.ApprovalKey}
+		}
+		return r
 	default:
 		return terminal.PolicyResult{Blocked: strings.Join(v.Reasons, "; ")}
 	}

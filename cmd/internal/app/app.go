@@ -322,7 +322,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.gateway.Status, Metrics: a.telemetry.metricsPage, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Approvals: a.gateway.ApprovalManager(), Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err

@@ -1,0 +1,140 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	"hermesd/gateway/approval"
+	"hermesd/gateway/schedule"
+)
+
+// maxShape is the maximum length of a shape that an operator approves, in bytes.
+const maxShape = 4096
+
+// approvals registers the handlers for permanent approvals.
+func (h *Handler) approvals() {
+	h.mux.HandleFunc("GET /approvals", approved(h, func(r *http.Request, m *approval.Manager) ([]approval.Record, error) { return m.List(r.Context()) }))
+	h.mux.HandleFunc("POST /approvals/add", approved(h, h.addApproval))
+	h.mux.HandleFunc("POST /approvals/remove", approved(h, h.removeApprovals))
+}
+
+// approved returns a handler that responds with the result of do.
+func approved(h *Handler, do func(*http.Request, *approval.Manager) ([]approval.Record, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if h.opts.Approvals == nil {
+			h.fail(w, &Error{http.StatusServiceUnavailable, "there are no approvals here"})
+			return
+		}
+		list, err := do(r, h.opts.Approvals)
+		if err != nil {
+			h.fail(w, err)
+			return
+		}
+		h.reply(w, http.StatusOK, list)
+	}
+}
+
+// findJob returns the ID of the job that the request names by its ID or its name, ""
+// if it names none.
+func (h *Handler) findJob(r *http.Request) (schedule.JobID, error) {
+	name := r.FormValue("job")
+	if name == "" {
+		return "", nil
+	}
+	if h.opts.Cron == nil {
+		return "", &Error{http.StatusServiceUnavailable, "there are no scheduled prompts here"}
+	}
+	j, err := h.opts.Cron.Find(r.Context(), schedule.OperatorCaller(), name)
+	if errors.Is(err, schedule.ErrInvalid) {
+		return "", &Error{http.StatusConflict, err.Error()}
+	}
+	return j.ID, err
+}
+
+// addApproval stores an approval of the operator and responds with it.
+func (h *Handler) addApproval(r *http.Request, m *approval.Manager) ([]approval.Record, error) {
+	shape := strings.TrimSpace(r.FormValue("shape"))
+	switch {
+	case shape == "":
+		return nil, &Error{http.StatusBadRequest, "say which shape, as a question for approval or a refusal shows it"}
+	case len(shape) > maxShape:
+		return nil, &Error{http.StatusBadRequest, fmt.Sprintf("the shape has %d bytes; it may have %d", len(shape), maxShape)}
+	case strings.ContainsFunc(shape, func(c rune) bool { return c != '\n' && !unicode.IsPrint(c) }):
+		return nil, &Error{http.StatusBadRequest, "the shape has characters that cannot be seen; no shape has them"}
+	case h.opts.Masker.Mask(shape) != shape:
+		return nil, &Error{http.StatusBadRequest, "the shape contains a secret; such a command is asked about each time"}
+	}
+	job, err := h.findJob(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.Add(r.Context(), schedule.Operator(), job, shape); err != nil {
+		return nil, err
+	}
+	list, err := m.List(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	var added []approval.Record
+	for _, a := range approval.Find(list, shape) {
+		if a.Job == job && a.Principal.SamePerson(schedule.Operator()) {
+			added = append(added, a)
+		}
+	}
+	return added, nil
+}
+
+// removeApprovals removes the approvals that the request names and responds with them.
+// With a job they must be approvals for this job, which may be a removed one.
+func (h *Handler) removeApprovals(r *http.Request, m *approval.Manager) ([]approval.Record, error) {
+	job, err := h.findJob(r)
+	var unknown *Error
+	if errors.As(err, &unknown) {
+		job, err = schedule.JobID(r.FormValue("job")), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := m.List(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	var gone []approval.Record
+	for _, a := range approval.Find(list, strings.TrimSpace(r.FormValue("which"))) {
+		if job == "" || a.Job == job {
+			gone = append(gone, a)
+		}
+	}
+	if len(gone) == 0 {
+		return nil, &Error{http.StatusNotFound, "there is no such approval; `hermesd approvals` lists them"}
+	}
+	return gone, m.Remove(r.Context(), gone...)
+}
+
+// Approvals returns the permanent approvals.
+func (c *Client) Approvals(ctx context.Context) ([]approval.Record, error) {
+	var list []approval.Record
+	err := c.ask(ctx, http.MethodGet, "/approvals", nil, &list)
+	return list, err
+}
+
+// AddApproval approves a shape in the runs of a job or, if job is "", everywhere. job is
+// an ID or a name.
+func (c *Client) AddApproval(ctx context.Context, shape, job string) ([]approval.Record, error) {
+	var list []approval.Record
+	err := c.ask(ctx, http.MethodPost, "/approvals/add", url.Values{"shape": {shape}, "job": {job}}, &list)
+	return list, err
+}
+
+// RemoveApprovals removes the approval with a number of the list, or all of a shape, and
+// returns them. If job is not "" only approvals for this job are removed.
+func (c *Client) RemoveApprovals(ctx context.Context, which, job string) ([]approval.Record, error) {
+	var list []approval.Record
+	err := c.ask(ctx, http.MethodPost, "/approvals/remove", url.Values{"which": {which}, "job": {job}}, &list)
+	return list, err
+}
