@@ -52,7 +52,7 @@ prompts and a local chat, day and night.
 	root.AddCommand(
 		c.setupCmd(), c.runCmd(), c.chatCmd(), c.demoCmd(), c.configCmd(), c.statusCmd(), c.metricsCmd(), c.whyCmd(), c.sendCmd(), c.outboxCmd(), c.sessionsCmd(),
 		c.promptCmd(), c.usageCmd(), c.memoryCmd(), c.skillsCmd(), c.cronCmd(), c.approvalsCmd(), c.pairingCmd(),
-		c.serviceCmd(), c.backupCmd(), c.restoreCmd(), c.compactCmd(), c.doctorCmd(), c.sandboxCmd(), c.reloadCmd(),
+		c.serviceCmd(), c.backupCmd(), c.restoreCmd(), c.compactCmd(), c.doctorCmd(), c.sandboxCmd(), c.injectionCmd(), c.reloadCmd(),
 		c.versionCmd(), c.completionCmd(), c.manCmd(),
 	)
 	return root
