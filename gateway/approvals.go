@@ -29,34 +29,23 @@ func (g *Gateway) approvalOptions() turn.Approvals {
 	return a
 }
 
-// isAlwaysApproved reports whether a permanent approval of shape holds in the turn of e.
-// With a person, those that hold everywhere do, whoever granted them. In a run of a job,
-// those for the job do, and of the others those that the creator of the job granted, if
-// the creator is still an owner; for a job of the operator, all of them. If the approvals
-// cannot be read, none holds.
+// isAlwaysApproved reports whether a permanent approval of shape holds in the turn of e:
+// with a person, one that holds everywhere, whoever granted it; in a run of a job, one that
+// approval.InRuns finds. If the approvals cannot be read, none holds.
 func (g *Gateway) isAlwaysApproved(ctx context.Context, e inbox.Entry, shape string) bool {
 	list, err := g.approvals.List(ctx)
 	if err != nil {
 		g.opts.Log.Error("cannot read permanent approvals", zap.Error(err))
 		return false
 	}
-	list = slices.DeleteFunc(list, func(r approval.Record) bool { return r.NoLongerUsed || r.Shape != shape })
 	if e.Occurrence == nil || len(list) == 0 {
-		return slices.ContainsFunc(list, func(r approval.Record) bool { return r.Job == "" })
+		return slices.ContainsFunc(list, func(r approval.Record) bool { return r.Covers(shape) && r.Job == "" })
 	}
 	j, ok, err := g.opts.Store.Job(ctx, e.Occurrence.Job)
 	if err != nil || !ok { // removed since the run started
 		g.opts.Log.Warn("cannot load job for its approvals", zap.String("job", string(e.Occurrence.Job)), zap.Error(err))
 		return false
 	}
-	creator, denied := g.cron.creatorOf(j)
-	return slices.ContainsFunc(list, func(r approval.Record) bool {
-		switch {
-		case r.Job != "":
-			return r.Job == j.ID
-		case isOperatorJob(j):
-			return true
-		}
-		return denied == "" && creator.Level == access.Owner && r.Principal.SamePerson(creator)
-	})
+	creator, _ := g.cron.creatorOf(j)
+	return approval.InRuns(list, j, creator)(shape)
 }

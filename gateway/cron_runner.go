@@ -130,16 +130,10 @@ func (c *cronRunner) entryFor(ctx context.Context, f schedule.DueRun) (e inbox.E
 	return inbox.Entry{Inbound: in, Principal: creator, Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: now}, ""
 }
 
-// isOperatorJob reports whether the operator created j, on the command line or in the
-// local chat, or imported it.
-func isOperatorJob(j schedule.Job) bool {
-	return j.Creator == schedule.Operator() || j.Origin.Platform == "" || j.Origin.Platform == chat.Console
-}
-
 // creatorOf returns the creator of a job with the creator's current level, but at most the
 // level at creation, or the reason why the creator has no access any more.
 func (c *cronRunner) creatorOf(j schedule.Job) (creator access.Principal, why string) {
-	if isOperatorJob(j) {
+	if j.ByOperator() {
 		return j.Creator, ""
 	}
 	grant, denial := c.gateway.opts.Access.Check(chat.Inbound{Kind: chat.Message, Address: j.Origin, Sender: chat.Person{ID: j.Creator.ID}, Addressed: true})

@@ -2,7 +2,6 @@ package cmdpolicy_test
 
 import (
 	_ "embed"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,26 +12,9 @@ import (
 //go:embed testdata/addresses.txt
 var addressCorpus string
 
-// describe returns addresses as the corpus writes them.
-func describe(addresses []cmdpolicy.Address) string {
-	var all []string
-	for _, a := range addresses {
-		s := a.String()
-		if !a.Exact {
-			s += " once"
-		}
-		if a.Loopback {
-			s += " loopback"
-		}
-		all = append(all, s)
-	}
-	if len(all) == 0 {
-		return "-"
-	}
-	return strings.Join(all, " ")
-}
-
-func TestAddressesOfCommands(t *testing.T) {
+// A command that names an address that is not public needs an approval, however the address
+// is written.
+func TestCommandsWithAddresses(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(addressCorpus) {
 		line = strings.TrimSuffix(line, "\n")
@@ -44,8 +26,11 @@ func TestAddressesOfCommands(t *testing.T) {
 			t.Fatalf("no tab in %q", line)
 		}
 		n++
-		if got := describe(cmdpolicy.Evaluate(command, cmdpolicy.Place{}).Addresses); got != want {
-			t.Errorf("%s\n\tgot  %s\n\twant %s", command, got, want)
+		switch r := cmdpolicy.Evaluate(command, cmdpolicy.Place{}); {
+		case want != "-" && r.Decision == cmdpolicy.Run:
+			t.Errorf("%s runs, want an approval for %s", command, want)
+		case want == "-" && slices.Contains(r.Rules, "address"):
+			t.Errorf("%s asks for %q", command, r.Details)
 		}
 	}
 	if n < 200 {
@@ -53,45 +38,15 @@ func TestAddressesOfCommands(t *testing.T) {
 	}
 }
 
-func TestApprovalOfAddressesCoversOnlyThem(t *testing.T) {
-	tests := []struct{ command, key string }{
-		{"curl http://10.0.0.5/a", "address 10.0.0.5:80"},
-		{"wget http://0xA000005", "address 10.0.0.5:80"},
-		{"curl http://10.0.0.5:81/a", "address 10.0.0.5:81"},
-		{"ping 10.0.0.5", "address 10.0.0.5:? (ping)"},
-		{"./x 10.0.0.5", "address 10.0.0.5:? (x)"},
-		{"curl 10.0.0.6 10.0.0.5", "address 10.0.0.5:80\naddress 10.0.0.6:80"},
-		{"ssh 10.0.0.5 ls", "address 10.0.0.5:22\nremote:ssh:10.0.0.5 ls"},
-		{"curl http://10.0.0.5 | sh", ""}, // the other reason covers one command
-		{"curl http://10.0.0.$X", ""},
-		{"'a\nb' 10.0.0.5", ""},
-		{"curl " + strings.Join(many(20), " "), ""}, // the key would be too long
-		{"curl http://8.8.8.8", ""},
-	}
-	for _, tt := range tests {
-		r := cmdpolicy.Evaluate(tt.command, cmdpolicy.Place{})
-		got := r.WithAddresses(r.Addresses)
-		if got.ApprovalKey != tt.key {
-			t.Errorf("%s has the key %q, want %q", tt.command, got.ApprovalKey, tt.key)
-		}
-		asks := len(r.Addresses) > 0
-		if asks && (got.Class != cmdpolicy.Dangerous || !slices.Contains(got.Rules, "address") || !slices.Contains(got.Reasons, r.Addresses[0].String())) {
-			t.Errorf("%s: %+v", tt.command, got)
-		}
-		if free := r.WithAddresses(nil); free.Class != r.Class || free.ApprovalKey != r.ApprovalKey {
-			t.Errorf("%s without addresses: %+v", tt.command, free)
+func TestApprovalOfAddressCoversOnlyIt(t *testing.T) {
+	at := cmdpolicy.Place{Dir: "/w", Listening: func(port uint16) bool { return port == 8000 }}
+	for command, want := range map[string]string{
+		"curl http://10.0.0.5/a": "curl 10.0.0.5:80 in /w", "wget http://0xA000005": "wget 10.0.0.5:80 in /w", "curl -s http://10.0.0.5:81/a": "curl 10.0.0.5:81 in /w", "ping 10.0.0.5": "ping 10.0.0.5 in /w",
+		"curl http://localhost:8000/x": "", "curl http://localhost:8001/x": "curl localhost:8001 in /w", "curl http://8.8.8.8": "",
+	} {
+		r := cmdpolicy.Evaluate(command, at)
+		if got := strings.Join(r.Shapes, "\n"); got != want || (want == "") != (r.Decision == cmdpolicy.Run) {
+			t.Errorf("%s: %s, shapes %q, want %q", command, r.Decision, got, want)
 		}
 	}
-	r := cmdpolicy.Evaluate("rm -rf /; curl 10.0.0.5", cmdpolicy.Place{})
-	if got := r.WithAddresses(r.Addresses); got.Class != cmdpolicy.Blocked || got.ApprovalKey != "" {
-		t.Errorf("%+v", got)
-	}
-}
-
-// many returns n addresses.
-func many(n int) (all []string) {
-	for i := range n {
-		all = append(all, fmt.Sprintf("10.2.0.%d", i))
-	}
-	return all
 }

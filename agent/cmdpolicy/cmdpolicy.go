@@ -1,180 +1,267 @@
-// Package cmdpolicy classifies command lines before they run: allowed, dangerous (an
-// approval is needed) or blocked. The main function is Evaluate. It reads a command as a
-// shell would, through quotes, variables, pipes, substitutions and programs that run other
-// programs, and returns the reasons as texts for the user.
+// Package cmdpolicy decides what happens before a command line runs: it runs, a user is
+// asked, or it never runs. The main function is Evaluate.
 //
-// Only the text is examined. What a script or a program does once it runs is unknown, so an
-// allowed command is not a safe command: isolation is the task of the sandbox, not of this
-// package. A command that cannot be determined in advance is dangerous.
+// The command line is parsed, not evaluated. Each command in it is looked up in a table
+// (table.txt): the table says which options and operands stay harmless. What the table does
+// not know needs an approval, unless a sandbox confines it: then it runs without network. A
+// word whose value only the shell can tell is unknown.
 //
-// A result applies to the exact bytes of the command; no rewritten command is returned.
-// Evaluate always returns, is deterministic and bounded in time for any input, and may be
-// called from any goroutine.
+// The sandbox is the protection. Only words are examined here; what a program does once it
+// runs is not known. Symbolic links are not followed, names of hosts are not resolved.
+//
+// Evaluate is deterministic, takes time linear in the length of the command, returns for any
+// input, and may be called from any goroutine.
 package cmdpolicy
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Class is the classification of a command. Higher values are more restrictive.
-type Class int
+// A Decision is what happens before a command. Higher values are more restrictive.
+type Decision int
 
-// The classes.
+// The decisions.
 const (
-	Allowed   Class = iota // runs
-	Dangerous              // runs only with a user's approval
-	Blocked                // never runs
+	Run   Decision = iota // it runs
+	Ask                   // it runs only with a user's approval
+	Block                 // it never runs
 )
 
-func (c Class) String() string {
-	switch c {
-	case Allowed:
-		return "allowed"
-	case Dangerous:
-		return "dangerous"
-	case Blocked:
-		return "blocked"
+var decisions = []string{"run", "ask", "block"}
+
+func (d Decision) String() string { return decisions[d] }
+
+// A Sandbox is what confines commands.
+type Sandbox int
+
+// The kinds of sandboxes.
+const (
+	NoSandbox Sandbox = iota
+	Landlock          // restricts which files are opened; no mount namespace
+	Full              // a mount namespace, and a network namespace for each command
+)
+
+var sandboxes = []string{"none", "landlock", "full"}
+
+func (s Sandbox) String() string { return sandboxes[s] }
+
+// ParseSandbox returns the kind of sandbox with a name: none, landlock or full.
+func ParseSandbox(name string) (Sandbox, error) {
+	if i := slices.Index(sandboxes, name); i >= 0 {
+		return Sandbox(i), nil
 	}
-	return "unknown class"
+	return 0, fmt.Errorf("unknown sandbox %q: use none, landlock or full", name)
 }
 
-// A Result is the classification of a command. It contains everything that was found, the
-// most restrictive first, then in the order of Rules.
+// A Place says where a command runs, what confines it, and what was approved. All paths are
+// absolute. The zero Place is a directory of which nothing is known, without a sandbox.
+type Place struct {
+	Dir       string   // the directory in which the command runs
+	Workspace []string // names of the directory in which commands work, the one without symbolic links first; nil: Dir
+	Homes     []string // names of the user's home directory; "~" is the first one
+	// Own lists files and directories of the daemon. What is in Workspace is excepted from a
+	// directory that contains Workspace.
+	Own []string
+	// Readable lists directories outside the workspace that commands may read.
+	Readable []string
+	// Instructs reports whether agents read the file at a path as instructions, so that a
+	// change needs an approval; nil: no file.
+	Instructs func(path string) bool
+
+	Sandbox   Sandbox
+	NoNetwork bool // no command has the network, whatever the result says
+	// NeedsNetwork says that the command was announced to need the network: a program that
+	// would run without it needs an approval.
+	NeedsNetwork bool
+	// Listening reports whether a background process of the conversation listens on a port of
+	// this machine; nil: none does.
+	Listening func(port uint16) bool
+	// Approved reports whether a shape was approved; nil: none was.
+	Approved func(shape string) bool
+	Table    *Table // nil: the built-in table
+}
+
+// A Result is the decision about a command line, with everything that led to it.
 type Result struct {
-	Class   Class
-	Reasons []string // texts for the user, one for each of Rules; WithAddresses adds addresses
-	Rules   []string // names of Rules()
-	// ApprovalKey identifies the commands covered by an approval for the session or for
-	// always: those with the same key. "": an approval covers only this command, once.
-	ApprovalKey string
-	// Addresses lists the addresses that the command names and that are not public. They
-	// have no influence on the other fields; see WithAddresses.
-	Addresses []Address
-	// Commands are the commands that were found, with their arguments and without quotes, as
-	// far as they are known; see Denied.
+	Decision Decision
+	Rules    []string // names of Rules, the most restrictive first
+	Reasons  []string // texts for the user, one for each of Rules
+	Details  []string // the programs, files and addresses that Reasons are about
+	// Shapes says what an approval covers: later commands all of whose shapes were approved.
+	// Empty: an approval covers only this command, once.
+	Shapes []string
+	// Network reports whether the command has the network when it runs.
+	Network bool
+	// Commands lists the commands that were found, without quotes, as far as their words are
+	// known; see Denied.
 	Commands []string
 }
 
-// Limits of one evaluation. A command that exceeds them is dangerous.
+// Limits of one evaluation.
 const (
-	MaxLength  = 64 << 10 // bytes of a command
-	maxSteps   = 10_000   // syntax nodes that are examined
-	maxDepth   = 24       // nested shells and functions
-	maxValues  = 8        // values of one variable
-	maxChoices = 48       // combinations of values in one command
-	maxFields  = 96       // words to which one word expands
-	maxText    = 64 << 10 // bytes of any value that is tracked
-	maxKey     = 300      // bytes of a key
+	MaxLength   = 64 << 10 // bytes of a command; a longer one needs an approval
+	maxCommands = 2000     // commands that are examined in one command line
+	maxDepth    = 6        // scripts within scripts
+	maxValues   = 8        // values of one word
+	maxBraces   = 64       // words that come of the braces of one
+	maxShape    = 300      // bytes of a shape
+	maxDetails  = 8
 )
 
-// Evaluate classifies a command that would be passed to sh or bash in p. Names of files are
-// resolved against p; symbolic links are not followed.
+// Evaluate decides about a command line that is given to bash in p.
 func Evaluate(command string, p Place) Result {
+	e := newEvaluator(p)
 	if len(command) > MaxLength {
-		j := newEvaluator(p)
-		j.hit("too-long", "", "")
-		j.scanText(command[:MaxLength])
-		return j.verdict()
+		e.find("too-long", "", "")
+		return e.result()
 	}
-	j := newEvaluator(p)
-	clean, hidden := visible(command)
-	run := func() {
-		if hidden {
-			j.hit("hidden-characters", "", "")
-		}
-		j.safely(clean)
+	e.script(command)
+	if (strings.Contains(command, "seq") || strings.Contains(command, "..")) && counting.MatchString(command) {
+		e.find("flood", "seq", "")
 	}
-	run() // once to learn the variables, functions and files
-	j.again()
-	run()
-	return j.verdict()
+	if hasHiddenCharacters(command) {
+		e.find("hidden-characters", "", "")
+	}
+	return e.result()
 }
 
-// visible returns the command without the characters that we use as marks, and
-// whether it holds characters that a person does not see as what they are.
-func visible(command string) (string, bool) {
-	hidden := !utf8.ValidString(command)
-	clean := strings.Map(func(r rune) rune {
-		if (unicode.IsControl(r) && r != '\n' && r != '\t') || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) ||
-			(unicode.IsSpace(r) && r > unicode.MaxASCII) {
-			hidden = true
-		}
-		if r <= one {
-			return -1
-		}
-		return r
-	}, command)
-	return clean, hidden
-}
+// counting matches loops over so many numbers that they fill a disk or a process table.
+var counting = regexp.MustCompile(`\bseq\b[^;|)]*\b[1-9]\d{5,}\b|\{\d+\.\.[1-9]\d{5,}\}`)
 
-// safely judges a script. A fault of the reader itself is something that cannot
-// be told, not the end of the program.
-func (j *evaluator) safely(script string) {
-	defer func() {
-		if recover() != nil {
-			j.hit("unreadable", "", "")
-			j.scanText(script)
-		}
-	}()
-	j.script(script, text{kind: none})
-}
-
-// A hit is one thing that was found.
-type hit struct {
-	rule    int // index into rules
-	program string
-	detail  string // what leave is bound to, beyond the program
-}
-
-// hit notes that a rule holds. program and detail narrow down what leave covers.
-func (j *evaluator) hit(rule, program, detail string) {
-	i := slices.IndexFunc(rules, func(r Rule) bool { return r.Name == rule })
-	if i < 0 {
-		i = 0 // a slip of ours: the rule for what cannot be told
-	}
-	h := hit{i, program, printable(detail)}
-	if strings.ContainsRune(detail, hole) {
-		j.once = true
-	}
-	if len(j.hits) < maxFields && !slices.Contains(j.hits, h) {
-		j.hits = append(j.hits, h)
-	}
-}
-
-func (j *evaluator) verdict() Result {
-	slices.SortStableFunc(j.hits, func(a, b hit) int {
-		if c := int(rules[b.rule].Class) - int(rules[a.rule].Class); c != 0 {
-			return c
-		}
-		return a.rule - b.rule
+// hasHiddenCharacters reports whether text holds characters that a person does not see as
+// what they are.
+func hasHiddenCharacters(text string) bool {
+	return !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) ||
+			unicode.IsSpace(r) && r > unicode.MaxASCII
 	})
-	v := Result{Commands: j.ran}
-	var keys []string
-	once := j.once
-	for _, h := range j.hits {
-		r := rules[h.rule]
-		v.Class = max(v.Class, r.Class)
-		if !slices.Contains(v.Rules, r.Name) {
-			v.Rules, v.Reasons = append(v.Rules, r.Name), append(v.Reasons, r.Description)
-		}
-		key := r.Name + ":" + h.program
-		switch r.Scope {
-		case ThisCommand:
-			once = true
-		case SameTargets:
-			key += ":" + h.detail
-		}
-		if !slices.Contains(keys, key) {
-			keys = append(keys, key)
+}
+
+// A finding is one thing that needs an approval or is blocked.
+type finding struct {
+	rule   *Rule
+	detail string
+	shape  string // "": only this command, once
+	late   bool   // the command line has downloaded something before
+}
+
+// An evaluator collects the findings of one command line.
+type evaluator struct {
+	place    place
+	table    *Table
+	findings []finding
+	commands []string
+	recorded int // bytes of commands
+	parser   *syntax.Parser
+	depth    int
+	count    int
+
+	dirs      []string            // directories in which the script may be
+	loopDirs  []string            // those that loops and functions change to
+	vars      map[string][]string // values of variables; a value with the mark hole is not known
+	functions map[string]bool
+	written   map[string]string // the text that the command line writes into files
+	links     []string          // symbolic links that the command line makes: ".." leaves them to elsewhere
+	// substitutions counts the command substitutions around the command.
+	substitutions int
+	background    bool      // a command runs in the background
+	loopback      []finding // addresses of this machine that commands of the table connect to
+	source        string    // the text of the script
+	// changed lists the directories to which the last command has changed; nil: it was no cd.
+	changed []string
+	// output is what the last command prints: "0" is a word that is no path, another text a
+	// file below this directory, hole anything. piped is what the command reads of a pipe.
+	output, piped string
+	substituted   map[*syntax.CmdSubst]string // the output of substitutions
+
+	network    bool      // a command of the table or an approved one uses the network
+	downloads  bool      // a command fetches what the next one could run
+	unconfined []finding // programs that the table does not know, and scripts
+	own        []finding // programs of the project that rows start without the network
+}
+
+func newEvaluator(p Place) *evaluator {
+	e := &evaluator{place: newPlace(p), table: p.Table, parser: syntax.NewParser(syntax.Variant(syntax.LangBash)), vars: map[string][]string{}, functions: map[string]bool{}, substituted: map[*syntax.CmdSubst]string{}, written: map[string]string{}}
+	if e.table == nil {
+		e.table = builtIn()
+	}
+	e.piped = hole
+	e.vars["HOME"], e.vars["PWD"], e.vars["TMPDIR"] = []string{"~"}, []string{"~+"}, []string{"/tmp"}
+	for _, name := range []string{"USER", "LOGNAME", "UID", "RANDOM", "SECONDS", "?", "#", "$", "LINENO", "HOSTNAME"} {
+		e.vars[name] = []string{"0"}
+	}
+	e.vars["!"] = []string{"%0"}
+	return e
+}
+
+// find notes that a rule holds. A shape that was approved cancels the finding.
+func (e *evaluator) find(rule, detail, shape string) {
+	r := e.table.rule(rule)
+	if r.Decision == Block || slices.Contains(e.table.sets["once"], rule) || strings.Contains(shape, hole) || len(shape) > maxShape {
+		shape = ""
+	}
+	if shape != "" {
+		if shape += " in " + e.place.workspace; e.place.approved(shape) {
+			e.network = e.network || e.usesNetwork(rule)
+			return
 		}
 	}
-	slices.Sort(keys)
-	if key := strings.Join(keys, "\n"); v.Class == Dangerous && !once && len(key) <= maxKey {
-		v.ApprovalKey = key
+	if e.place.NoNetwork && (rule == "address" || rule == "unknown-data") {
+		return // nothing is reached
 	}
-	v.Addresses = j.named.addresses()
-	return v
+	f := finding{rule: r, detail: strings.ReplaceAll(detail, hole, "…"), shape: shape}
+	if !slices.Contains(e.findings, f) {
+		e.findings = append(e.findings, f)
+	}
+}
+
+// usesNetwork reports whether what a rule finds needs the network once it is approved.
+func (e *evaluator) usesNetwork(rule string) bool {
+	return slices.Contains(e.table.sets["network"], rule)
+}
+
+// result returns the decision from the findings.
+func (e *evaluator) result() Result {
+	confined := e.place.Sandbox == Full
+	if !confined || !e.background || e.network { // else they are those of the command's own network
+		e.findings = append(e.findings, e.loopback...)
+		e.network = e.network || len(e.loopback) > 0
+	}
+	network := !confined || e.network || e.place.NeedsNetwork || slices.ContainsFunc(e.findings, func(f finding) bool { return e.usesNetwork(f.rule.Name) })
+	if e.place.NeedsNetwork {
+		e.unconfined = append(e.unconfined, e.own...)
+	}
+	for _, u := range e.unconfined {
+		if u.late {
+			e.find("run-downloaded", u.detail, "")
+		} else if confined && network && !e.place.NoNetwork {
+			e.find("unknown-network", u.detail, u.shape)
+		}
+	}
+	slices.SortStableFunc(e.findings, func(a, b finding) int { return int(b.rule.Decision) - int(a.rule.Decision) })
+	r := Result{Commands: e.commands, Network: network && !e.place.NoNetwork}
+	once := false
+	for _, f := range e.findings {
+		r.Decision = max(r.Decision, f.rule.Decision)
+		if !slices.Contains(r.Rules, f.rule.Name) {
+			r.Rules, r.Reasons = append(r.Rules, f.rule.Name), append(r.Reasons, f.rule.Description)
+		}
+		if f.detail != "" && len(r.Details) < maxDetails && !slices.Contains(r.Details, f.detail) {
+			r.Details = append(r.Details, f.detail)
+		}
+		if once = once || f.shape == ""; !slices.Contains(r.Shapes, f.shape) {
+			r.Shapes = append(r.Shapes, f.shape)
+		}
+	}
+	if slices.Sort(r.Shapes); once || len(r.Shapes) > maxDetails {
+		r.Shapes = nil
+	}
+	return r
 }

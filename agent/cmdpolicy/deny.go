@@ -3,6 +3,7 @@ package cmdpolicy
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -10,18 +11,13 @@ import (
 // maxRecorded limits the bytes of the commands that are recorded in one evaluation.
 const maxRecorded = 256 << 10
 
-// record notes a command for Denied: as it is called, and by its name without folders.
-func (j *evaluator) record(argv []string) {
+// record notes a command for Denied: as it is called, and by its name without directories.
+func (e *evaluator) record(argv []string) {
 	for _, name := range []string{argv[0], path.Base(argv[0])} {
 		line := strings.TrimSpace(name + " " + strings.Join(argv[1:], " "))
-		if j.ranSize += len(line); j.ranSize > maxRecorded || j.seen[line] {
-			continue
+		if e.recorded += len(line); e.recorded <= maxRecorded && !slices.Contains(e.commands, line) {
+			e.commands = append(e.commands, line)
 		}
-		if j.seen == nil {
-			j.seen = make(map[string]bool)
-		}
-		j.seen[line] = true
-		j.ran = append(j.ran, line)
 	}
 }
 
@@ -40,7 +36,7 @@ func (v Result) Denied(command string, patterns []string) string {
 			return p
 		}
 		for _, c := range v.Commands {
-			if re.MatchString(c) || strings.ContainsAny(c, string([]rune{hole, many, one})) && mayMatch(c, p) {
+			if re.MatchString(c) || strings.Contains(c, hole) && mayMatch(c, p) {
 				return p
 			}
 		}
@@ -51,7 +47,7 @@ func (v Result) Denied(command string, patterns []string) string {
 // mayMatch reports whether a command with unknown parts may be one that p forbids: they
 // agree up to the first part that is not known.
 func mayMatch(command, p string) bool {
-	known := command[:strings.IndexAny(command, string([]rune{hole, many, one}))]
+	known := command[:strings.Index(command, hole)]
 	fixed := p
 	if i := strings.IndexAny(p, "*?["); i >= 0 {
 		fixed = p[:i]

@@ -42,9 +42,9 @@ func TestDenied(t *testing.T) {
 		cmdpolicy.Evaluate("ls", cmdpolicy.Place{}).Denied("ls", []string{p}) // does not panic
 	}
 	at := cmdpolicy.Place{Instructs: func(p string) bool { return strings.HasSuffix(p, "AGENTS.md") }}
-	for command, want := range map[string]cmdpolicy.Class{"echo x >> AGENTS.md": cmdpolicy.Dangerous, "cp a sub/AGENTS.md": cmdpolicy.Dangerous, "cat AGENTS.md": cmdpolicy.Allowed, "echo x > a.md": cmdpolicy.Allowed} {
-		if v := cmdpolicy.Evaluate(command, at); v.Class != want {
-			t.Errorf("%s is %s: %v", command, v.Class, v.Reasons)
+	for command, want := range map[string]cmdpolicy.Decision{"echo x >> AGENTS.md": cmdpolicy.Ask, "cp a sub/AGENTS.md": cmdpolicy.Ask, "cat AGENTS.md": cmdpolicy.Run, "echo x > a.md": cmdpolicy.Run} {
+		if v := cmdpolicy.Evaluate(command, at); v.Decision != want {
+			t.Errorf("%s is %s: %v", command, v.Decision, v.Reasons)
 		}
 	}
 }

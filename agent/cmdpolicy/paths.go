@@ -2,234 +2,445 @@ package cmdpolicy
 
 import (
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"hermesd/agent/protected"
 )
 
-// resolve returns the paths that a name may mean, from wherever the script may
-// stand: cleaned, with every home folder as "~". A name that stays in the folder
-// where the script began comes back relative. The last of j.dirs is where the
-// script stands if each cd has worked.
-func (j *evaluator) resolve(name string) []string {
-	var out []string
-	for i, d := range j.dirs {
-		p := j.place.settle(j.locate(d, name), i == len(j.dirs)-1)
-		if !slices.Contains(out, p) {
-			out = append(out, p)
-		}
-	}
-	return out
+// A place is a Place in the form that the evaluator compares: all paths are absolute, clean,
+// and separated by slashes.
+type place struct {
+	Place
+	dir       string
+	workspace string
+	aliases   []string // other names of workspace
+	home      string
+	own       []string // in lower case
+	readable  []string
 }
 
-// procDir matches the directory of a process, which here is that of the script.
-var procDir = regexp.MustCompile(`^/+proc/+(self|thread-self|[0-9]+)/+cwd/`)
+func newPlace(p Place) place {
+	at := place{Place: p, dir: "/workspace", home: "/home/user"}
+	if p.Dir != "" {
+		at.dir = slashed(p.Dir)
+	}
+	at.workspace = at.dir
+	for i, w := range p.Workspace {
+		if i == 0 {
+			at.workspace = slashed(w)
+		} else {
+			at.aliases = append(at.aliases, slashed(w))
+		}
+	}
+	if len(p.Homes) > 0 {
+		at.home = slashed(p.Homes[0])
+	}
+	for _, o := range p.Own {
+		at.own = append(at.own, strings.ToLower(slashed(o)))
+	}
+	for _, r := range p.Readable {
+		at.readable = append(at.readable, slashed(r))
+	}
+	return at
+}
 
-// deep is how many times ".." leads up to the root, wherever one began.
-const deep = 6
+func (at place) approved(shape string) bool { return at.Approved != nil && at.Approved(shape) }
 
-// locate returns the path that a name means in a directory.
-func (j *evaluator) locate(dir, name string) string {
+func slashed(p string) string { return path.Clean("/" + filepath.ToSlash(p)) }
+
+func under(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+func underAny(p string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool { return under(p, d) })
+}
+
+// workDir matches the directory of a process, which is taken for that of the script.
+var workDir = regexp.MustCompile(`^/proc/(self|thread-self|[0-9]+)/cwd(/|$)`)
+
+// resolve returns the absolute paths that a name means in dirs. A name that begins with
+// something unknown means hole.
+func (at place) resolve(name string, dirs []string) []string {
 	name = strings.TrimPrefix(name, "file://")
-	if m := procDir.FindString(name); m != "" {
+	if m := workDir.FindString(name); m != "" {
 		name = "./" + name[len(m):]
 	}
 	switch {
-	case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "~"):
-	case strings.HasPrefix(name, unknown):
-		return name
-	default:
-		name = dir + "/" + name
+	case strings.HasPrefix(name, hole):
+		return []string{name}
+	case name == "~" || strings.HasPrefix(name, "~/"):
+		name = at.home + name[1:]
+	case strings.HasPrefix(name, "~+"):
+		name = "." + name[2:]
+	case strings.HasPrefix(name, "~"):
+		name = "/home/" + name[1:]
 	}
-	if strings.HasPrefix(name, "~") {
-		user, rest, _ := strings.Cut(name[1:], "/")
-		switch user {
-		case "+":
-			return j.locate(dir, "./"+rest)
-		case "-":
-			return unknown
-		}
-		if name = "/~/" + rest; user == "" && len(j.place.homes) > 0 {
-			name = j.place.homes[0] + "/" + rest
-		}
+	if strings.HasPrefix(name, "/") {
+		return []string{at.real(path.Clean(name))}
 	}
-	slash := strings.HasSuffix(name, "/")
-	p := path.Clean(name)
-	for _, proc := range []string{"/proc/self/root", "/proc/1/root", "/proc/thread-self/root"} {
-		if rest, ok := strings.CutPrefix(p, proc); ok && (rest == "" || rest[0] == '/') {
-			p = path.Clean("/" + rest)
+	var all []string
+	for _, d := range dirs {
+		if strings.Contains(d, hole) {
+			all = addTo(all, hole)
+		} else {
+			all = addTo(all, at.real(path.Clean(d+"/"+name)))
 		}
 	}
-	if m := procDir.FindString(p + "/"); m != "" {
-		return j.locate(dir, "./"+strings.TrimPrefix(p+"/", m))
+	return all
+}
+
+// real returns the path without other names of the workspace and of the root.
+func (at place) real(p string) string {
+	for _, root := range []string{"/proc/self/root", "/proc/1/root"} {
+		if under(p, root) {
+			p = "/" + strings.TrimPrefix(strings.TrimPrefix(p, root), "/")
+		}
 	}
-	if r, ok := j.place.relative(p); ok {
-		p = r
-	}
-	if j.place.dir != "" {
-		p = j.place.withTilde(p)
-	} else if strings.HasPrefix(p, strings.Repeat("../", deep)) || p == strings.TrimSuffix(strings.Repeat("../", deep), "/") {
-		p = path.Clean("/" + strings.TrimLeft(p, "./"))
-	}
-	p = homes(p)
-	if slash && strings.HasSuffix(strings.TrimRight(name, "/"), unknown) {
-		p += "/"
+	for _, a := range at.aliases {
+		if under(p, a) {
+			return at.workspace + p[len(a):]
+		}
 	}
 	return p
 }
 
-// homes writes a home folder as "~".
-func homes(p string) string {
-	parts := strings.Split(p, "/")
-	switch {
-	case !strings.HasPrefix(p, "/") || len(parts) < 2:
-		return p
-	case parts[1] == "~", parts[1] == "root":
-		return strings.Join(append([]string{"~"}, parts[2:]...), "/")
-	case (parts[1] == "home" || parts[1] == "Users") && len(parts) > 2:
-		return strings.Join(append([]string{"~"}, parts[3:]...), "/")
-	case parts[1] == "var" && len(parts) > 2 && parts[2] == "root":
-		return strings.Join(append([]string{"~"}, parts[3:]...), "/")
+// shown returns a path as a shape shows it: relative to the workspace if it is in it.
+func (at place) shown(p string) string {
+	if under(p, at.workspace) {
+		return "." + p[len(at.workspace):]
 	}
 	return p
 }
 
-// A pathClass is what a path means to the machine.
-type pathClass int
+// A location is where a path is, in the sense of this package.
+type location int
 
 const (
-	elsewhere  pathClass = iota
-	inSystem             // below a folder of the system
-	systemRoot           // the root, a folder of the system, or all that is in one
-	homeRoot             // a home folder, or all that is in it
+	inside   location = iota // in the workspace, or in a temporary directory
+	readable                 // programs and libraries, settings of the system, logs
+	outside
+	unknown
 )
 
-// roots are the folders of which nothing may be lost as a whole.
-var roots = []string{
-	"/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/run", "/sbin", "/srv", "/sys",
-	"/usr", "/var", "/usr/bin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/local", "/usr/sbin", "/usr/share", "/usr/include",
-	"/var/lib", "/var/log", "/var/spool", "/var/mail", "/var/db", "/etc/ssh", "/etc/systemd", "/etc/pam.d", "/usr/local/bin",
-	"/System", "/Library", "/Applications", "/Users", "/private", "/private/etc", "/private/var", "/Volumes", "/cores", "/mnt", "/media",
-	"/nix", "/snap", "/data",
+func (e *evaluator) locate(p string) location {
+	switch at := e.place; {
+	case strings.Contains(p, hole):
+		return unknown
+	case under(p, at.workspace), underAny(p, e.table.sets["temporary"]):
+		return inside
+	case underAny(p, at.readable), underAny(p, e.table.sets["readable"]):
+		return readable
+	}
+	return outside
 }
 
-// loose are folders below those of the system in which anybody may write.
-var loose = []string{"/var/tmp", "/run/user", "/dev/shm", "/proc/self/fd", "/dev/fd", "/private/tmp", "/private/var/tmp", "/private/var/folders", "/mnt", "/media", "/Volumes", "/data", "/srv", "/home"}
-
-// classifyPath says what a resolved path means. A pattern means the gravest that it
-// may mean; one that begins with something unknown means nothing.
-func classifyPath(p string) pathClass {
-	if strings.HasPrefix(p, unknown) {
-		return elsewhere
+// owned reports whether a path belongs to the daemon. Case is ignored, because some file
+// systems ignore it. A pattern counts as all that it may match.
+func (e *evaluator) owned(p string) bool {
+	at, low := e.place, strings.ToLower(p)
+	if underAny(p, at.readable) {
+		return false
 	}
-	empty := strings.ReplaceAll(p, unknown, "")
-	for _, q := range []string{p, path.Clean(empty)} {
-		if at := within(q); at != elsewhere {
-			return at
-		}
+	if i := slices.IndexFunc(at.own, func(o string) bool {
+		return (under(low, o) || matchesPattern(low, o)) && (!under(p, at.workspace) || !under(strings.ToLower(at.workspace), o))
+	}); i >= 0 {
+		return true
 	}
-	return elsewhere
+	return strings.Contains(low, "/.hermes/") && !under(p, at.workspace) || strings.HasSuffix(low, "/.hermes") && !under(p, at.workspace) || path.Base(p) == "SOUL.md"
 }
 
-func within(p string) pathClass {
-	switch {
-	case p == "/", p == "/"+string(many), everything(p, "/"):
-		return systemRoot
-	case p == "~", everything(p, "~/"):
-		return homeRoot
+func matchesPattern(pattern, name string) bool {
+	if !strings.ContainsAny(pattern, "*?[") {
+		return false
 	}
-	for _, r := range roots {
-		if matches(p, r) || everything(p, r+"/") {
-			return systemRoot
-		}
-	}
-	if rest, ok := strings.CutPrefix(p, "/"); ok && strings.ContainsAny(rest, string([]rune{many, one})) {
-		dir, last := path.Split(p)
-		if strings.Trim(last, string([]rune{many, one, '.'})) == "" && slices.ContainsFunc(roots, func(r string) bool { return matches(path.Clean(dir), r) }) {
-			return systemRoot
-		}
-		if matches(p, "/root") {
-			return homeRoot
-		}
-	}
-	for _, l := range loose {
-		if under(p, l) {
-			return elsewhere
-		}
-	}
-	for _, r := range roots {
-		if under(p, r) {
-			return inSystem
-		}
-	}
-	return elsewhere
+	ok, _ := path.Match(pattern, name) // what is no pattern is a name
+	return ok
 }
 
-func under(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }
+// keyFile matches the names of files that hold passwords or private keys.
+var keyFile = regexp.MustCompile(`(?i)^(\.env(\..*)?|.*\.env|\.?id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.netrc|_netrc|\.pgpass|\.my\.cnf|\.git-credentials|\.npmrc|\.pypirc|` +
+	`credentials(\.json|\.ya?ml|\.toml|\.csv)?|secrets?\.(json|ya?ml|toml|env|txt)|.*\.(pem|key|p12|pfx|kdbx|keystore|jks|ovpn)|\.htpasswd|\.vault[-_](token|pass)|g?shadow-?|` +
+	`service[-_]account.*\.json|authorized_keys|login\.keychain.*|cookies(\.sqlite)?|logins\.json|key4\.db|wallet\.dat|\.?kubeconfig|\.bash_history|\.zsh_history|\.python_history|\.psql_history|\.mysql_history|terraform\.tfvars|.*\.tfstate)$`)
 
-// everything reports whether p means all that is in dir: dir/*, dir/.*, dir/?*.
-func everything(p, dir string) bool {
-	rest, ok := strings.CutPrefix(p, dir)
-	return ok && rest != "" && strings.ContainsAny(rest, string([]rune{many})) && strings.Trim(rest, string([]rune{many, one, '.', '/'})) == ""
-}
+// keyNames are names by which a pattern such as .e* is tried.
+var keyNames = []string{".env", ".env.local", ".env.production", "id_rsa", "id_ed25519", ".netrc", ".npmrc", ".pgpass", "credentials", "credentials.json", "secrets.yaml", "secrets.yml", "server.key", "server.pem"}
 
-// matches reports whether a text with marks may stand for name.
-func matches(pattern, name string) bool {
-	star, from := -1, 0 // where to go on after the last mark of many characters
-	i, k := 0, 0
-	for k < len(name) {
-		switch {
-		case i < len(pattern) && (pattern[i] == hole || pattern[i] == many):
-			star, from = i, k
-			i++
-		case i < len(pattern) && (pattern[i] == name[k] || pattern[i] == one && name[k] != '/'):
-			i++
-			k++
-		case star >= 0 && (pattern[star] == hole || name[from] != '/'):
-			from++
-			i, k = star+1, from
-		default:
+// secret reports whether a path holds passwords or keys.
+func (e *evaluator) secret(p string) bool {
+	b := strings.TrimRight(path.Base(p), " .")
+	for _, suffix := range []string{".example", ".sample", ".template", ".dist", ".pub"} {
+		if strings.HasSuffix(b, suffix) {
 			return false
 		}
 	}
-	return strings.Trim(pattern[i:], string([]rune{hole, many})) == ""
-}
-
-// inside reports whether a resolved path stays in the folder of the script.
-func inside(p string) bool {
-	return !strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "~") && !strings.HasPrefix(p, "..") && !strings.Contains(p, unknown)
-}
-
-// scope is what leave for something done to a path is bound to: its name, or all
-// of the folder where the script begins.
-func scope(p string) string {
-	if inside(p) && p != "." && !strings.HasPrefix(p, ".git/") && p != ".git" {
-		return "inside"
+	if under(p, "/etc/ssl/certs") {
+		return false
 	}
-	return p
+	if keyFile.MatchString(b) && (b != "shadow" || under(p, "/etc")) {
+		return true
+	}
+	if b != "*" && b != "**" && slices.ContainsFunc(keyNames, func(n string) bool {
+		stem := strings.TrimSuffix(b, path.Ext(b))
+		return strings.HasPrefix(b, ".") == strings.HasPrefix(n, ".") && (strings.Trim(stem, "*?.") != "" || stem == "" && strings.Trim(b, "*?.") != "") && matchesPattern(b, n) || b == ".*" && n == ".env"
+	}) {
+		return true
+	}
+	for _, dir := range e.table.sets["secret"] {
+		if dir = strings.Replace(dir, "~", e.place.home, 1); under(p, dir) && !strings.HasSuffix(p, "known_hosts") {
+			return true
+		}
+	}
+	if slices.ContainsFunc([]string{"/.ssh/", "/.aws/", "/.gnupg/"}, func(s string) bool { return strings.Contains(p, s) && !strings.HasSuffix(p, "known_hosts") }) {
+		return true
+	}
+	return strings.HasPrefix(p, "/proc/") && slices.Contains([]string{"environ", "mem", "maps", "cmdline"}, b) && b != "cmdline"
 }
 
-// remove judges that what stands at a name is deleted or moved away.
-func (j *evaluator) remove(program, name string, whole bool) {
-	for _, p := range j.resolve(name) {
-		switch classifyPath(p) {
-		case systemRoot:
-			if whole {
-				j.hit("delete-root", program, "")
-				continue
+// read examines that a command reads the content of a file.
+func (e *evaluator) read(argv []string, r *row, name string) {
+	for _, p := range e.place.resolve(name, e.dirs) {
+		if e.owned(p) {
+			e.find("own-home", e.place.shown(p), "")
+			continue
+		}
+		if e.secret(p) {
+			e.find("secrets", e.place.shown(p), withTarget(shape(argv, r), e.place.shown(p)))
+			continue
+		}
+		switch e.locate(p) {
+		case outside:
+			e.find("read-outside", p, withTarget(shape(argv, r), p))
+		case unknown:
+			if e.place.Sandbox != Full {
+				e.find("unknown-target", name, "")
 			}
-		case homeRoot:
-			if whole {
-				j.hit("delete-home", program, "")
-				continue
-			}
 		}
-		if whole {
-			j.hit("delete-recursive", program, scope(p))
-		}
-		if strings.Contains(p, unknown) {
-			j.hit("unknown-target", program, "")
-		}
-		j.change(program, p)
 	}
 }
+
+func (e *evaluator) readAll(argv, names []string) {
+	r, _, _ := e.table.lookup(argv)
+	for _, n := range names {
+		e.read(argv, r, n)
+	}
+}
+
+func (e *evaluator) list(c *call) {
+	for _, o := range slices.Concat(c.operands, c.values) {
+		for _, p := range e.place.resolve(o, e.dirs) {
+			hidden := slices.ContainsFunc([]string{"/.ssh", "/.aws", "/.gnupg", "/.hermes"}, func(s string) bool { return strings.Contains(p, s) })
+			if (e.secret(p) || hidden || secretName.MatchString(o)) && slices.Contains([]string{"find", "fd", "locate", "git", "tree"}, path.Base(c.argv[0])) {
+				e.find("secrets", e.place.shown(p), withTarget(shape(c.argv, c.row), e.place.shown(p)))
+			}
+		}
+	}
+}
+
+// secretName matches a name by which secrets are searched for.
+var secretName = regexp.MustCompile(`(?i)credential|secret|passw|id_rsa|\.pem\b|\.key\b`)
+
+var disk = regexp.MustCompile(`^/dev/(r?disk|[shv]d|xvd|nvme|mmcblk|dm-|md|loop|mapper/|mem$|kmem$|port$|nbd|sr|vd|zvol|ram|block/|disk/|bus/)`)
+
+// write examines that a command creates or changes a file.
+func (e *evaluator) write(argv []string, r *row, name string) {
+	for _, p := range e.place.resolve(name, e.dirs) {
+		to := withTarget(shape(argv, r), e.place.shown(p))
+		if r == nil && e.written[p] == "" || r != nil && (r.kind == "write" && r.first == nil || r.has("fetch")) {
+			e.written[p] = hole
+		}
+		switch {
+		case underAny(p, e.table.sets["sinks"]):
+		case strings.HasPrefix(name, "!"), strings.HasPrefix(name, "|"):
+			e.find("unknown-option", title(argv, r), "")
+		case strings.HasPrefix(e.place.shown(p), "./.git/") && !e.startup(p):
+			e.find("git-discard", e.place.shown(p), to)
+		case disk.MatchString(p), matchesPattern(p, "/dev/sda"):
+			e.find("write-device", p, "")
+		case underAny(p, e.table.sets["vital"]), slices.ContainsFunc(e.table.sets["vital"], func(v string) bool { return matchesPattern(p, v) }):
+			e.find("overwrite-system", p, "")
+		case e.owned(p):
+			e.find("own-home", e.place.shown(p), "")
+		case e.startup(p):
+			e.find("write-startup", e.place.shown(p), to)
+		case e.place.Instructs != nil && e.place.Instructs(p):
+			e.find("write-instructions", e.place.shown(p), to)
+		case e.secret(p):
+			e.find("secrets", e.place.shown(p), to)
+		default:
+			switch e.locate(p) {
+			case readable, outside:
+				e.find("write-outside", p, to)
+			case unknown:
+				if e.place.Sandbox != Full || strings.HasPrefix(p, hole) {
+					e.find("unknown-target", name, "")
+				}
+			}
+		}
+	}
+}
+
+var importHook = regexp.MustCompile(`\.pth$|(?:^|/)(?:site|user)customize\.py$`)
+
+var installScript = regexp.MustCompile(`\b(?:pre|post)?(?:install|prepare|pack|publish)["'=: ]`)
+
+// startup reports whether what changes at p runs by itself later, or lets people in.
+func (e *evaluator) startup(p string) bool {
+	if under(p, e.place.home) && !under(p, e.place.workspace) {
+		return protected.Path("~"+p[len(e.place.home):]) != ""
+	}
+	if under(p, e.place.workspace) && p != e.place.workspace {
+		if p = p[len(e.place.workspace)+1:]; e.place.workspace == e.place.home {
+			p = "~/" + p
+		}
+		return protected.Path(p) != "" || protected.Manifest(p, nil, []byte(e.source)) != "" || path.Base(p) == "package.json" && installScript.MatchString(e.source) || importHook.MatchString(p)
+	}
+	return protected.Path(p) != ""
+}
+
+func (e *evaluator) writeAll(c *call, names []string) {
+	for _, n := range names {
+		if c.has("recursive") && (c.option("-R", "-r", "--recursive") || slices.Contains(c.words, "-R")) || path.Base(c.argv[0]) == "mv" {
+			for _, p := range e.place.resolve(n, e.dirs) {
+				if e.root(p) {
+					e.find(c.rule, p, "")
+				}
+			}
+		}
+		e.write(c.argv, c.row, n)
+	}
+}
+
+// root reports whether p is a directory of which nothing may be lost as a whole, or a pattern
+// for all that is in one.
+func (e *evaluator) root(p string) bool {
+	if dir, last := path.Split(p); strings.Trim(last, "*?.") == "" && last != "" || strings.HasPrefix(last, "[") {
+		p = path.Clean(dir)
+	}
+	if strings.Contains(p, hole) {
+		return false
+	}
+	return p == "/" || p == e.place.home || under(e.place.home, p) || e.place.workspace != e.place.dir && p != e.place.workspace && under(e.place.workspace, p) && strings.Count(p, "/") < 2 ||
+		slices.ContainsFunc(e.table.sets["roots"], func(r string) bool { return p == r || matchesPattern(p, r) }) ||
+		strings.Count(p, "/") == 2 && (under(p, "/home") || under(p, "/Users"))
+}
+
+// remove examines that files are deleted.
+func (e *evaluator) remove(c *call) {
+	recursive := c.option("-r", "-R", "--recursive") || slices.ContainsFunc(c.options, func(o string) bool { return len(o) > 3 && strings.HasPrefix("--recursive", o) })
+	for _, o := range c.operands {
+		for _, p := range e.place.resolve(o, e.dirs) {
+			at := e.place.shown(p)
+			name := path.Base(p)
+			switch {
+			case strings.Contains(p, hole):
+				e.find("unknown-target", o, "")
+			case name == listed && under(p, e.place.workspace):
+				e.find("delete-found", path.Base(c.argv[0]), "")
+			case recursive && e.root(p) && (under(e.place.home, p) && p != "/" || strings.HasPrefix(p, "/home/") || p == "/root"):
+				e.find("delete-home", p, "")
+			case recursive && e.root(p):
+				e.find("delete-root", p, "")
+			case !recursive || e.disposable(at):
+				if under(p, e.place.workspace) && (strings.HasPrefix(at+"/", "./.git/") || name == "*") {
+					e.find("delete-recursive", at, withTarget(shape(c.argv, c.row), at))
+				}
+				e.write(c.argv, c.row, o)
+			case e.locate(p) == inside && !under(p, e.place.workspace) && strings.Count(p, "/") > 1 && strings.Trim(name, "*?.") != "":
+			default:
+				e.write(c.argv, c.row, o)
+				e.find("delete-recursive", at, withTarget(shape(c.argv, c.row), at))
+			}
+		}
+	}
+}
+
+// disposable reports whether a path of the workspace is what a build leaves.
+func (e *evaluator) disposable(shown string) bool {
+	for part := range strings.SplitSeq(shown, "/") {
+		if slices.ContainsFunc(e.table.sets["disposable"], func(d string) bool { return d == part || matchesPattern(d, part) }) {
+			return strings.HasPrefix(shown, "./")
+		}
+	}
+	return false
+}
+
+// touch examines a path that an unknown program is given: it may read or change it.
+func (e *evaluator) touch(argv []string, r *row, name string) {
+	for _, p := range e.place.resolve(name, e.dirs) {
+		to := withTarget(shape(argv, r), e.place.shown(p))
+		switch {
+		case e.owned(p):
+			e.find("own-home", e.place.shown(p), "")
+		case disk.MatchString(p):
+			e.find("disk", p, to)
+		case e.startup(p) && !strings.EqualFold(name, "head"):
+			e.find("write-startup", e.place.shown(p), to)
+		case e.secret(p):
+			e.find("secrets", e.place.shown(p), to)
+		case e.locate(p) != inside && e.locate(p) != unknown && !underAny(p, e.table.sets["sinks"]):
+			e.find("outside", p, to)
+		}
+	}
+}
+
+var pathInText = regexp.MustCompile(`(?:^|[\s'"=(,:<>|;&\[\]{@])((?:~/|\.\.|/)[^\s'"()<>|;&,\]}]*)`)
+
+// pathsIn returns the parts of a word that may be names of files: the word, the value of an
+// option, and in a text that is more than one name each part that looks like a path.
+func pathsIn(word string) []string {
+	if name, value, ok := strings.Cut(word, "="); ok && !strings.ContainsAny(name, "/ ") && value != "" {
+		return append(pathsIn(value), name)
+	}
+	if strings.HasPrefix(word, "-") && !strings.Contains(word, " ") {
+		if i := strings.IndexAny(word, "/~"); i > 0 && i < 4 {
+			return []string{word[i:]}
+		} else if i = strings.Index(word, ".."); i > 0 {
+			return []string{word[i:]}
+		}
+		return nil
+	}
+	var all []string
+	if strings.HasPrefix(word, "//") {
+		return nil
+	}
+	if !strings.ContainsAny(word, " \t\n'\"();{}|]") {
+		if strings.Contains(word, "://") {
+			return nil
+		}
+		if all = append(all, word); !strings.ContainsAny(word, ":@,") {
+			return all
+		}
+	}
+	for _, m := range pathInText.FindAllStringSubmatch(word, 64) {
+		if p := m[1]; !strings.HasPrefix(p, "//") && p != "/" && p != "/=" && (p != ".." || len(word) == 2) || p == "/" && len(all) == 0 && strings.Contains(word, "rm ") {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// redirect examines a redirection.
+func (e *evaluator) redirect(r *syntax.Redirect) {
+	for _, t := range e.word(r.Word) {
+		if numbered.MatchString(t) {
+			continue
+		}
+		if r.Op == syntax.RdrIn {
+			if !underAny(t, e.table.sets["sinks"]) {
+				e.read([]string{"<"}, nil, t)
+			}
+			continue
+		}
+		if e.write([]string{">"}, nil, t); path.Base(t) == listed && !strings.HasPrefix(t, "/") || strings.Contains(t, "*") {
+			e.find("unknown-target", "", "")
+		}
+	}
+}
+
+var numbered = regexp.MustCompile(`^(\d+-?|-)$`)

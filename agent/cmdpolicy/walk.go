@@ -1,399 +1,401 @@
 package cmdpolicy
 
 import (
-	"maps"
+	"path"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
-
-	"hermesd/agent/protected"
 )
 
-// A kind says what is known of a text that flows from one command to another.
-type kind int
+// hole marks the place of something unknown in the value of a word. Commands cannot contain
+// it.
+const hole = "\x00"
 
-const (
-	none     kind = iota // there is no text: nothing was connected
-	known                // s is the text, holes aside
-	anything             // it is not known
-)
+// measured marks a value that is not known, but no path: the output of hostname, for example.
+const measured = "\x01"
 
-// A text flows through a pipe, a redirection or a file.
-type text struct {
-	s    string
-	kind kind
-	net  bool // it may come from the network
-}
+// environment is the output of a command that prints all variables.
+const environment = "\x02"
 
-// join is what two texts are, one after the other.
-func (t text) join(u text) text {
-	if u.kind == none {
-		return t
-	}
-	if t.kind == none {
-		return u
-	}
-	out := text{kind: max(t.kind, u.kind), net: t.net || u.net}
-	if out.s = t.s + u.s; len(out.s) > maxText {
-		out.s, out.kind = "", anything
-	}
-	return out
-}
+// listed is the name of a file that another command lists, below this directory.
+const listed = "0"
 
-// A evaluator walks through a script as a shell would run it, on all branches.
-type evaluator struct {
-	families []family
-	printers map[string]printer
-	place    place
-
-	hits    []hit
-	ran     []string        // commands with their arguments; see Result.Denied
-	seen    map[string]bool // what is in ran
-	ranSize int             // bytes of all commands, each time that they were found
-	named   addressFinder
-
-	once  bool
-	steps int
-	depth int
-
-	vars   map[string][]string   // all the values that are given to a variable
-	picked map[string]int        // which of them is looked at now
-	arrays map[string][]string   // the elements of arrays
-	funcs  map[string][]function // all the definitions of functions
-	active map[string]bool       // functions that are being judged, by their text
-	src    string                // the script that is being judged
-	called map[string]bool       // functions that are called by name
-	alias  map[string]string
-	files  map[string]text // what the script has written to files
-	dirs   []string        // where the script may stand, the likely one last
-	args   []string        // $1, $2, …
-	zero   string          // $0
-	open   bool            // $1, $2, … are not known
-
-	quoted  bool // evaluates within double quotes
-	unsure  bool // a value was taken that depends on the environment
-	fetched bool // a substitution printed something from the network
-}
-
-func newEvaluator(p Place) *evaluator {
-	return &evaluator{
-		families: families(), printers: printers(), place: newPlace(p),
-		steps: maxSteps, vars: map[string][]string{}, picked: map[string]int{}, arrays: map[string][]string{},
-		funcs: map[string][]function{}, active: map[string]bool{}, called: map[string]bool{}, alias: map[string]string{}, files: map[string]text{}, dirs: []string{"."}, zero: "sh",
-	}
-}
-
-// again forgets what was found, and keeps what was learned.
-func (j *evaluator) again() {
-	j.hits, j.once, j.steps, j.depth, j.dirs = nil, false, maxSteps, 0, []string{"."}
-	j.args, j.zero, j.open, j.quoted = nil, "sh", false, false
-	j.named.found = nil
-	clear(j.picked)
-	clear(j.active)
-}
-
-// step counts; false means that there was enough.
-func (j *evaluator) step() bool {
-	if j.steps--; j.steps < 0 {
-		j.hit("too-involved", "", "")
-		return false
-	}
-	return true
-}
-
-// charge counts what is long as more than one step.
-func (j *evaluator) charge(text string) { j.steps -= len(text) / 256 }
-
-// deeper runs f one level deeper, if there is one.
-func (j *evaluator) deeper(f func()) {
-	if j.depth >= maxDepth {
-		j.hit("too-involved", "", "")
+// script examines a script. It is walked twice: the first pass learns the values of variables,
+// the functions and the directories that loops change to.
+func (e *evaluator) script(text string) {
+	if e.depth++; e.depth > maxDepth {
+		e.find("too-involved", "", "")
 		return
 	}
-	j.depth++
-	f()
-	j.depth--
-}
-
-// script judges a script that reads in, and returns what it prints.
-func (j *evaluator) script(src string, in text) (out text) {
-	if j.charge(src); !j.step() {
-		return text{kind: anything}
-	}
-	j.deeper(func() {
-		if strings.ContainsRune(src, hole) {
-			j.hit("unknown-command", "", "")
-			src = strings.ReplaceAll(src, string(hole), "$__unknown__")
-		}
-		src = strings.NewReplacer(string(many), "*", string(one), "?").Replace(src)
-		file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
-		if err != nil {
-			file, err = syntax.NewParser(syntax.Variant(syntax.LangPOSIX)).Parse(strings.NewReader(src), "")
-		}
-		if err != nil {
-			j.hit("unreadable", "", "")
-			j.scanText(src)
-			out = text{kind: anything}
-			return
-		}
-		was := j.src
-		j.src = src
-		out = j.stmts(file.Stmts, in)
-		j.src = was
-	})
-	return out
-}
-
-// subshell judges what runs in a shell of its own: what it does to variables of the
-// caller stays, where it stands does not.
-func (j *evaluator) subshell(src string, in text, zero string, args []string) text {
-	dirs, a, z, o, q := j.dirs, j.args, j.zero, j.open, j.quoted
-	j.args, j.zero, j.open, j.quoted = args, zero, false, false
-	out := j.script(src, in)
-	j.dirs, j.args, j.zero, j.open, j.quoted = dirs, a, z, o, q
-	return out
-}
-
-func (j *evaluator) stmts(stmts []*syntax.Stmt, in text) text {
-	var out text
-	for _, s := range stmts {
-		out = out.join(j.stmt(s, in))
-	}
-	return out
-}
-
-// stmt judges a statement with its redirections.
-func (j *evaluator) stmt(s *syntax.Stmt, in text) (out text) {
-	if s == nil || !j.step() {
-		return text{kind: anything}
-	}
-	j.deeper(func() {
-		if call, ok := s.Cmd.(*syntax.CallExpr); ok {
-			nodes := make([]syntax.Node, 0, len(call.Args)+len(s.Redirs)+1)
-			nodes = append(nodes, call)
-			for _, r := range s.Redirs {
-				nodes = append(nodes, r)
-			}
-			j.each(nodes, func() { out = out.join(j.redirected(s, in)) })
-			return
-		}
-		out = j.redirected(s, in)
-	})
-	return out
-}
-
-// redirected judges a statement for one choice of values.
-func (j *evaluator) redirected(s *syntax.Stmt, in text) text {
-	var targets []string
-	for _, r := range s.Redirs {
-		switch r.Op {
-		case syntax.Hdoc, syntax.DashHdoc:
-			in = text{s: j.document(r), kind: known}
-		case syntax.WordHdoc:
-			in = text{s: j.single(r.Word) + "\n", kind: known}
-		case syntax.RdrIn:
-			name := j.single(r.Word)
-			j.named.redirect(name)
-			in = j.read(name)
-		case syntax.DplIn, syntax.DplOut:
-			if t := j.single(r.Word); r.Op == syntax.DplOut && t != "-" && !isNumber(t) {
-				targets = append(targets, t)
-			}
-		case syntax.RdrInOut:
-			targets = append(targets, j.single(r.Word))
-			in = text{kind: anything}
-		default:
-			targets = append(targets, j.single(r.Word))
-		}
-	}
-	out := j.command(s.Cmd, in)
-	if s.Cmd == nil { // $(<file)
-		out = in.connected()
-	}
-	for _, t := range targets {
-		j.named.redirect(t)
-		j.write("redirect", t)
-		for _, p := range j.resolve(t) {
-			if out.kind == known && protected.Manifest(p, nil, []byte(out.s)) != "" {
-				j.hit("write-startup", "redirect", p)
-			}
-			j.files[p] = j.files[p].join(out)
-		}
-	}
-	if len(targets) > 0 {
-		return text{kind: known}
-	}
-	return out
-}
-
-// document returns the text of a here-document.
-func (j *evaluator) document(r *syntax.Redirect) string {
-	if r.Hdoc == nil {
-		return ""
-	}
-	for _, p := range r.Word.Parts {
-		if l, ok := p.(*syntax.Lit); !ok || strings.Contains(l.Value, `\`) { // a quoted end: nothing is expanded
-			return r.Hdoc.Lit()
-		}
-	}
-	was := j.quoted
-	j.quoted = true
-	t := j.single(r.Hdoc)
-	j.quoted = was
-	return t
-}
-
-// each calls f for every combination of the values that the variables in nodes
-// may have.
-func (j *evaluator) each(nodes []syntax.Node, f func()) {
-	var names []string
-	for _, n := range nodes {
-		syntax.Walk(n, func(n syntax.Node) bool {
-			if p, ok := n.(*syntax.ParamExp); ok && p.Param != nil && len(j.vars[p.Param.Value]) > 1 && !slices.Contains(names, p.Param.Value) {
-				names = append(names, p.Param.Value)
-			}
-			return true
-		})
-	}
-	if len(names) == 0 {
-		f()
+	defer func() { e.depth-- }()
+	text = strings.NewReplacer(hole, "", measured, "", environment, "").Replace(text)
+	file, err := e.parser.Parse(strings.NewReader(text), "")
+	if err != nil {
+		e.find("unreadable", "", "")
 		return
 	}
-	was := maps.Clone(j.picked)
-	for i := range maxChoices + 1 {
-		rest := i
-		for _, n := range names {
-			j.picked[n] = rest % len(j.vars[n])
-			rest /= len(j.vars[n])
-		}
-		if rest > 0 { // all were seen
-			break
-		}
-		if i == maxChoices {
-			j.hit("too-involved", "", "")
-			break
-		}
-		f()
+	outer := e.source
+	e.source = text
+	defer func() { e.source = outer }()
+	start := e.dirs
+	if start == nil {
+		start = []string{e.place.dir}
 	}
-	j.picked = was
+	if e.depth == 1 {
+		e.dirs = start
+		e.walk(file)
+		e.findings, e.commands, e.network, e.downloads, e.unconfined, e.own, e.count = e.findings[:0], nil, false, false, nil, nil, 0
+	}
+	e.dirs = start
+	e.walk(file)
 }
 
-// command judges a command, simple or compound, and returns what it prints.
-func (j *evaluator) command(c syntax.Command, in text) text {
-	switch c := c.(type) {
-	case nil:
-		return text{kind: known}
-	case *syntax.CallExpr:
-		return j.simple(c, in)
-	case *syntax.BinaryCmd:
-		out := j.stmt(c.X, in)
-		if c.Op == syntax.Pipe || c.Op == syntax.PipeAll {
-			return j.stmt(c.Y, out.connected())
-		}
-		return out.join(j.stmt(c.Y, in))
-	case *syntax.Subshell:
-		was := j.dirs
-		out := j.stmts(c.Stmts, in)
-		j.dirs = was
-		return out
-	case *syntax.Block:
-		return j.stmts(c.Stmts, in)
-	case *syntax.IfClause:
-		var out text
-		for i := c; i != nil; i = i.Else {
-			out = out.join(j.stmts(i.Cond, in)).join(j.stmts(i.Then, in))
-		}
-		return out
-	case *syntax.WhileClause:
-		out := j.stmts(c.Cond, in).join(j.stmts(c.Do, in))
-		return text{kind: anything, net: out.net}
-	case *syntax.ForClause:
-		return j.loop(c, in)
-	case *syntax.CaseClause:
-		return j.cases(c, in)
-	case *syntax.TimeClause:
-		return j.stmt(c.Stmt, in)
-	case *syntax.CoprocClause:
-		j.stmt(c.Stmt, text{kind: anything})
-		return text{kind: known}
-	case *syntax.FuncDecl:
-		return j.define(c)
-	case *syntax.DeclClause:
-		j.declare(c)
-		return text{kind: known}
-	case *syntax.TestClause, *syntax.ArithmCmd, *syntax.LetClause:
-		j.inside(c)
-		return text{kind: known}
-	}
-	j.hit("unreadable", "", "")
-	return text{kind: anything}
-}
-
-// connected is the text as a pipe hands it on.
-func (t text) connected() text {
-	if t.kind == none {
-		t.kind = known
-	}
-	return t
-}
-
-func (j *evaluator) loop(c *syntax.ForClause, in text) text {
-	switch l := c.Loop.(type) {
-	case *syntax.WordIter:
-		items := j.fields(l.Items...)
-		if !l.InPos.IsValid() {
-			items = j.args
-		}
-		for _, v := range items {
-			j.set(l.Name.Value, v)
-		}
-		if len(items) == 0 || j.open || c.Select {
-			j.set(l.Name.Value, unknown)
-		}
-	case *syntax.CStyleLoop:
-		j.inside(l)
-	}
-	out := j.stmts(c.Do, in)
-	return text{kind: anything, net: out.net}
-}
-
-func (j *evaluator) cases(c *syntax.CaseClause, in text) text {
-	j.single(c.Word)
-	var out text
-	for _, item := range c.Items {
-		for _, p := range item.Patterns {
-			j.single(p)
-		}
-		out = out.join(j.stmts(item.Stmts, in))
-	}
-	return text{kind: max(out.kind, anything), net: out.net}
-}
-
-// inside judges the commands that stand within tests and arithmetic, and forgets
-// the variables that arithmetic changes.
-func (j *evaluator) inside(n syntax.Node) {
+// walk examines a node and all below it, in the order of the text.
+func (e *evaluator) walk(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
-		switch n := n.(type) {
+		switch x := n.(type) {
+		case *syntax.Stmt:
+			e.statement(x)
+			return false
+		case *syntax.Assign:
+			for _, c := range []syntax.Node{x.Index, x.Value, x.Array} {
+				if !isNil(c) {
+					e.walk(c)
+				}
+			}
+			e.assign(x)
+			return false
 		case *syntax.CmdSubst:
-			j.output(n.Stmts)
+			e.output = hole
+			e.substitutions++
+			if e.apart(n); len(x.Stmts) == 1 {
+				e.substituted[x] = e.output
+			}
+			e.substitutions--
 			return false
 		case *syntax.ProcSubst:
-			j.procedure(n)
+			e.apart(n)
 			return false
 		case *syntax.SglQuoted:
-			j.indexed(n.Value)
+			if strings.Contains(x.Value, "[$(") || strings.Contains(x.Value, "[`") { // arithmetic runs what is in an index
+				e.find("unknown-command", "[", "")
+			}
+		case *syntax.WordIter:
+			for _, w := range x.Items {
+				e.walk(w)
+			}
+			for _, v := range e.words(x.Items) {
+				e.set(x.Name.Value, v)
+			}
+			return false
+		case *syntax.UnaryArithm:
+			e.setArithmetic(x.X)
 		case *syntax.BinaryArithm:
-			if w, ok := n.X.(*syntax.Word); ok && syntax.ValidName(w.Lit()) && strings.HasSuffix(n.Op.String(), "=") {
-				j.set(w.Lit(), "1")
+			e.setArithmetic(x.X)
+		case *syntax.ParamExp: // arithmetic in an index or a slice runs substitutions
+			if x.Exp != nil && (x.Exp.Op == syntax.AssignUnset || x.Exp.Op == syntax.AssignUnsetOrNull) {
+				e.set(x.Param.Value, hole)
+			}
+			if x.Exp != nil && x.Exp.Op == syntax.OtherParamOps {
+				e.find("unknown-command", "@"+x.Param.Value, "")
 			}
 		}
 		return true
 	})
 }
 
-func isNumber(s string) bool {
-	_, err := strconv.Atoi(s)
-	return err == nil
+// isNil reports whether a node is a nil pointer of its type.
+func isNil(n syntax.Node) bool {
+	switch x := n.(type) {
+	case *syntax.Word:
+		return x == nil
+	case *syntax.ArrayExpr:
+		return x == nil
+	}
+	return n == nil
+}
+
+func (e *evaluator) setArithmetic(x syntax.ArithmExpr) {
+	if w, ok := x.(*syntax.Word); ok {
+		if name := w.Lit(); name != "" {
+			e.set(name, "0")
+		}
+	}
+}
+
+// apart examines what runs in a shell of its own: a change of directory in it ends with it.
+func (e *evaluator) apart(n syntax.Node) {
+	dirs, piped := e.dirs, e.piped
+	syntax.Walk(n, func(c syntax.Node) bool {
+		if c == n || c == nil {
+			return true
+		}
+		e.walk(c)
+		return false
+	})
+	e.dirs, e.piped = dirs, piped
+}
+
+// body examines what runs several times, or where it is not seen: in any of the directories
+// to which the script changes.
+func (e *evaluator) body(n ...syntax.Node) {
+	for _, d := range e.loopDirs {
+		e.dirs = addTo(e.dirs, d)
+	}
+	for _, c := range n {
+		e.walk(c)
+	}
+}
+
+func addTo(list []string, s string) []string {
+	switch {
+	case slices.Contains(list, s):
+		return list
+	case len(list) >= maxValues:
+		return append(slices.Clone(list[:maxValues-1]), hole)
+	}
+	return append(slices.Clip(list), s)
+}
+
+// statement examines a statement: its redirections, then its command.
+func (e *evaluator) statement(s *syntax.Stmt) {
+	e.changed = nil
+	script, input := e.redirects(s.Redirs)
+	if input {
+		piped := e.piped
+		e.piped = hole
+		defer func() { e.piped = piped }()
+	}
+	dirs := e.dirs
+	switch x := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		for _, a := range x.Assigns {
+			if e.walk(a); a.Name != nil && a.Name.Value == "IFS" && len(x.Args) == 0 && a.Value != nil && strings.Trim(e.word(a.Value)[0], " \t\n") != "" {
+				e.find("environment", "IFS", "")
+			}
+		}
+		for _, w := range x.Args {
+			e.walk(w)
+		}
+		e.call(x, script)
+	case *syntax.BinaryCmd:
+		e.binary(x)
+	case *syntax.Subshell:
+		e.apart(x)
+	case *syntax.FuncDecl:
+		e.functions[x.Name.Value] = true
+		if callsItself(x) {
+			e.find("fork-bomb", "", "")
+		}
+		e.body(x.Body)
+	case *syntax.WhileClause:
+		e.endless(x)
+		e.body(x)
+	case *syntax.ForClause:
+		if c, ok := x.Loop.(*syntax.CStyleLoop); ok && c.Cond == nil && !pauses(x.Do) {
+			e.find("flood", "for", "")
+		}
+		e.body(x)
+	case *syntax.DeclClause:
+		if x.Variant.Value == "alias" || x.Variant.Value == "nameref" {
+			e.find("unknown-command", x.Variant.Value, "")
+		}
+		e.walk(x)
+	case nil:
+	default:
+		e.walk(x)
+	}
+	e.keep(s, script)
+	if s.Background || s.Coprocess {
+		e.background = true
+		e.dirs = dirs
+	}
+}
+
+// redirects examines redirections. It returns the text of a here-document, and whether the
+// command reads from something else than the pipe.
+func (e *evaluator) redirects(list []*syntax.Redirect) (script string, input bool) {
+	for _, r := range list {
+		if r.Hdoc == nil && r.Op != syntax.WordHdoc {
+			e.walk(r.Word)
+			e.redirect(r)
+			input = input || r.Op == syntax.RdrIn
+			continue
+		}
+		body := r.Hdoc
+		if body == nil {
+			body = r.Word
+		}
+		e.walk(body)
+		script, input = strings.Join(e.word(body), "\n"), true
+	}
+	return script, input
+}
+
+// keep remembers the text that a statement writes into a file.
+func (e *evaluator) keep(s *syntax.Stmt, script string) {
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return
+	}
+	switch call.Args[0].Lit() {
+	case "cat", "tee":
+	case "yes":
+		if len(s.Redirs) > 0 {
+			e.find("flood", "yes", "")
+		}
+		return
+	case "echo", "printf":
+		script = strings.Join(e.words(call.Args[1:]), " ")
+	default:
+		script = hole
+	}
+	bare := strings.Join(strings.Fields(script), "")
+	harmful := slices.ContainsFunc(e.table.sets["written"], func(w string) bool { return strings.Contains(bare, w) })
+	for _, r := range s.Redirs {
+		if r.Op == syntax.RdrOut || r.Op == syntax.AppOut || r.Op == syntax.RdrClob {
+			for _, p := range e.place.resolve(e.word(r.Word)[0], e.dirs) {
+				e.written[p] = script
+				if harmful && !slices.Contains(e.table.sets["prose"], path.Ext(p)) {
+					e.find("run-code", e.place.shown(p), "")
+				}
+			}
+		}
+	}
+}
+
+func (e *evaluator) binary(x *syntax.BinaryCmd) {
+	switch x.Op {
+	case syntax.Pipe, syntax.PipeAll:
+		dirs, piped := e.dirs, e.piped
+		e.output = hole
+		e.walk(x.X)
+		e.piped, e.dirs = e.output, dirs
+		e.walk(x.Y)
+		e.piped, e.dirs = piped, dirs
+		e.changed = nil
+	case syntax.AndStmt: // Y runs only if X has changed the directory
+		e.walk(x.X)
+		changed := e.changed
+		if changed != nil {
+			e.dirs = changed
+		}
+		e.walk(x.Y)
+		if e.changed == nil {
+			e.changed = changed
+		}
+	case syntax.OrStmt:
+		e.walk(x.X)
+		changed := e.changed
+		e.walk(x.Y)
+		if c, ok := x.Y.Cmd.(*syntax.CallExpr); ok && changed != nil && len(c.Args) > 0 && slices.Contains([]string{"exit", "return"}, c.Args[0].Lit()) {
+			e.dirs = changed
+		}
+	}
+}
+
+// callsItself reports whether a function starts copies of itself: in a pipe, or in the
+// background.
+func callsItself(f *syntax.FuncDecl) bool {
+	calls, spreads := 0, false
+	syntax.Walk(f.Body, func(n syntax.Node) bool {
+		switch x := n.(type) {
+		case *syntax.CallExpr:
+			if len(x.Args) > 0 && x.Args[0].Lit() == f.Name.Value {
+				calls++
+			}
+		case *syntax.BinaryCmd:
+			spreads = spreads || x.Op == syntax.Pipe || x.Op == syntax.PipeAll
+		case *syntax.Stmt:
+			spreads = spreads || x.Background
+		}
+		return true
+	})
+	return calls > 0 && spreads
+}
+
+// endless finds loops that never end and never wait.
+func (e *evaluator) endless(w *syntax.WhileClause) {
+	if len(w.Cond) != 1 {
+		return
+	}
+	c, ok := w.Cond[0].Cmd.(*syntax.CallExpr)
+	if ok && len(c.Args) > 0 && slices.Contains([]string{"true", ":", "false", "["}, c.Args[0].Lit()) && (c.Args[0].Lit() != "[" || len(c.Args) < 4) && !pauses(w.Do) {
+		e.find("flood", "while", "")
+	}
+	if a, ok := w.Cond[0].Cmd.(*syntax.ArithmCmd); ok && !pauses(w.Do) {
+		if _, ok := a.X.(*syntax.Word); ok {
+			e.find("flood", "while", "")
+		}
+	}
+}
+
+// pauses reports whether one of the statements sleeps, or leaves a loop.
+func pauses(list []*syntax.Stmt) bool {
+	found := false
+	for _, s := range list {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
+				found = found || slices.Contains([]string{"sleep", "break", "exit", "return", "wait", "read"}, c.Args[0].Lit())
+			}
+			return true
+		})
+	}
+	return found
+}
+
+// set adds a value to a variable.
+func (e *evaluator) set(name, value string) {
+	if slices.Contains(e.vars[name], value) {
+		return
+	}
+	if len(e.vars[name]) >= maxValues {
+		value = hole
+	}
+	e.vars[name] = append(e.vars[name], value)
+}
+
+var nodeOptions = regexp.MustCompile(`^(?:\s*--(?:max-old-space-size=\d+|no-warnings|enable-source-maps|experimental-vm-modules|openssl-legacy-provider))*$`)
+
+// assign examines the assignment to a variable. Some variables decide what programs run.
+func (e *evaluator) assign(a *syntax.Assign) {
+	if a.Name == nil {
+		return
+	}
+	name := a.Name.Value
+	var values []string
+	switch {
+	case a.Array != nil:
+		for _, el := range a.Array.Elems {
+			values = append(values, e.word(el.Value)...)
+		}
+	case a.Value != nil:
+		values = e.word(a.Value)
+	default:
+		return // of export: the variable keeps its value
+	}
+	for _, v := range values {
+		if a.Append {
+			v = hole
+		}
+		e.set(name, v)
+		e.variable(name, v)
+	}
+}
+
+// variable examines the value that a program gets in a variable.
+func (e *evaluator) variable(name, v string) {
+	lower := strings.ToLower(name)
+	at, ok := e.address(v, strings.HasSuffix(lower, "_proxy"))
+	switch {
+	case strings.HasSuffix(name, "PAGER") && (v == "cat" || v == "" || v == "less"), strings.HasSuffix(name, "EDITOR") && (v == "true" || v == ":" || v == "cat"):
+	case name == "NODE_OPTIONS" && nodeOptions.MatchString(v):
+	case name == "PATH" && strings.HasPrefix(v, hole) && !strings.Contains(v, ".."): // $PATH:/more
+	case slices.Contains(e.table.sets["environment"], name), strings.HasPrefix(name, "GIT_CONFIG_"), strings.HasPrefix(name, "BASH_FUNC_"):
+		e.find("environment", name, "")
+	case ok && !at.public && lower != "no_proxy" && (!at.loopback || strings.HasSuffix(lower, "_proxy")):
+		e.find("address", at.String(), "")
+	}
 }

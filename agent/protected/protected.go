@@ -119,7 +119,7 @@ var names = []struct {
 	{lazyregexp.New(`^(\.rhosts|\.shosts|\.ssh|authorized_keys2?)$`), ssh},
 	{lazyregexp.New(`^crontab$`), automatic},
 	{lazyregexp.New(`^(jenkinsfile.*|\.?(gitlab-ci|travis|drone|woodpecker|cirrus|appveyor|azure-pipelines|bitbucket-pipelines|buildspec|cloudbuild)\.ya?ml)$`), ci},
-	{lazyregexp.New(`^(\.envrc|\.npmrc|\.yarnrc(\.ya?ml)?|\.pnpmfile\.c?js|\.pre-commit-config\.ya?ml|\.?lefthook(-local)?\.(ya?ml|toml|json)|` +
+	{lazyregexp.New(`^(\.envrc|\.npmrc|\.?mcp\.json|\.yarnrc(\.ya?ml)?|\.pnpmfile\.c?js|\.pre-commit-config\.ya?ml|\.?lefthook(-local)?\.(ya?ml|toml|json)|` +
 		`\.devcontainer\.json|.*\.code-workspace)$`), settings},
 }
 
@@ -135,7 +135,7 @@ var directories = []struct{ name, reason string }{
 	{"/systemd/user/", automatic}, {"/library/launchagents/", automatic}, {"/library/launchdaemons/", automatic},
 	{"/.github/workflows/", ci}, {"/.github/actions/", ci}, {"/.gitea/workflows/", ci}, {"/.forgejo/workflows/", ci}, {"/.gitlab/ci/", ci},
 	{"/.circleci/", ci}, {"/.woodpecker/", ci}, {"/.buildkite/", ci}, {"/.teamcity/", ci}, {"/.azure-pipelines/", ci}, {"/.ci/", ci},
-	{"/.vscode/tasks.json/", settings}, {"/.vscode/settings.json/", settings}, {"/.vscode/launch.json/", settings},
+	{"/.vscode/tasks.json/", settings}, {"/.vscode/settings.json/", settings}, {"/.vscode/launch.json/", settings}, {"/.claude/settings", settings},
 	{"/.devcontainer/", settings}, {"/.husky/", settings}, {"/.cargo/config/", settings}, {"/.cargo/config.toml/", settings},
 }
 

@@ -21,7 +21,7 @@ func TestPath(t *testing.T) {
 		"SSH":    `.ssh/config ~/.ssh/authorized_keys a/.ssh/rc .SSH/config .rhosts authorized_keys`,
 		"itself": `~/Library/LaunchAgents/x.plist .config/autostart/x.desktop a/.config/systemd/user/x.service /etc/systemd/system/x.timer /etc/cron.d/x /var/spool/cron/ann crontab`,
 		"CI":     `.github/workflows/ci.yml a/.github/workflows/ci.yaml .github/actions/x/action.yml .gitlab-ci.yml .GitLab-CI.yaml .circleci/config.yml Jenkinsfile Jenkinsfile.release .travis.yml .ci/run.sh azure-pipelines.yml`,
-		"editor": `.envrc a/.envrc .vscode/tasks.json .vscode/settings.json a/.vscode/launch.json .npmrc .pre-commit-config.yaml .husky/pre-commit lefthook.yml .devcontainer/devcontainer.json x.code-workspace .yarnrc.yml .cargo/config.toml`,
+		"editor": `.envrc .mcp.json a/.cursor/mcp.json .claude/settings.json a/.envrc .vscode/tasks.json .vscode/settings.json a/.vscode/launch.json .npmrc .pre-commit-config.yaml .husky/pre-commit lefthook.yml .devcontainer/devcontainer.json x.code-workspace .yarnrc.yml .cargo/config.toml`,
 	} {
 		for p := range strings.FieldsSeq(paths) {
 			got := protected.Path(p)

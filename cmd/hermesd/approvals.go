@@ -14,7 +14,7 @@ import (
 )
 
 func (c *cli) approvalsCmd() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "approvals", Short: "List, add and remove permanent approvals"})
+	cmd := group(&cobra.Command{Use: "approvals", Short: "List, add and remove permanent approvals; check what needs one"})
 	cmd.Long = `List, add and remove permanent approvals.
 
 An approval covers a shape: the program, its subcommand and the folder, with any
@@ -37,6 +37,7 @@ nowhere else. Runs of jobs have only the approvals of their creator and of their
 	cmd.AddCommand(
 		c.approvalsChangeCmd("add SHAPE", "Approve a shape permanently", "Approved", (*admin.Client).AddApproval),
 		c.approvalsChangeCmd("remove SHAPE|N", "Remove the approval with number N, or all of a shape", "Removed", (*admin.Client).RemoveApprovals),
+		c.approvalsCheck(),
 	)
 	return cmd
 }

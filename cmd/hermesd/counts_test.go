@@ -20,7 +20,7 @@ var counted = regexp.MustCompile(`%d (?:[a-z]+ ){0,2}[a-z]+s\b`)
 // both forms.
 var neverOne = []string{
 	"%d tokens", "%d ms", "%d days", "fits %d sessions", "%d entries of %s are", "characters of", "wrong codes were", "larger than %d",
-	"call %d begins",
+	"call %d begins", "it may have %d",
 }
 
 // TestCountsHaveForms finds texts of the command line and its services that would say

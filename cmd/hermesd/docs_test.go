@@ -98,6 +98,9 @@ func TestTheDocsNameOnlyCommandsThatExist(t *testing.T) {
 			}
 			cmd.InitDefaultHelpFlag()
 			for i, word := range rest {
+				if word == "--" {
+					break // what follows is an argument
+				}
 				flag, isFlag := strings.CutPrefix(strings.Trim(word, "[]."), "-")
 				switch {
 				case isFlag && known(cmd, flag):

@@ -35,6 +35,29 @@ func (r Record) isSame(other Record) bool {
 	return r.Shape == other.Shape && r.Job == other.Job && r.Principal.SamePerson(other.Principal) && r.NoLongerUsed == other.NoLongerUsed
 }
 
+// Covers reports whether r is an approval of shape.
+func (r Record) Covers(shape string) bool { return r.Shape == shape && !r.NoLongerUsed }
+
+// InRuns returns a function that reports whether an approval of list holds for a shape in
+// the runs of j: those for the job do, and of those that hold everywhere the ones that
+// creator, its creator with the present level, granted, if that is an owner; for a job of
+// the operator, all of them.
+func InRuns(list []Record, j schedule.Job, creator access.Principal) func(shape string) bool {
+	return func(shape string) bool {
+		return slices.ContainsFunc(list, func(r Record) bool {
+			switch {
+			case !r.Covers(shape):
+				return false
+			case r.Job != "":
+				return r.Job == j.ID
+			case j.ByOperator():
+				return true
+			}
+			return creator.Level == access.Owner && r.Principal.SamePerson(creator)
+		})
+	}
+}
+
 // A Store stores small values. *bolt.Store implements it.
 type Store interface {
 	Value(ctx context.Context, key string) ([]byte, error)

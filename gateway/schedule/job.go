@@ -102,6 +102,12 @@ type JobState struct {
 // Active reports whether j can be due.
 func (j Job) Active() bool { return !j.Paused && !j.State.Done && j.Removed.IsZero() }
 
+// ByOperator reports whether the operator created j, on the command line or in the local
+// chat, or imported it.
+func (j Job) ByOperator() bool {
+	return j.Creator == Operator() || j.Origin.Platform == "" || j.Origin.Platform == chat.Console
+}
+
 // Status returns the state of j: running, asked, completed, paused or scheduled.
 func (j Job) Status() string {
 	switch {

@@ -81,8 +81,8 @@ func (a *App) checkWritable(path string) error {
 
 // instructs returns why a change of a file needs an approval because it instructs the
 // agent, "" if it needs none.
-func (a *App) instructs(path string) string {
-	s := a.opts.Config.Security
+func instructs(c *config.Config, path string) string {
+	s := c.Security
 	if !s.ProtectedInstructionFiles {
 		return ""
 	}
@@ -160,19 +160,21 @@ func (a *App) terminalTools() ([]tool.Tool, error) {
 
 // checkCommand evaluates the command policy for a command before it runs.
 func (a *App) checkCommand(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
-	v := cmdpolicy.Evaluate(r.Command, a.commandPlace(r.Dir))
-	if p := v.Denied(r.Command, a.opts.Config.Approvals.Deny); p != "" {
-		return terminal.PolicyResult{Blocked: "the operator forbids commands like " + p + " (approvals.deny); do not try it in another way"}
+	p := a.commandPlace(r.Dir, r.Session)
+	p.NeedsNetwork = r.Network
+	v := cmdpolicy.Evaluate(r.Command, p)
+	if d := v.Denied(r.Command, a.opts.Config.Approvals.Deny); d != "" {
+		return terminal.PolicyResult{Blocked: "the operator forbids commands like " + d + " (approvals.deny); do not try it in another way"}
 	}
-	switch v = v.WithAddresses(a.addressesToApprove(v, r.Session)); v.Class {
-	case cmdpolicy.Allowed:
-		return terminal.PolicyResult{}
-	case cmdpolicy.Dangerous:
-		r := terminal.PolicyResult{Reasons: v.Reasons}
-		if v.ApprovalKey != "" {
-			r.Shapes = []string{v.ApprovalKey}
+	switch v.Decision {
+	case cmdpolicy.Run:
+		return terminal.PolicyResult{NoNetwork: p.Sandbox == cmdpolicy.Full && !p.NoNetwork && !v.Network}
+	case cmdpolicy.Ask:
+		reasons := v.Reasons
+		for _, d := range v.Details {
+			reasons = append(reasons, "`"+strings.ReplaceAll(d, "`", "'")+"`")
 		}
-		return r
+		return terminal.PolicyResult{Reasons: reasons, Shapes: v.Shapes}
 	default:
 		return terminal.PolicyResult{Blocked: strings.Join(v.Reasons, "; ")}
 	}

@@ -66,7 +66,8 @@ func TestActionToolsTakeEffect(t *testing.T) {
 			sentence: "without a terminal there is none", config: "terminal:\n  enabled: false\n", say: use("terminal", `{"command":"echo hello"}`), sees: "no tool called",
 		},
 		{
-			sentence: "a command gets no key of the environment", say: use("terminal", `{"command":"env | grep -c -i -E '^[^=]*(key|token|secret)' || true"}`), sees: "result: 0",
+			sentence: "a command gets no key of the environment", say: use("terminal", `{"command":"env | grep -c -i -E '^[^=]*(key|token|secret)' || true"}`),
+			then: func(w *harness) { w.waitText("May I run this?"); w.say("/approve") }, sees: "result: 0",
 		},
 		{
 			sentence: "a file is written into the workspace", say: use("write_file", `{"path":"notes/a.md","content":"buy milk\n"}`), sees: "notes/a.md",

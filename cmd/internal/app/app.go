@@ -208,7 +208,7 @@ func (a *App) buildTools() (tool.Set, error) {
 	}
 	a.files = w
 	a.cleanups = append(a.cleanups, w.Close)
-	ts := slices.Concat(w.Tools(), w.Writers(files.Options{Deny: a.checkWritable, Homes: userHomes(), Protect: a.instructs}), []tool.Tool{todo.New()})
+	ts := slices.Concat(w.Tools(), w.Writers(files.Options{Deny: a.checkWritable, Homes: userHomes(), Protect: func(path string) string { return instructs(a.opts.Config, path) }}), []tool.Tool{todo.New()})
 	if searchTool, err := a.openIndex(); err == nil {
 		ts = append(ts, searchTool)
 	} else { // it can be rebuilt at any time; conversations work without it

@@ -28,9 +28,10 @@ func listen(address string) {
 	os.Exit(0)
 }
 
-// run returns the message that makes the model run a command.
+// run returns the message that makes the model run a command. One in the background is
+// announced to need the network, so that other commands reach it.
 func run(command string, background bool) string {
-	raw, err := json.Marshal(map[string]any{"command": command, "background": background})
+	raw, err := json.Marshal(map[string]any{"command": command, "background": background, "network": background})
 	if err != nil {
 		panic(err)
 	}
@@ -44,18 +45,21 @@ func TestCommandsAskForPrivateAddresses(t *testing.T) {
 	w := newHarness(t, fault{})
 	w.start()
 	w.waitConnected()
-	for command, address := range map[string]string{
-		"curl http://169.254.169.254/latest/meta-data":     "169.254.169.254:80",
-		"curl http://2852039166/latest/meta-data":          "169.254.169.254:80",
-		"curl -m 9 http://[fd00:ec2::254]/":                "fd00:ec2::254 port 80",
-		"curl http://[::ffff:a9fe:a9fe]/":                  "169.254.169.254:80",
-		"http_proxy=10.0.0.5:3128 curl http://example.org": "10.0.0.5:3128",
-		"git clone git://192.168.1.9/x":                    "192.168.1.9:9418",
-		"curl http://127.1:8642/v1/models":                 "127.0.0.1:8642",
+	for command, c := range map[string]struct{ program, address string }{ // program "": an approval covers this command only
+		"curl http://169.254.169.254/latest/meta-data":     {"curl", "169.254.169.254:80"},
+		"curl http://2852039166/latest/meta-data":          {"curl", "169.254.169.254:80"},
+		"curl -m 9 http://[fd00:ec2::254]/":                {"curl", "fd00:ec2::254 port 80"},
+		"curl http://[::ffff:a9fe:a9fe]/":                  {"curl", "169.254.169.254:80"},
+		"http_proxy=10.0.0.5:3128 curl http://example.org": {"", "10.0.0.5:3128"},
+		"git clone git://192.168.1.9/x":                    {"git clone", "192.168.1.9:9418"},
+		"curl http://127.1:8642/v1/models":                 {"curl", "127.0.0.1:8642"},
 	} {
-		asked := w.askBot(run("echo ran > ran; "+command, false), "May I run this?", "• it names an address", "• "+address)
-		if !strings.Contains(asked, "address "+address) {
-			t.Errorf("%s: the key is not shown: %s", command, asked)
+		asked := w.askBot(run("echo ran > ran; "+command, false), "May I run this?", "• it names an address", "• "+c.address)
+		switch {
+		case c.program == "" && strings.Contains(asked, "always"):
+			t.Errorf("%s: an approval can cover other commands: %s", command, asked)
+		case c.program != "" && !strings.Contains(asked, c.program+" "+c.address+" in "+w.path("workspace")):
+			t.Errorf("%s: the shape is not shown: %s", command, asked)
 		}
 		w.askBot("no", "did not allow it")
 	}
@@ -64,7 +68,7 @@ func TestCommandsAskForPrivateAddresses(t *testing.T) {
 	}
 }
 
-// An approval for an address is remembered with its port.
+// An approval for an address is remembered with its program and its port.
 func TestApprovalOfAddressIsRememberedWithPort(t *testing.T) {
 	t.Parallel()
 	w := newHarness(t, fault{})
@@ -72,9 +76,11 @@ func TestApprovalOfAddressIsRememberedWithPort(t *testing.T) {
 	w.waitConnected()
 	w.askBot(run("echo one-$((1+1)) || curl http://10.0.0.5:81/", false), "May I run this?")
 	w.askBot("/approve session", "one-2")
-	w.askBot(run("echo two-$((1+1)) || wget http://167772165:81/x", false), "two-2")
+	w.askBot(run("echo two-$((1+1)) || curl http://167772165:81/x", false), "two-2")
 	w.askBot(run("echo three-$((1+1)) || curl http://10.0.0.5:82/", false), "May I run this?", "10.0.0.5:82")
-	w.askBot("no", "did not allow it")
+	w.deny()
+	w.askBot(run("echo four-$((1+1)) || wget http://10.0.0.5:81/", false), "May I run this?", "wget 10.0.0.5:81")
+	w.deny()
 }
 
 // The ports of a conversation's own processes are free; those of others are not, also if
@@ -91,7 +97,7 @@ func TestOwnPortsNeedNoApproval(t *testing.T) {
 			w.start()
 			w.waitConnected()
 			w.writeServer("one", "localhost:0")
-			w.askBot(run("sh one", true), "p1 runs in the background")
+			w.startServer("one", sandboxed, "p1 runs in the background")
 			_, port, _ := strings.Cut(w.askBot(use("process", `{"action":"wait","id":"p1","timeout":1}`), "port="), "port=")
 			port, _, _ = strings.Cut(port, ".")
 			w.askBot(run("echo free-$((1+1)) || curl http://localhost:"+port, false), "free-2")
@@ -104,12 +110,13 @@ func TestOwnPortsNeedNoApproval(t *testing.T) {
 			w.askBot(run("curl http://localhost:"+port, false), "May I run this?", "localhost:"+port)
 			w.askBot("no", "did not allow it")
 			w.writeServer("two", "127.0.0.2:"+port)
-			w.askBot(run("sh two", true), "p2 runs in the background")
+			w.startServer("two", sandboxed, "p2 runs in the background")
 			w.askBot(use("process", `{"action":"wait","id":"p2","timeout":1}`), "port="+port)
 			w.askBot(run("curl http://127.0.0.1:"+port, false), "May I run this?", "127.0.0.1:"+port)
 			w.askBot("no", "did not allow it")
 			w.askBot("/new", "p")
 			w.askBot(run("curl http://localhost:"+port, false), "May I run this?")
+			w.deny()
 		})
 	}
 }
@@ -121,6 +128,18 @@ func TestCommandsWithoutNetworkAskForNoAddress(t *testing.T) {
 	w.start()
 	w.waitConnected()
 	w.askBot(run("echo alone-$((1+1)) || curl http://localhost:80 http://10.0.0.5", false), "alone-2")
+}
+
+// startServer runs a script of writeServer in the background. In a sandbox that needs an
+// approval, because an unknown program gets the network.
+func (w *harness) startServer(name string, sandboxed bool, words string) {
+	w.Helper()
+	if !sandboxed {
+		w.askBot(run("sh "+name, true), words)
+		return
+	}
+	w.askBot(run("sh "+name, true), "May I run this?", "with the network")
+	w.askBot("/approve", words)
 }
 
 // writeServer writes a script into the workspace that listens on an address.

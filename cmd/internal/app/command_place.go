@@ -6,23 +6,53 @@ import (
 	"slices"
 
 	"hermesd/agent/cmdpolicy"
+	"hermesd/cmd/internal/config"
+	"hermesd/internal/spawn"
 )
 
-// commandPlace returns what the command policy must know of the machine for a command
-// that runs in dir. What the sandbox hides belongs to the daemon.
-func (a *App) commandPlace(dir string) cmdpolicy.Place {
-	p := SandboxPolicy(a.opts.Config, a.opts.Report, a.opts.Home)
+// commandPlace returns what the command policy must know of the machine for a command of a
+// session that runs in dir.
+func (a *App) commandPlace(dir, session string) cmdpolicy.Place {
+	p := PolicyPlace(a.opts.Config, a.opts.Report, a.opts.Home, a.prompts.workspace)
+	p.Dir = dir
+	box, err := a.sandbox() // if it fails, the command does not run
+	if err == nil {
+		p.Sandbox = SandboxKind(box.Status())
+		p.NoNetwork = p.Sandbox != cmdpolicy.NoSandbox && !a.opts.Config.Terminal.Network
+	}
+	p.Listening = func(port uint16) bool { return slices.Contains(a.commands.ListeningPorts(session), port) }
+	return p
+}
+
+// PolicyPlace returns what the command policy must know of the machine for commands in a
+// workspace: what belongs to the daemon, what may be read, and the table. What the sandbox
+// hides belongs to the daemon.
+func PolicyPlace(c *config.Config, r config.Report, home, workspace string) cmdpolicy.Place {
+	p := SandboxPolicy(c, r, home)
 	own := p.Hide
-	for _, file := range homeFiles(a.opts.Home) { // also where all of the home directory is hidden
+	for _, file := range homeFiles(home) { // also where all of the home directory is hidden
 		// the names of most directories in it are usual in a workspace too
 		if name := filepath.Base(file); name == "memories" || !slices.Contains(homeDirs(), name) {
 			own = append(own, file)
 		}
 	}
-	work := realPaths(a.prompts.workspace)
+	work := realPaths(workspace)
 	slices.Reverse(work)
-	return cmdpolicy.Place{Dir: dir, Workspace: work, Homes: userHomes(), Own: realPaths(own...), Readable: realPaths(p.Read...),
-		Instructs: func(path string) bool { return a.instructs(path) != "" }}
+	return cmdpolicy.Place{
+		Workspace: work, Homes: userHomes(), Own: realPaths(own...), Readable: realPaths(p.Read...), Table: r.Commands,
+		Instructs: func(path string) bool { return instructs(c, path) != "" },
+	}
+}
+
+// SandboxKind returns what the command policy calls a sandbox.
+func SandboxKind(s spawn.Status) cmdpolicy.Sandbox {
+	switch {
+	case s.Full():
+		return cmdpolicy.Full
+	case s.Mechanism == spawn.None:
+		return cmdpolicy.NoSandbox
+	}
+	return cmdpolicy.Landlock
 }
 
 // userHomes returns the names of the home directory of the daemon's account.

@@ -40,10 +40,10 @@ func TestCommandsAskForFilesOfTheDaemon(t *testing.T) {
 	w.start()
 	w.waitConnected()
 	for _, c := range []map[string]any{
-		{"command": "rev ../http.key"}, {"command": "head ../http.key"}, {"command": "xargs -a ../http.key"}, {"command": "echo x >> ../http.key"},
-		{"command": "cd .. && cat http.key"}, {"command": "cat sub/../../http.key"}, {"command": `cat "$(dirname "$PWD")/http.key"`},
+		{"command": "rev ../http.key"}, {"command": "head ../http.key"}, {"command": "echo x >> ../http.key"},
+		{"command": "cd .. && cat http.key"}, {"command": "cat sub/../../http.key"},
 		{"command": "cat ../../http.key", "workdir": "sub"}, {"command": "cp -r ../memories m"}, {"command": "cat " + w.path("http.key")},
-		{"command": "ln -s . l && cd l && cat ../http.key"}, {"command": "rm ../http.key"},
+		{"command": "rm ../http.key"},
 	} {
 		text := w.ask("terminal", c)
 		if !strings.Contains(text, "May I run this?") || !strings.Contains(text, "the daemon's own configuration") || strings.Contains(text, secretFile) {
@@ -51,6 +51,19 @@ func TestCommandsAskForFilesOfTheDaemon(t *testing.T) {
 			continue
 		}
 		w.deny()
+	}
+	// Which file is named is not known, so an approval covers only this command.
+	for _, c := range []string{
+		"xargs -a ../http.key", `cat "$(dirname "$PWD")/http.key"`, `cat "${PWD%/*}/config.yaml"`, `d=$(pwd); cat "${d%/*}/config.yaml"`,
+		"ln -s . l && cd l && cat ../http.key", "ln -s . m && cd m && cat ../config.yaml",
+	} {
+		text := w.ask("terminal", map[string]any{"command": c})
+		if !strings.Contains(text, "May I run this?") || strings.Contains(text, "always") || strings.Contains(text, secretFile) {
+			t.Errorf("%s: %s", c, text)
+		}
+		if strings.Contains(text, "May I run this?") {
+			w.deny()
+		}
 	}
 	for _, c := range []map[string]any{
 		{"command": "cat b.txt"}, {"command": "cd sub && cat ../b.txt"}, {"command": "cd sub && cat ../scripts/c.txt"}, {"command": "cat ../b.txt", "workdir": "sub"}, {"command": "cat " + w.path("workspace/b.txt")},
@@ -62,4 +75,19 @@ func TestCommandsAskForFilesOfTheDaemon(t *testing.T) {
 	if got := w.readFile("http.key"); got != secretFile {
 		t.Errorf("the key is %q", got)
 	}
+}
+
+// TestOperatorsRowsAllowCommands: a command that approvals.commands allows runs unasked.
+func TestOperatorsRowsAllowCommands(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t, fault{config: onlyOwner + "approvals:\n  commands: ['frobnicate :print']\n"})
+	w.start()
+	w.waitConnected()
+	if text := w.ask("terminal", map[string]any{"command": "frobnicate 1"}); !strings.Contains(text, "result: ") {
+		t.Errorf("it is asked about: %s", text)
+	}
+	if text := w.ask("terminal", map[string]any{"command": "frobnicat 1"}); !strings.Contains(text, "May I run this?") {
+		t.Errorf("another command runs unasked: %s", text)
+	}
+	w.deny()
 }

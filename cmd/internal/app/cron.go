@@ -78,16 +78,24 @@ func (m *promptInputs) workFolder(id schedule.JobID) (dir, note string) {
 	if err != nil || j.Workdir == "" {
 		return "", ""
 	}
-	root, err := filepath.EvalSymlinks(m.workspace)
-	dir, wrong := filepath.EvalSymlinks(j.Workdir)
-	switch rel, far := filepath.Rel(root, dir); {
-	case errors.Join(err, wrong, far) != nil || !filepath.IsLocal(rel):
+	dir, rel, ok := JobFolder(m.workspace, j.Workdir)
+	switch {
+	case !ok:
 		return "", fmt.Sprintf("The folder of this job, %s, is not in the workspace: commands and the tools for files do not reach it.", j.Workdir)
 	case rel == ".":
 		return "", ""
 	default:
 		return dir, fmt.Sprintf("This job works in the folder %s of the workspace: commands run there unless they name another. Paths of the tools for files count from the workspace.", rel)
 	}
+}
+
+// JobFolder returns workdir, the folder of a scheduled prompt, without symbolic links and
+// relative to workspace; ok reports whether it exists and is in workspace.
+func JobFolder(workspace, workdir string) (dir, rel string, ok bool) {
+	root, err := filepath.EvalSymlinks(workspace)
+	dir, wrong := filepath.EvalSymlinks(workdir)
+	rel, far := filepath.Rel(root, dir)
+	return dir, rel, errors.Join(err, wrong, far) == nil && filepath.IsLocal(rel)
 }
 
 // Limits of the script of a scheduled prompt.

@@ -117,7 +117,7 @@ func TestSecretsAreMaskedBeforeTheyAreStored(t *testing.T) {
 	w.waitFor("half of the key is written", func() bool { _, err := os.Stat(w.path("workspace/half")); return err == nil })
 	w.askBot(use("process", `{"action":"log","id":"p1"}`), "result: now")
 	w.askBot(use("process", `{"action":"poll","id":"p1"}`), "result: now")
-	w.askBot(use("process", `{"action":"write","id":"p1","data":"go\n"}`), "result: ")
+	w.askBot(use("process", `{"action":"write","id":"p1","data":"yes\n"}`), "result: ")
 	w.waitFor("the rest is written", func() bool {
 		return strings.Contains(w.askBot(use("process", `{"action":"log","id":"p1"}`), "result: "), "<secret> end")
 	})

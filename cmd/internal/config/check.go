@@ -12,6 +12,7 @@ import (
 	"time"
 	_ "time/tzdata" // for hosts without a time zone database
 
+	"hermesd/agent/cmdpolicy"
 	"hermesd/agent/tool"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
@@ -273,6 +274,26 @@ func (l *loader) readPaths(c *Config) {
 			l.ProblemAt(at, "%s is in the home of the daemon, whose files commands must not read; move what they need to another place", path)
 		}
 	}
+}
+
+// commands returns the table of commands with the given rows, nil if there are none, and
+// reports those that are invalid.
+func (l *loader) commands(rows []string) *cmdpolicy.Table {
+	if len(rows) == 0 {
+		return nil
+	}
+	valid := true
+	for i, row := range rows {
+		if _, err := cmdpolicy.NewTable([]string{row}); err != nil {
+			l.ProblemAt(l.Element("approvals.commands", i), "%v", err)
+			valid = false
+		}
+	}
+	t, err := cmdpolicy.NewTable(rows)
+	if err != nil && valid {
+		l.ProblemAt("approvals.commands", "%v", err)
+	}
+	return t
 }
 
 // resolve returns path without symbolic links, as far as it exists.

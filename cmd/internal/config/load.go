@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"hermesd/agent/cmdpolicy"
 	"hermesd/agent/llm/pricing"
 	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/internal/secret"
@@ -90,6 +91,9 @@ type Report struct {
 	Vision, Titles, Approval Endpoint
 	// Prices is the built-in price table with the entries of prices_file on top.
 	Prices *pricing.Table
+	// Commands is the built-in table of commands with the rows of approvals.commands; nil
+	// if there are none.
+	Commands *cmdpolicy.Table
 }
 
 // Load loads the configuration. The error is an *Error unless the home directory
@@ -127,6 +131,7 @@ func Load(o Options) (*Config, Report, error) {
 	r.Titles = l.aside("auxiliary.title_generation", c, c.Auxiliary.TitleGeneration)
 	r.Approval = l.aside("auxiliary.approval", c, c.Auxiliary.Approval)
 	r.Prices = l.prices(c)
+	r.Commands = l.commands(c.Approvals.Commands)
 	l.searchKey(c)
 	l.learnSecrets(c)
 	r.SecretFiles = l.SecretFiles

@@ -113,7 +113,7 @@ func (p PromptCaching) TTL() string {
 
 // Display configures what users see of a turn.
 type Display struct {
-	Language      string `yaml:"language" default:"en" enum:"en|de" doc:"Language of what the daemon itself says in chats: commands, their help and menus, notices, errors, requests for leave."`
+	Language      string `yaml:"language" default:"en" enum:"en|de" doc:"Language of what the daemon itself says in chats: commands, their help and menus, notices, errors, requests for approval."`
 	BusyAck       bool   `yaml:"busy_ack_enabled" default:"false" doc:"Tell who writes to a busy agent that the message waits, at most once in 30 s."`
 	BusyInputMode string `yaml:"busy_input_mode" default:"interrupt" enum:"interrupt|queue|steer" doc:"What a message does that comes while a turn runs: stops it, waits, or is shown to the model after the next tool."`
 	ToolProgress  string `yaml:"tool_progress" default:"all" enum:"off|new|all|verbose" doc:"Which tool calls are shown while an answer is on its way: none, when the tool changes, all, or all with their arguments. Unless off, what the agent writes ahead of a call stays as a message of its own."`

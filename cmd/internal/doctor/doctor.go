@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"hermesd/cmd/internal/admin"
@@ -87,6 +88,10 @@ func Run(ctx context.Context, o Options) []Finding {
 	}
 	if o.Ping == nil {
 		o.Ping = ping
+	}
+	if open := o.Sandbox; open != nil {
+		once := sync.OnceValue(func() admin.Sandbox { return open(ctx) })
+		o.Sandbox = func(context.Context) admin.Sandbox { return once() }
 	}
 	v := &checker{o: o}
 	if !v.checkHome() {
@@ -310,4 +315,5 @@ func (v *checker) checkJobs(ctx context.Context, c *admin.Client) {
 				"the scheduled prompt %s of %s %s: %s", j.ID, cmp.Or(j.Creator.ID, "somebody"), state, strings.ReplaceAll(reason, "\n", "; "))
 		}
 	}
+	v.checkJobCommands(ctx, c, jobs)
 }

@@ -256,14 +256,7 @@ func TestStoreProblems(t *testing.T) {
 
 func TestForbiddenJobsAreReported(t *testing.T) {
 	p := newHarness(t)
-	s, err := bolt.Open(t.Context(), filepath.Join(p.home, "hermesd.db"), bolt.Options{})
-	p.must(err)
-	defer func() { p.must(s.Close()) }()
-	jobs := schedule.NewManager(s, schedule.Validator{}, nil)
-	p.o.Ask = func(ctx context.Context, f func(*admin.Client) error) error {
-		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home, Cron: jobs}))
-		return errors.Join(f(c), c.Close(ctx))
-	}
+	s, jobs := p.openStore()
 	prompt, every := "look", "every 1h"
 	bob := access.Principal{Platform: chat.Telegram, ID: "8", Level: access.Member}
 	j, err := jobs.Create(t.Context(), schedule.Caller{Principal: bob}, "", schedule.JobPatch{Prompt: &prompt, Schedule: &every})

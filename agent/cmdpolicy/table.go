@@ -1,0 +1,304 @@
+package cmdpolicy
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed table.txt
+var builtInText string
+
+// A Rule says why a command needs an approval or is blocked.
+type Rule struct {
+	Name        string
+	Decision    Decision
+	Description string // text for the user: "it …"
+}
+
+// A Table says which commands are known, and how their options and operands are treated.
+// Its rows are described in table.txt. A Table is never changed.
+type Table struct {
+	rows     map[string][]*row // by program; the longest first
+	rules    []*Rule
+	patterns map[string]*regexp.Regexp
+	sets     map[string][]string
+}
+
+// A row is one known command.
+type row struct {
+	words   []string // subcommand words after the program
+	kind    string
+	rule    string // of the kinds ask and block: why; of others: why a refused option needs an approval
+	flags   []string
+	never   *regexp.Regexp // no argument may match
+	then    *regexp.Regexp // each operand after the first is no file, and must match
+	text    []string       // options whose value is no file
+	query   []string       // options whose value is a statement that reads a database
+	first   *regexp.Regexp // the first operand is no file, and must match
+	args    *regexp.Regexp // each operand must match
+	values  []string       // options that are followed by a value
+	names   []string       // the output lists files: always ("*") or with one of these options
+	code    []string       // options that are followed by a program in the command itself
+	skip    int            // operands before the command of a wrapper
+	allowed []string       // options; nil: all
+	refused []string       // options
+}
+
+func (r *row) has(flag string) bool { return slices.Contains(r.flags, flag) }
+
+var builtIn = sync.OnceValue(func() *Table {
+	t := &Table{rows: map[string][]*row{}, patterns: map[string]*regexp.Regexp{}, sets: map[string][]string{}}
+	for line := range strings.Lines(builtInText) {
+		if err := t.add(line); err != nil {
+			panic("cmdpolicy: table.txt: " + err.Error())
+		}
+	}
+	return t
+})
+
+// NewTable returns the built-in table with additional rows. A row replaces a built-in one
+// for the same program and subcommand. The error names the row.
+func NewTable(rows []string) (*Table, error) {
+	b := builtIn()
+	t := &Table{rows: make(map[string][]*row, len(b.rows)), rules: b.rules, patterns: b.patterns, sets: b.sets}
+	for program, rs := range b.rows {
+		t.rows[program] = slices.Clone(rs)
+	}
+	for _, line := range rows {
+		if verb, _, _ := strings.Cut(strings.TrimSpace(line), " "); slices.Contains([]string{"rule", "pattern", "set"}, verb) {
+			return nil, fmt.Errorf("row %q: only commands can be added, not a %s", line, verb)
+		}
+		if err := t.add(line); err != nil {
+			return nil, fmt.Errorf("row %q: %w", line, err)
+		}
+	}
+	for program, rs := range b.rows {
+		for _, r := range rs {
+			if r.kind == "block" && !slices.Contains(t.rows[program], r) {
+				return nil, fmt.Errorf("%s: what never runs cannot be changed", strings.Join(append([]string{program}, r.words...), " "))
+			}
+		}
+	}
+	return t, nil
+}
+
+// Rules returns all rules of the built-in table, in its order.
+func Rules() []Rule {
+	var all []Rule
+	for _, r := range builtIn().rules {
+		all = append(all, *r)
+	}
+	return all
+}
+
+// rule returns the rule with a name.
+func (t *Table) rule(name string) *Rule {
+	i := slices.IndexFunc(t.rules, func(r *Rule) bool { return r.Name == name })
+	return t.rules[i]
+}
+
+// add adds one line of a table.
+func (t *Table) add(line string) error {
+	if strings.HasPrefix(strings.TrimSpace(line), "#") {
+		return nil
+	}
+	fields := strings.Fields(line)
+	switch {
+	case len(fields) == 0:
+		return nil
+	case fields[0] == "rule":
+		d := slices.Index(decisions, fields[2])
+		t.rules = append(t.rules, &Rule{fields[1], Decision(d), strings.Join(fields[3:], " ")})
+		return nil
+	case fields[0] == "set":
+		t.sets[fields[1]] = append(t.sets[fields[1]], fields[2:]...)
+		return nil
+	case fields[0] == "pattern":
+		re, err := regexp.Compile("(?s)^(?:" + strings.Join(fields[2:], " ") + ")$")
+		t.patterns[fields[1]] = re
+		return err
+	}
+	return t.addRow(fields)
+}
+
+var kinds = []string{"print", "list", "read", "write", "delete", "build", "script", "wrap", "shell", "archive", "ask", "block", "global"}
+
+func (t *Table) addRow(fields []string) error {
+	i := slices.IndexFunc(fields, func(f string) bool { return strings.HasPrefix(f, ":") && !strings.HasSuffix(f, ":") })
+	if i < 1 {
+		return errors.New("it has no kind: write PROGRAM [SUBCOMMAND] :KIND [OPTION]…, for example \"kubectl get :read net\"")
+	}
+	r := &row{kind: fields[i][1:]}
+	if !slices.Contains(kinds, r.kind) {
+		return fmt.Errorf("unknown kind %q: use one of %s", r.kind, strings.Join(kinds, ", "))
+	}
+	for _, f := range fields[i+1:] {
+		if err := t.attribute(r, f); err != nil {
+			return err
+		}
+	}
+	if (r.kind == "ask" || r.kind == "block") && r.rule == "" {
+		if r.rule = "listed"; r.kind == "block" {
+			r.rule = "forbidden"
+		}
+	}
+	combinations := [][]string{nil}
+	for _, f := range fields[:i] {
+		var next [][]string
+		for _, word := range strings.Split(f, ",") {
+			for _, c := range combinations {
+				next = append(next, append(slices.Clone(c), word))
+			}
+		}
+		combinations = next
+	}
+	for _, c := range combinations {
+		one := *r
+		one.words = c[1:]
+		rows := slices.DeleteFunc(t.rows[c[0]], func(o *row) bool {
+			return slices.Equal(o.words, one.words) && (o.kind == "global") == (one.kind == "global")
+		})
+		rows = append(rows, &one)
+		slices.SortStableFunc(rows, func(a, b *row) int { return len(b.words) - len(a.words) })
+		t.rows[c[0]] = rows
+	}
+	return nil
+}
+
+var flags = []string{"net", "fetch", "plain", "last", "in-place", "recursive", "script", "long", "writes"}
+
+// attribute reads what follows the kind of a row.
+func (t *Table) attribute(r *row, f string) error {
+	key, value, _ := strings.Cut(f, "=")
+	list := strings.Split(value, ",")
+	pattern := func(to **regexp.Regexp) error {
+		if *to = t.patterns[value]; *to == nil {
+			return fmt.Errorf("unknown pattern %q", value)
+		}
+		return nil
+	}
+	switch key {
+	case "first":
+		return pattern(&r.first)
+	case "never":
+		return pattern(&r.never)
+	case "then":
+		return pattern(&r.then)
+	case "query":
+		r.query = list
+	case "text":
+		r.text = list
+	case "args":
+		return pattern(&r.args)
+	case "val":
+		r.values = list
+	case "names":
+		r.names = list
+	case "code":
+		r.code = list
+	case "skip":
+		r.skip = len(value)
+	case "rule":
+		if r.rule = value; !slices.ContainsFunc(t.rules, func(x *Rule) bool { return x.Name == value }) {
+			return fmt.Errorf("unknown rule %q", value)
+		}
+	default:
+		switch {
+		case slices.Contains(flags, f):
+			r.flags = append(r.flags, f)
+		case strings.HasPrefix(f, "!-"):
+			r.refused = append(r.refused, f[1:])
+		case strings.HasPrefix(f, "-"):
+			r.allowed = append(r.allowed, f)
+		default:
+			return fmt.Errorf("unknown word %q after the kind", f)
+		}
+	}
+	return nil
+}
+
+var version = regexp.MustCompile(`-?[0-9]+(\.[0-9]+)*$`)
+
+// lookup returns the row of a command and the arguments after its subcommand words; nil if
+// the table does not know it. before are the options before the subcommand.
+func (t *Table) lookup(argv []string) (r *row, args, before []string) {
+	rows := t.rows[path.Base(argv[0])]
+	if rows == nil { // python3.12, clang-15
+		rows = t.rows[version.ReplaceAllString(path.Base(argv[0]), "")]
+	}
+	args = argv[1:]
+	if len(args) > 0 && args[0] == "compose" && t.rows["docker-compose"] != nil && slices.Contains([]string{"docker", "podman"}, path.Base(argv[0])) {
+		rows, args = t.rows["docker-compose"], args[1:]
+	}
+	if i := slices.IndexFunc(rows, func(r *row) bool { return r.kind == "global" }); i >= 0 {
+		n := rows[i].leading(args)
+		before, args = args[:n], args[n:]
+	}
+	for _, r := range rows {
+		if r.kind != "global" && len(args) >= len(r.words) && slices.Equal(args[:len(r.words)], r.words) {
+			return r, args[len(r.words):], before
+		}
+	}
+	return nil, argv[1:], nil
+}
+
+// leading returns how many of args are options of the row, with their values.
+func (r *row) leading(args []string) int {
+	n := 0
+	for n < len(args) && len(args[n]) > 1 && args[n][0] == '-' && r.permits(args[n]) {
+		if n++; slices.Contains(r.values, args[n-1]) && n < len(args) {
+			if n++; r.args != nil && !r.args.MatchString(args[n-1]) {
+				return 0
+			}
+		}
+	}
+	return n
+}
+
+// forbids reports whether the row names an argument as harmful.
+func (r *row) forbids(arg string) bool {
+	return r.never != nil && r.never.MatchString(arg) || strings.HasPrefix(arg, "-") && len(r.refused) > 0 && !r.permits(arg) && !strings.Contains(arg, hole)
+}
+
+// permits reports whether an option is one that the row allows.
+func (r *row) permits(option string) bool {
+	name, _, _ := strings.Cut(option, "=")
+	if strings.Contains(name, hole) {
+		return len(r.allowed) == 0 && len(r.refused) == 0
+	}
+	long := strings.HasPrefix(name, "--")
+	for _, f := range r.refused {
+		switch {
+		case len(f) > 2 && (name == f || long && len(name) > 3 && strings.HasPrefix(f, name)): // also abbreviated
+			return false
+		case len(f) == 2 && !long && !r.has("long") && strings.ContainsRune(r.cluster(name), rune(f[1])):
+			return false
+		}
+	}
+	if len(r.allowed) == 0 || slices.Contains(r.allowed, name) || slices.Contains(r.allowed, option) {
+		return true
+	}
+	if long {
+		return false
+	}
+	return !strings.ContainsFunc(r.cluster(name), func(c rune) bool {
+		return !slices.Contains(r.allowed, "-"+string(c)) && (c < '0' || c > '9')
+	})
+}
+
+// cluster returns the letters of a word of short options, without the value of the last one.
+func (r *row) cluster(name string) string {
+	letters := strings.TrimPrefix(name, "-")
+	for i, c := range letters {
+		if slices.Contains(r.values, "-"+string(c)) {
+			return letters[:i+len(string(c))]
+		}
+	}
+	return letters
+}
