@@ -234,13 +234,8 @@ func (d *Delivery) SendNotice(ctx context.Context, md string, f Draft) error {
 	return err
 }
 
-// DeletePreviewRow returns a row that deletes the message of a preview.
-func DeletePreviewRow(to chat.Address, turn string, preview outbox.ID) outbox.Row {
-	return outbox.Row{Role: outbox.Preview, Turn: turn, Msg: chat.Outbound{To: to}, Delete: preview}
-}
-
 // DeletePreview enqueues the deletion of the message of a preview, if it was sent.
 func (d *Delivery) DeletePreview(ctx context.Context, to chat.Address, turn string, preview outbox.ID) error {
-	_, err := d.Enqueue(ctx, DeletePreviewRow(to, turn, preview))
+	_, err := d.Enqueue(ctx, outbox.DeletePreviewRow(to, turn, preview))
 	return err
 }

@@ -218,7 +218,8 @@ type Commit struct {
 	// otherwise empty is registered as attempted in the same transaction.
 	Rows []outbox.Row
 	// Cancel ends the waiting entries of these lanes that are older than the newest
-	// entry of the claim, with CancelReason.
+	// entry of the claim, with CancelReason. If that ends an interrupted turn, its
+	// previews are deleted.
 	Cancel       []Lane
 	CancelReason string
 	// SetCurrent changes the current session of keys.

@@ -155,6 +155,11 @@ func (r Row) MayStayVisible() bool { return r.Role == Preview && r.State == Dead
 // to be redacted.
 func (r Row) DeadLetter() bool { return r.State == Dead && r.Role != Preview && !r.RedactWhenDone }
 
+// DeletePreviewRow returns a row that deletes the message of a preview.
+func DeletePreviewRow(to chat.Address, turn string, preview ID) Row {
+	return Row{Role: Preview, Turn: turn, Msg: chat.Outbound{To: to}, Delete: preview}
+}
+
 // Redacted returns r without its content and without its failure reason, because
 // platforms quote the text that they refuse.
 func (r Row) Redacted() Row {

@@ -383,7 +383,7 @@ func (t *turn) replyRows(f delivery.Draft, text string, preview outbox.ID, settl
 	}
 	for _, p := range t.claim.Previews {
 		if p.ID != preview {
-			rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
+			rows = append(rows, outbox.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
 		}
 	}
 	return append(rows, files...)

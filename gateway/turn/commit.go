@@ -143,7 +143,7 @@ func (t *turn) addPreview(preview outbox.ID) {
 func (t *turn) deletePreviewRows() []outbox.Row {
 	var rows []outbox.Row
 	for _, p := range t.claim.Previews {
-		rows = append(rows, delivery.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
+		rows = append(rows, outbox.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
 	}
 	return rows
 }

@@ -38,8 +38,9 @@ type Store interface {
 	// not nil and the session does not exist yet.
 	RecordStep(ctx context.Context, c inbox.Claim, open *session.Creation, s inbox.Step) error
 	// CommitTurn applies m in one transaction and ends the claim. It returns
-	// inbox.ErrConflict if m contradicts the stored state. It returns the rows with
-	// their IDs and with the attempts that are already registered.
+	// inbox.ErrConflict if m contradicts the stored state. It returns the new
+	// rows with their IDs and with the attempts that are already registered: those
+	// that delete previews because of m.Cancel, then m.Rows.
 	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error)
 
 	// Branch creates the session to as a copy of the session from with its first rows

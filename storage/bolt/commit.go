@@ -82,10 +82,13 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 			return nil, err
 		}
 	}
+	var rows []outbox.Row
 	for _, l := range m.Cancel {
-		if err := b.cancelWaiting(l, newestEntry(c), inbox.Outcome{Result: inbox.Cancelled, Reason: m.CancelReason}); err != nil {
+		deletions, err := b.cancelWaiting(l, newestEntry(c), inbox.Outcome{Result: inbox.Cancelled, Reason: m.CancelReason})
+		if err != nil {
 			return nil, err
 		}
+		rows = append(rows, deletions...)
 	}
 	if err := b.deleteSteps(&t); err != nil {
 		return nil, err
@@ -94,7 +97,7 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 	if err := b.saveTurn(t); err != nil {
 		return nil, err
 	}
-	return b.enqueue(m.Rows, t.ID)
+	return b.enqueue(append(rows, m.Rows...), t.ID)
 }
 
 // sessionOf returns the session of a commit, "" if it has none.
@@ -279,49 +282,61 @@ func newestEntry(c inbox.Claim) (id inbox.ID) {
 }
 
 // cancelWaiting cancels the entries that wait in lane l and are older than the
-// command before. Messages sent after the command get an answer.
-func (b *batch) cancelWaiting(l inbox.Lane, before inbox.ID, o inbox.Outcome) error {
+// command before. Messages sent after the command get an answer. It returns rows
+// that delete the previews of the turns that end.
+func (b *batch) cancelWaiting(l inbox.Lane, before inbox.ID, o inbox.Outcome) ([]outbox.Row, error) {
 	positions, err := b.lanePositions(l)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var rows []outbox.Row
 	for _, p := range positions {
 		if p.isClaimed || p.id > before {
 			continue
 		}
 		e, ok, err := b.entryAt(l, p)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !ok {
 			continue
 		}
 		if err := b.finishEntry(e, o); err != nil {
-			return err
+			return nil, err
 		}
-		if err := b.endTurnIfIdle(e.Turn); err != nil {
-			return err
+		deletions, err := b.endTurnIfIdle(e)
+		if err != nil {
+			return nil, err
 		}
+		rows = append(rows, deletions...)
 	}
-	return nil
+	return rows, nil
 }
 
-// endTurnIfIdle ends an interrupted turn when none of its entries waits any
-// more.
-func (b *batch) endTurnIfIdle(id string) error {
-	if id == "" {
-		return nil
+// endTurnIfIdle ends the interrupted turn of e, if it has one, when none of its
+// entries waits any more. It returns rows that delete the previews of the turn.
+func (b *batch) endTurnIfIdle(e inbox.Entry) ([]outbox.Row, error) {
+	if e.Turn == "" {
+		return nil, nil
 	}
-	t, ok, err := b.turn(id)
+	t, ok, err := b.turn(e.Turn)
 	if err != nil || !ok {
-		return err
+		return nil, err
 	}
 	if unfinished, err := b.unfinishedEntries(t); err != nil || len(unfinished) > 0 {
-		return err
+		return nil, err
+	}
+	previews, err := b.previews(t)
+	if err != nil && !isDamage(err) {
+		return nil, err
+	}
+	var rows []outbox.Row
+	for _, p := range previews {
+		rows = append(rows, outbox.DeletePreviewRow(e.Inbound.Address, t.ID, p.ID))
 	}
 	if err := b.deleteSteps(&t); err != nil {
-		return err
+		return nil, err
 	}
 	t.Ended = b.now
-	return b.saveTurn(t)
+	return rows, b.saveTurn(t)
 }

@@ -313,6 +313,24 @@ func turnTests() map[string]func(*harness) {
 				w.Fatalf("%d steps, crashed %t", len(c.Steps), c.Crashed)
 			}
 		},
+		"cancel deletes the preview of an interrupted turn": func(w *harness) {
+			w.acceptTexts("a")
+			c := w.claim(0, "a")
+			p := w.sendPreview(c)
+			w.crash()
+			stop := w.entry("/stop")
+			stop.Lane = inbox.ImmediateLaneOf(key)
+			w.accept(stop)
+			now, err := w.Claim(w.Context(), stop.Lane, 0)
+			w.ok(err)
+			m := replied()
+			m.Cancel, m.Rows = []inbox.Lane{lane}, []outbox.Row{newRow(testDM, "cancelled")}
+			rows := w.commit(now, m)
+			equal(w, "deleted", deleted(rows), []outbox.ID{p.ID, 0})
+			equal(w, "turns", []string{rows[0].Turn, rows[1].Turn}, []string{c.Turn, now.Turn})
+			equal(w, "states", states(rows), []outbox.State{outbox.Attempting, outbox.Queued})
+			equal(w, "addresses", []chat.Address{rows[0].Msg.To, rows[1].Msg.To}, []chat.Address{testDM, testDM})
+		},
 		"a canceled context changes nothing": func(w *harness) {
 			w.acceptTexts("a")
 			ctx, cancel := context.WithCancelCause(w.Context())
@@ -342,6 +360,15 @@ func turnTests() map[string]func(*harness) {
 			w.next(testDM, "hello")
 		},
 	}
+}
+
+// deleted returns the IDs of the previews that rows delete, 0 for other rows.
+func deleted(rows []outbox.Row) []outbox.ID {
+	var list []outbox.ID
+	for _, r := range rows {
+		list = append(list, r.Delete)
+	}
+	return list
 }
 
 // checkStale checks that claim c can write nothing.
