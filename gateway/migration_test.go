@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,7 +59,13 @@ func TestMigrationMovesMessagesOfSameBatch(t *testing.T) {
 func TestMigrationKeepsSuspectHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
-		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Wait: make(chan struct{})} }
+		var answers atomic.Bool
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
+			if answers.Load() {
+				return llmtest.Say("re: " + r.Newest())
+			}
+			return llmtest.Answer{Wait: make(chan struct{})}
+		}
 		w.start()
 		for i := range 3 {
 			w.sendText(fmt.Sprint(1000+i), "hello")
@@ -76,7 +83,7 @@ func TestMigrationKeepsSuspectHeld(t *testing.T) {
 		if n := len(w.model.Requests()) - before; n != 0 {
 			t.Errorf("the migration resumed %d turns", n)
 		}
-		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
+		answers.Store(true)
 		w.advance(5 * time.Minute)
 		if got := w.adapter.visible("-1001"); len(got) != 1 || got[0] != "re: hello" {
 			t.Errorf("in the chat with the new ID: %q\n%s", got, w.adapter.history())

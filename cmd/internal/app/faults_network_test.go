@@ -257,6 +257,7 @@ func fileFaults() []fault {
 				w.tg.Inject(telegram.Fault{Method: "file", Kind: telegram.Fail, Status: 500})
 				postFile(telegram.Media{Kind: telegram.Document, Name: "notes.txt", MIME: "text/plain", Data: []byte("buy milk")}, "echo: look", none)(w)
 			},
+			loose: true, // the preview of the answer may be older than the notice
 			shows: []string{
 				lost + "the server answers 500 instead of the file.",
 				`echo: look` + "\n" + `[file "notes.txt" could not be had: "` + lost + `the server answers 500 instead of the file."]`,
@@ -270,6 +271,7 @@ func fileFaults() []fault {
 				w.tg.Inject(telegram.Fault{Method: "getFile", Kind: telegram.Fail, Status: 400, Description: "Bad Request: invalid file_id"})
 				postFile(telegram.Media{Kind: telegram.Document, Name: "notes.txt", MIME: "text/plain", Data: []byte("buy milk")}, "echo: look", none)(w)
 			},
+			loose: true, // the preview of the answer may be older than the notice
 			shows: []string{
 				lost + "the file is no longer at Telegram.",
 				`echo: look` + "\n" + `[file "notes.txt" could not be had: "` + lost + `the file is no longer at Telegram."]`,
