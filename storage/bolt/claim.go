@@ -99,7 +99,7 @@ func (b *batch) hasClaim(positions []lanePosition) (bool, error) {
 func (b *batch) selectEntries(l inbox.Lane, positions []lanePosition, max int) (t turnRecord, entries []inbox.Entry, err error) {
 	interrupted := slices.IndexFunc(positions, func(p lanePosition) bool { return p.turn != "" })
 	if interrupted < 0 {
-		entries, err = b.frontBatch(l, positions, max)
+		entries, err = b.frontBatch(l, positions, max, false)
 		if len(entries) > 0 {
 			t = b.newTurn(l)
 		}
@@ -124,11 +124,20 @@ func (b *batch) selectEntries(l inbox.Lane, positions []lanePosition, max int) (
 }
 
 // frontBatch returns the entries at the front of the lane that may be merged
-// into one input.
-func (b *batch) frontBatch(l inbox.Lane, positions []lanePosition, max int) ([]inbox.Entry, error) {
+// into one input; with join into the input of a turn that has not begun. Those that
+// came after an immediate command that is not done are not merged with those before
+// it: /stop cancels only what is older.
+func (b *batch) frontBatch(l inbox.Lane, positions []lanePosition, max int, join bool) ([]inbox.Entry, error) {
+	commands, err := b.lanePositions(inbox.ImmediateLaneOf(session.Key(l)))
+	if err != nil {
+		return nil, err
+	}
 	var entries []inbox.Entry
 	for _, p := range positions {
 		if p.isClaimed || p.turn != "" || max > 0 && len(entries) == max {
+			break
+		}
+		if len(commands) > 0 && p.id > commands[0].id && (join || len(entries) > 0) {
 			break
 		}
 		e, ok, err := b.entryAt(l, p)
@@ -196,7 +205,7 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 			return err
 		}
 		positions = slices.DeleteFunc(positions, func(p lanePosition) bool { return p.isClaimed && p.turn == t.ID })
-		entries, err := b.frontBatch(t.Lane, positions, 0)
+		entries, err := b.frontBatch(t.Lane, positions, 0, !steering)
 		if steering {
 			if n := slices.IndexFunc(entries, func(e inbox.Entry) bool { return e.Mode != inbox.Steer }); n >= 0 {
 				entries = entries[:n]

@@ -161,6 +161,13 @@ func (m *model) unfinished(l inbox.Lane) []*modelEntry {
 	return list
 }
 
+// followsCommand reports whether an immediate command of the session that is older than e is
+// not done.
+func (m *model) followsCommand(e *modelEntry) bool {
+	commands := m.unfinished(e.lane + "!")
+	return len(commands) > 0 && e.id > commands[0].id
+}
+
 // expectedClaim returns the entries of the next claim of a lane.
 func (m *model) expectedClaim(l inbox.Lane, most int) []*modelEntry {
 	list := m.unfinished(l)
@@ -173,7 +180,7 @@ func (m *model) expectedClaim(l inbox.Lane, most int) []*modelEntry {
 		}
 	}
 	for i, e := range list {
-		if most > 0 && i == most || e.exclusive && i > 0 {
+		if most > 0 && i == most || i > 0 && (e.exclusive || m.followsCommand(e)) {
 			return list[:i]
 		}
 		if e.exclusive {
@@ -256,7 +263,7 @@ func (m *model) join(t *rapid.T) {
 			exclusive = exclusive || e.exclusive
 			continue
 		}
-		if e.exclusive || e.turn != nil {
+		if e.exclusive || e.turn != nil || m.followsCommand(e) {
 			break
 		}
 		want = append(want, e)

@@ -331,6 +331,23 @@ func turnTests() map[string]func(*harness) {
 			equal(w, "states", states(rows), []outbox.State{outbox.Attempting, outbox.Queued})
 			equal(w, "addresses", []chat.Address{rows[0].Msg.To, rows[1].Msg.To}, []chat.Address{testDM, testDM})
 		},
+		"what came after an immediate command is not merged with what came before": func(w *harness) {
+			w.acceptTexts("a")
+			stop := w.entry("/stop")
+			stop.Lane = inbox.ImmediateLaneOf(key)
+			w.accept(stop)
+			w.acceptTexts("b")
+			c := w.claim(0, "a")
+			joined, err := w.Join(w.Context(), c, false)
+			w.ok(err)
+			equal(w, "joined before the command is done", len(joined), 0)
+			now, err := w.Claim(w.Context(), stop.Lane, 0)
+			w.ok(err)
+			w.commit(now, replied())
+			joined, err = w.Join(w.Context(), c, false)
+			w.ok(err)
+			equal(w, "joined after the command", len(joined), 1)
+		},
 		"a canceled context changes nothing": func(w *harness) {
 			w.acceptTexts("a")
 			ctx, cancel := context.WithCancelCause(w.Context())
