@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -96,7 +97,7 @@ func parseUpstream(p chat.Platform, raw []byte) (people []Person, skipped int, e
 		return nil, 0, err
 	}
 	for id, e := range entries {
-		if access.CheckID("", string(p)+":"+id) != nil {
+		if strings.TrimSpace(id) != id || access.CheckID("", string(p)+":"+id) != nil {
 			skipped++
 			continue
 		}

@@ -85,7 +85,7 @@ func TestImportRetriesAfterStoreFailure(t *testing.T) {
 }
 
 func FuzzUpstream(f *testing.F) {
-	for _, s := range []string{`{"7":{"user_name":"Ann","approved_at":1760000000.5}}`, `{"*":{}}`, `[]`, `{"7":null}`, "\uFEFF{}", `{"7":{"approved_at":1e300}}`} {
+	for _, s := range []string{`{"7":{"user_name":"Ann","approved_at":1760000000.5}}`, `{"*":{}}`, `[]`, `{"7":null}`, "\uFEFF{}", `{"7":{"approved_at":1e300}}`, `{"0 ":null}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
