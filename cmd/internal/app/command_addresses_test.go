@@ -61,7 +61,7 @@ func TestCommandsAskForPrivateAddresses(t *testing.T) {
 		case c.program != "" && !strings.Contains(asked, c.program+" "+c.address+" in "+w.path("workspace")):
 			t.Errorf("%s: the shape is not shown: %s", command, asked)
 		}
-		w.askBot("no", "did not allow it")
+		w.deny()
 	}
 	if _, err := os.Stat(filepath.Join(w.home, "workspace", "ran")); err == nil {
 		t.Error("a command has run")
@@ -108,12 +108,12 @@ func TestOwnPortsNeedNoApproval(t *testing.T) {
 			_, port, err = net.SplitHostPort(others.Addr().String())
 			w.must(err)
 			w.askBot(run("curl http://localhost:"+port, false), "May I run this?", "localhost:"+port)
-			w.askBot("no", "did not allow it")
+			w.deny()
 			w.writeServer("two", "127.0.0.2:"+port)
 			w.startServer("two", sandboxed, "p2 runs in the background")
 			w.askBot(use("process", `{"action":"wait","id":"p2","timeout":1}`), "port="+port)
 			w.askBot(run("curl http://127.0.0.1:"+port, false), "May I run this?", "127.0.0.1:"+port)
-			w.askBot("no", "did not allow it")
+			w.deny()
 			w.askBot("/new", "p")
 			w.askBot(run("curl http://localhost:"+port, false), "May I run this?")
 			w.deny()

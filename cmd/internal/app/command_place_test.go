@@ -19,6 +19,9 @@ func (w *harness) ask(name string, in map[string]any) string {
 		text = w.newBotText(before)
 		return strings.Contains(text, "May I run this?") || strings.Contains(text, "result: ")
 	})
+	if !strings.Contains(text, "May I run this?") {
+		w.waitEnded()
+	}
 	return text
 }
 
@@ -26,6 +29,7 @@ func (w *harness) ask(name string, in map[string]any) string {
 func (w *harness) deny() {
 	w.Helper()
 	w.askBot("no", "did not allow it")
+	w.waitEnded()
 }
 
 // secretFile is the content of the daemon's files in the tests.

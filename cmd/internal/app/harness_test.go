@@ -325,6 +325,28 @@ func (w *harness) waitAccepted(n int) {
 	}
 }
 
+// waitEnded returns once all accepted messages have an outcome. What a preview shows is not
+// the end of a turn, and the next message would become a part of it.
+func (w *harness) waitEnded() {
+	w.Helper()
+	w.waitFor("all turns have ended", func() bool {
+		for id := inbox.ID(1); ; id++ {
+			chains, err := w.app.Store().MessageHistory(w.ctx, id.String())
+			if err != nil {
+				w.Fatal(err)
+			}
+			if len(chains) == 0 {
+				return true
+			}
+			for _, c := range chains {
+				if c.Entry.Outcome == nil {
+					return false
+				}
+			}
+		}
+	})
+}
+
 // outcomes returns the outcomes of the messages with an ID or a platform key.
 func (w *harness) outcomes(id string) []string {
 	w.Helper()
