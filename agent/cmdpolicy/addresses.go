@@ -139,12 +139,12 @@ func (e *evaluator) connect(c *call) {
 		hosts = append(hosts, c.data...)
 	}
 	for _, w := range c.data {
-		if strings.ContainsAny(w, hole+measured) {
+		if strings.ContainsAny(w, hole+measured) || strings.Contains(w, "./"+listed) {
 			e.find("unknown-data", title(c.argv, c.row), "")
 		}
 	}
 	for _, w := range hosts {
-		if strings.ContainsAny(w, hole+measured) {
+		if strings.ContainsAny(w, hole+measured) || strings.Contains(w, "./"+listed) { // also names of files
 			e.find("unknown-data", title(c.argv, c.row), "")
 			continue
 		}

@@ -201,10 +201,13 @@ func newEvaluator(p Place) *evaluator {
 	return e
 }
 
+// shown replaces the marks of what is not known.
+var shown = strings.NewReplacer(environment, "…", hole, "…", measured, "…")
+
 // find notes that a rule holds. A shape that was approved cancels the finding.
 func (e *evaluator) find(rule, detail, shape string) {
 	r := e.table.rule(rule)
-	if r.Decision == Block || slices.Contains(e.table.sets["once"], rule) || strings.Contains(shape, hole) || len(shape) > maxShape {
+	if r.Decision == Block || slices.Contains(e.table.sets["once"], rule) || strings.ContainsAny(shape, hole+measured) || len(shape) > maxShape {
 		shape = ""
 	}
 	if shape != "" {
@@ -216,7 +219,7 @@ func (e *evaluator) find(rule, detail, shape string) {
 	if e.place.NoNetwork && (rule == "address" || rule == "unknown-data") {
 		return // nothing is reached
 	}
-	f := finding{rule: r, detail: strings.ReplaceAll(detail, hole, "…"), shape: shape}
+	f := finding{rule: r, detail: shown.Replace(detail), shape: shape}
 	if !slices.Contains(e.findings, f) {
 		e.findings = append(e.findings, f)
 	}

@@ -14,7 +14,7 @@ const maxRecorded = 256 << 10
 // record notes a command for Denied: as it is called, and by its name without directories.
 func (e *evaluator) record(argv []string) {
 	for _, name := range []string{argv[0], path.Base(argv[0])} {
-		line := strings.TrimSpace(name + " " + strings.Join(argv[1:], " "))
+		line := strings.ReplaceAll(strings.TrimSpace(name+" "+strings.Join(argv[1:], " ")), measured, hole)
 		if e.recorded += len(line); e.recorded <= maxRecorded && !slices.Contains(e.commands, line) {
 			e.commands = append(e.commands, line)
 		}

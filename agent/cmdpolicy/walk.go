@@ -16,8 +16,8 @@ const hole = "\x00"
 // measured marks a value that is not known, but no path: the output of hostname, for example.
 const measured = "\x01"
 
-// environment is the output of a command that prints all variables.
-const environment = "\x02"
+// environment is the output of a command that prints all variables: not known, as a word.
+const environment = hole + "\x02"
 
 // listed is the name of a file that another command lists, below this directory.
 const listed = "0"
@@ -30,7 +30,7 @@ func (e *evaluator) script(text string) {
 		return
 	}
 	defer func() { e.depth-- }()
-	text = strings.NewReplacer(hole, "", measured, "", environment, "").Replace(text)
+	text = strings.NewReplacer(hole, "", measured, "", "\x02", "").Replace(text)
 	file, err := e.parser.Parse(strings.NewReader(text), "")
 	if err != nil {
 		e.find("unreadable", "", "")
