@@ -74,7 +74,7 @@ func TestTheExampleOnAnyConversation(t *testing.T) {
 	h := plugin.NewHost(buildExample(t), nopLogger())
 	defer h.Close()
 	made := 0
-	rapid.Check(t, func(t *rapid.T) {
+	check := func(t *rapid.T) {
 		ms := enginetest.Legal().Draw(t, "conversation")
 		p, err := newEngine(h, "s").Compress(t.Context(), agent.ContextView{Messages: ms})
 		if errors.Is(err, agent.ErrCoolingDown) || err != nil && strings.Contains(err.Error(), "larger") {
@@ -93,7 +93,12 @@ func TestTheExampleOnAnyConversation(t *testing.T) {
 		if p.Explanation == "" {
 			made++
 		}
-	})
+	}
+	for range 5 { // with few conversations in a round, few of them may be long enough for a pass
+		if rapid.Check(t, check); made >= 10 || t.Failed() {
+			break
+		}
+	}
 	if made < 10 {
 		t.Errorf("the program made %d passes only", made)
 	}
