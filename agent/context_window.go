@@ -59,13 +59,22 @@ const maxOverflowRetries = 3
 
 // Size returns the best known size, in tokens, of the next call: what the
 // provider reported plus an estimate of the messages since, or an estimate of
-// the whole request.
+// the whole request. If the provider counted more tokens than the estimate, up
+// to maxRatio times as many, it is taken to count the messages since alike.
 func (w *ContextWindow) Size(t *Turn) int {
-	if w.Reported > 0 && w.At <= t.Transcript.Len() {
-		return w.Reported + tokens.Since(t.Transcript, w.At)
+	if w.Reported == 0 || w.At > t.Transcript.Len() {
+		return t.estimatedTokens()
 	}
-	return t.estimatedTokens()
+	since := tokens.Since(t.Transcript, w.At)
+	if estimate := t.fixedTokens() + tokens.Transcript(t.Transcript, w.At); w.Reported > estimate {
+		since = min(since*w.Reported/max(estimate, 1), since*maxRatio)
+	}
+	return w.Reported + since
 }
+
+// maxRatio limits how far the count of a provider raises the estimate of new
+// messages. JSON full of numbers has 1.7 times the estimate.
+const maxRatio = 2
 
 // estimatedTokens returns the estimated tokens of the next request.
 func (t *Turn) estimatedTokens() int {

@@ -14,6 +14,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/llm/tokens"
 	"hermesd/agent/tool"
 )
 
@@ -65,6 +66,30 @@ func messageTexts(tr *llm.Transcript) (out []string) {
 		out = append(out, m.Text())
 	}
 	return out
+}
+
+// A provider that counts more than the estimate is taken to count new messages alike,
+// up to twice the estimate.
+func TestSizeFollowsTheProvidersCount(t *testing.T) {
+	s := newHarness(t, agent.Config{}, llmtest.NewScripted())
+	turn := s.turn("what now?", longTranscript())
+	at := turn.Transcript.Len() - 1
+	unreported := agent.ContextWindow{}
+	all := unreported.Size(&turn)
+	since := tokens.Since(turn.Transcript, at)
+	before := all - since
+	for reported, want := range map[int]int{
+		before / 2:       before/2 + since,
+		before:           before + since,
+		before * 3 / 2:   before*3/2 + since*(before*3/2)/before,
+		before * 100:     before*100 + since*2,
+		before*3/2 + 100: before*3/2 + 100 + since*(before*3/2+100)/before,
+	} {
+		w := agent.ContextWindow{Reported: reported, At: at}
+		if got := w.Size(&turn); got != want {
+			t.Errorf("%d of an estimated %d reported, %d since: size %d, want %d", reported, before, since, got, want)
+		}
+	}
 }
 
 func TestContextIsCompactedBeforeCall(t *testing.T) {
