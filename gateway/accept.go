@@ -15,7 +15,6 @@ import (
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 )
 
 // Accept determines the principal and the conversation of each event, stores the
@@ -179,7 +178,7 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 		case e.Mode == inbox.Steer:
 			g.runner.MessageReceived(e.Lane)
 		case e.Mode != inbox.Queue && g.mayChangeTurn(e):
-			g.lanes.Interrupt(e.Lane, turn.SupersededError{Entry: e.ID})
+			g.runner.Supersede(e.Lane, e.ID)
 		}
 		g.lanes.Wake(e.Lane)
 	}

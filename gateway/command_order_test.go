@@ -1,7 +1,9 @@
 package gateway_test
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,7 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/tool"
+	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
 )
 
 // Messages that arrive in the same batch after a command are processed after it.
@@ -46,6 +51,102 @@ func TestStopCancelsOnlyEarlierMessages(t *testing.T) {
 		w.advance(time.Minute)
 		if d := cmp.Diff([]string{"cancelled(/stop)", "replied"}, []string{w.outcome("7:1"), w.outcome("7:3")}); d != "" {
 			t.Errorf("%s\n%s", d, strings.Join(w.adapter.visible("7"), "\n"))
+		}
+	})
+}
+
+// A slowStore delays the first claim of a turn, before or after it is stored, or all
+// releases, until resume is closed.
+type slowStore struct {
+	gateway.Store
+	delay  string // claim, claimed or release
+	resume chan struct{}
+	once   sync.Once
+}
+
+func (s *slowStore) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error) {
+	for i := range entries {
+		entries[i].ClaimOnAccept = false
+	}
+	return s.Store.Accept(ctx, entries)
+}
+
+func (s *slowStore) Claim(ctx context.Context, l inbox.Lane, max int) (inbox.Claim, error) {
+	delay := ""
+	if !l.Immediate() {
+		s.once.Do(func() { delay = s.delay })
+	}
+	if delay == "claim" {
+		<-s.resume
+	}
+	c, err := s.Store.Claim(ctx, l, max)
+	if delay == "claimed" {
+		<-s.resume
+	}
+	return c, err
+}
+
+func (s *slowStore) Release(ctx context.Context, c inbox.Claim) error {
+	if s.delay == "release" {
+		<-s.resume
+	}
+	return s.Store.Release(ctx, c)
+}
+
+// A command that stops a turn cancels that of an earlier message, and no other, also
+// while the lane claims its entries, or gives them back because of the next message.
+func TestStopWhileStoreIsSlow(t *testing.T) {
+	for _, delay := range []string{"claim", "claimed", "release"} {
+		t.Run(delay, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				answer, wait := llmtest.Say("Never mind then."), make(chan struct{})
+				answer.Wait = wait
+				w := newHarness(t, answer)
+				if delay == "release" {
+					w.model.Then(answer)
+				}
+				s := &slowStore{delay: delay, resume: make(chan struct{})}
+				w.configure = func(o *gateway.Options) { s.Store, o.Store = o.Store, s }
+				w.start()
+				defer w.stop()
+				w.sendText("7", "do it")
+				synctest.Wait()
+				if err := w.gw.Accept(t.Context(), []chat.Inbound{w.newMessage("7", "/stop"), w.newMessage("7", "do this instead")}); err != nil {
+					t.Fatal(err)
+				}
+				synctest.Wait()
+				close(s.resume)
+				synctest.Wait()
+				close(wait)
+				w.advance(time.Minute)
+				if d := cmp.Diff([]string{"cancelled(/stop)", "replied"}, []string{w.outcome("7:1"), w.outcome("7:3")}); d != "" {
+					t.Errorf("%s\n%s", d, strings.Join(w.adapter.visible("7"), "\n"))
+				}
+			})
+		})
+	}
+}
+
+// A message whose turn starts before Accept returns does not interrupt that turn.
+func TestMessageDoesNotInterruptItsOwnTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := make(chan struct{}), make(chan struct{})
+		first, last := llmtest.Say("One."), llmtest.Say("Two.")
+		first.Wait, last.Wait = one, two
+		w := newHarness(t, first, llmtest.Use("lookup", `{}`), last)
+		w.tools = []tool.Tool{lookupTool{}}
+		s := &overtakenStore{}
+		w.configure = func(o *gateway.Options) { s.Store, o.Store = o.Store, s }
+		w.start()
+		defer w.stop()
+		w.sendText("7", "one")
+		synctest.Wait()
+		s.by = func() { close(one); synctest.Wait() } // the second turn starts, and runs its tool
+		w.sendText("7", "two")
+		close(two)
+		w.advance(time.Minute)
+		if d := cmp.Diff([]string{"One.", "Two."}, w.adapter.visible("7")); d != "" {
+			t.Error(d)
 		}
 	})
 }

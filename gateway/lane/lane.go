@@ -69,19 +69,6 @@ func (s *Set[K]) Wake(key K) {
 	}
 }
 
-// Interrupt cancels the function that runs for key with cause, and reports whether
-// one was running. It does not affect a lane that waits for its run.
-func (s *Set[K]) Interrupt(key K, cause error) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, ok := s.lanes[key]
-	if !ok || l.cancel == nil {
-		return false
-	}
-	l.cancel(cause)
-	return true
-}
-
 // Running returns the number of running functions, and of lanes that wait for their
 // run.
 func (s *Set[K]) Running() (running, waiting int) {

@@ -91,62 +91,6 @@ func TestLaneBusyGoesToEndOfQueue(t *testing.T) {
 	})
 }
 
-func TestLaneInterruptPassesCause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		newer := errors.New("a newer message came")
-		var causes []string
-		s := lane.New(1, func(ctx context.Context, k string) {
-			select {
-			case <-ctx.Done():
-				causes = append(causes, context.Cause(ctx).Error())
-			case <-time.After(time.Hour):
-				causes = append(causes, "finished")
-			}
-		})
-		s.Wake("a")
-		synctest.Wait()
-		s.Wake("a")
-		if !s.Interrupt("a", newer) {
-			t.Error("nothing was running")
-		}
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
-		if fmt.Sprint(causes) != "[a newer message came finished]" {
-			t.Errorf("got %q", causes)
-		}
-		if s.Interrupt("a", newer) {
-			t.Error("interrupted an idle lane")
-		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
-func TestLaneInterruptIgnoresWaitingLane(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ran []string
-		s := lane.New(1, func(ctx context.Context, k string) {
-			time.Sleep(time.Second)
-			ran = append(ran, fmt.Sprint(k, " ", context.Cause(ctx)))
-		})
-		s.Wake("a")
-		s.Wake("b")
-		synctest.Wait()
-		if s.Interrupt("b", errors.New("too early")) {
-			t.Error("b does not run yet, and was interrupted")
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if got, want := fmt.Sprint(ran), "[a <nil> b <nil>]"; got != want {
-			t.Errorf("ran %s, want %s", got, want)
-		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 func TestLaneCloseWaitsAndRefusesWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32

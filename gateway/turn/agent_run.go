@@ -314,7 +314,7 @@ func (t *turn) joinEntries(ctx context.Context) []inbox.Entry {
 	if err != nil || len(more) == 0 {
 		return nil
 	}
-	t.claim.Entries = append(t.claim.Entries, more...)
+	t.addEntries(more)
 	t.lastSeen = more[len(more)-1].ID
 	t.updateActor()
 	return more

@@ -98,7 +98,7 @@ func currentSession(k session.Key, id session.ID) map[session.Key]session.ID {
 func (t *turn) applyCommandResult(ctx context.Context, res command.Result, rec session.Record, f delivery.Draft) {
 	e := t.first()
 	name, _, _ := command.Parse(e.Inbound.Text)
-	if res.Stop && t.runner.opts.Stop(inbox.LaneOf(e.Session), StoppedError{Person: "/" + name}) {
+	if res.Stop && t.runner.stop(inbox.LaneOf(e.Session), e.ID, name) {
 		t.log.Info("run stopped", zap.String("by", e.Principal.ID))
 	}
 	if res.AfterCommit != nil {

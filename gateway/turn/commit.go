@@ -84,6 +84,12 @@ func (t *turn) undoTurn(ctx context.Context) error {
 func (t *turn) endInterrupted(ctx context.Context, cause error) {
 	var newer SupersededError
 	var stopped StoppedError
+	merges := len(t.claim.Steps) > 0 && t.session != nil
+	if errors.As(cause, &newer) {
+		if stop := t.runner.runs.stopCause(t.claim.Lane, !merges); stop != nil {
+			cause = stop
+		}
+	}
 	switch {
 	case errors.Is(cause, lane.ErrClosed):
 		t.releaseClaim(ctx)
@@ -95,7 +101,7 @@ func (t *turn) endInterrupted(ctx context.Context, cause error) {
 		t.commit(ctx, inbox.Commit{
 			Outcome: inbox.Outcome{Result: inbox.Cancelled, Reason: stopped.Person}, Rows: t.deletePreviewRows(),
 		})
-	case errors.As(cause, &newer) && len(t.claim.Steps) > 0 && t.session != nil:
+	case errors.As(cause, &newer) && merges:
 		agent.Close(t.session.transcript, "[Interrupted by the next message.]")
 		t.commit(ctx, inbox.Commit{
 			Outcome: inbox.Outcome{Result: inbox.Replied, MergedInto: newer.Entry}, Rows: t.deletePreviewRows(),

@@ -27,8 +27,12 @@ import (
 const maxInlineText = 100 << 10
 
 // gatherParts waits for the other parts of the claim's last entry: the rest of an
-// album, or of a text that the user's client has split.
+// album, or of a text that the user's client has split. If ctx has ended it returns the
+// cause.
 func (t *turn) gatherParts(ctx context.Context) error {
+	if ctx.Err() != nil { // stopped while the entries were claimed
+		return context.Cause(ctx)
+	}
 	if len(t.claim.Steps) > 0 || t.last().Inbound.Part == nil || t.last().Inbound.Part.Wait == 0 {
 		return nil
 	}
@@ -52,7 +56,7 @@ func (t *turn) gatherParts(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("join entries: %w", err)
 		}
-		t.claim.Entries = append(t.claim.Entries, more...)
+		t.addEntries(more)
 	}
 }
 

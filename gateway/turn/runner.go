@@ -34,8 +34,6 @@ type Options struct {
 	Env      command.Env
 	// Wake wakes a lane in which work waits.
 	Wake func(inbox.Lane)
-	// Stop cancels the run of a lane with a cause.
-	Stop func(inbox.Lane, error) bool
 	// Prefix builds the cached prompt of a session, and returns texts for the user about
 	// what was omitted, and why.
 	Prefix func(session.Record) (prompt.Prefix, []string)
@@ -160,6 +158,7 @@ type Runner struct {
 	usage       usageTotals
 	fallbacks   failure.FallbackCounter
 	active      activeTurns
+	runs        laneRuns
 	compactions backgroundCompactions
 	questions   *questions
 	background  sync.WaitGroup // see goBackground
@@ -217,10 +216,12 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	if r.opts.Paused != nil && r.opts.Paused(l) && !l.Immediate() {
 		return // the end of the pause wakes it
 	}
+	ctx, limit, end := r.runs.begin(ctx, l)
+	defer end()
 	c, offered := r.takeOfferedClaim(l)
 	var err error
 	if !offered {
-		c, err = r.opts.Store.Claim(context.WithoutCancel(ctx), l, 0)
+		c, err = r.opts.Store.Claim(context.WithoutCancel(ctx), l, limit)
 	}
 	if err != nil {
 		r.opts.Log.Error("cannot claim entries", zap.String("lane", string(l)), zap.Error(err))
@@ -230,6 +231,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	if c.Turn == "" {
 		return
 	}
+	r.runs.add(l, c.Entries...)
 	t := &turn{runner: r, claim: c, Printer: r.opts.Printer, log: r.opts.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
 	t.runObserved(ctx)
 	// Entries that were accepted between the offer and this run have not woken the lane.
