@@ -270,6 +270,22 @@ func TestACrashForgetsNoConversation(t *testing.T) {
 	})
 }
 
+// A crash before the first message of a conversation is stored does not lose it.
+func TestCrashBeforeFirstMessageIsStored(t *testing.T) {
+	in(t, sim.Options{}, func(t *testing.T, w *world) {
+		r, room := w.start(t), w.Direct("", 0)
+		pass(5*time.Second + 300*time.Millisecond) // between two writes
+		r.inbox.Fail(true)
+		room.Say("question")
+		pass(300 * time.Millisecond)
+		dead := w.memory.clone() // as the crash leaves it
+		_ = r.end()
+		w.memory = dead
+		r = w.start(t)
+		r.until("taken in", time.Minute, func() bool { return len(r.inbox.Texts(room.At())) > 0 })
+	})
+}
+
 // What was kept cannot be trusted to be whole.
 func TestMarksThatCannotBeReadAreNoMarks(t *testing.T) {
 	for _, raw := range []string{"", "null", "{", `{"1":5}`, `{"x":{"at":"y"}}`, `[1]`} {

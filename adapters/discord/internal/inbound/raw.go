@@ -193,6 +193,12 @@ func IDAt(t time.Time) string {
 	return strconv.FormatUint(uint64(ms)<<22, 10)
 }
 
+// IDBefore returns the largest ID that is smaller than id, "0" if there is none.
+func IDBefore(id string) string {
+	n, _ := Snowflake(id)
+	return strconv.FormatUint(max(n, 1)-1, 10)
+}
+
 // Before reports whether ID a was created before ID b.
 func Before(a, b string) bool {
 	x, _ := Snowflake(a)

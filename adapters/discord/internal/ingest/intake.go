@@ -178,6 +178,7 @@ func (t *intake) accept(ctx context.Context, batch []Event) {
 			t.o.Expect(e)
 		}
 	}
+	t.open(ctx, batch)
 	var b backoff.Backoff
 	for len(events) > 0 {
 		err := accept(ctx, t.o.Sink, events)
@@ -198,6 +199,26 @@ func (t *intake) accept(ctx context.Context, batch []Event) {
 			t.calls.Go(func() { t.o.Taken(ctx, e) })
 		}
 		t.mark(e)
+	}
+	if t.marks.fresh {
+		t.save(ctx)
+	}
+}
+
+// open creates and saves the checkpoints of conversations that start with batch,
+// before their first event is accepted: after a crash they are backfilled.
+func (t *intake) open(ctx context.Context, batch []Event) {
+	for _, e := range batch {
+		id := e.In.ID
+		switch {
+		case e.own || e.In.IgnoreRule != "":
+			continue
+		case e.Interaction.ID != "":
+			id = e.Interaction.ID
+		case e.In.Kind != chat.Message:
+			continue
+		}
+		t.marks.reach(e.Place, inbound.IDBefore(id), true)
 	}
 	if t.marks.fresh {
 		t.save(ctx)
