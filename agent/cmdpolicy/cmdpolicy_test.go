@@ -2,8 +2,14 @@ package cmdpolicy_test
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -265,7 +271,51 @@ func TestTables(t *testing.T) {
 	}
 }
 
+// parserCorpus returns the string literals in the tests of the parser, and the inputs that
+// its own fuzzing has kept.
+func parserCorpus(f *testing.F) (texts []string) {
+	out, err := exec.Command("go", "list", "-f", "{{.Dir}}", "mvdan.cc/sh/v3/syntax").Output()
+	if err != nil {
+		f.Fatal(err)
+	}
+	dir := strings.TrimSpace(string(out))
+	literals := func(src string) {
+		file, err := parser.ParseFile(token.NewFileSet(), "", src, parser.SkipObjectResolution)
+		if err != nil {
+			f.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				if text, err := strconv.Unquote(l.Value); err == nil {
+					texts = append(texts, text)
+				}
+			}
+			return true
+		})
+	}
+	names, _ := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	kept, _ := filepath.Glob(filepath.Join(dir, "testdata/fuzz/*/*"))
+	for _, name := range append(names, kept...) {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		src := string(raw)
+		if values, ok := strings.CutPrefix(src, "go test fuzz v1\n"); ok {
+			src = "package p\n\nvar _ = []any{\n" + strings.ReplaceAll(strings.TrimRight(values, "\n"), "\n", ",\n") + ",\n}\n"
+		}
+		literals(src)
+	}
+	if len(names) == 0 || len(texts) < 1000 {
+		f.Fatalf("%d texts in %d files of %s", len(texts), len(names), dir)
+	}
+	return texts
+}
+
 func FuzzEvaluate(f *testing.F) {
+	for _, c := range parserCorpus(f) {
+		f.Add(c)
+	}
 	for _, c := range slices.Concat(never, asks, runs) {
 		f.Add(c)
 	}

@@ -90,9 +90,13 @@ func braces(w *syntax.Word) []*syntax.Word {
 	return all
 }
 
-// word returns the values that a word may have.
+// word returns the values that a word may have. It is nil for an element of an array
+// without a value.
 func (e *evaluator) word(w *syntax.Word) []string {
 	values := []string{""}
+	if w == nil {
+		return values
+	}
 	for _, p := range w.Parts {
 		values = e.join(values, p, false)
 	}

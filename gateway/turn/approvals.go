@@ -20,7 +20,7 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Approvals configure how dangerous commands of tools are approved.
+// Approvals configure how commands of tools are approved.
 type Approvals struct {
 	Mode    string        // manual, smart or off
 	Timeout time.Duration // of a request; after it the request counts as denied

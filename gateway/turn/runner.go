@@ -95,7 +95,7 @@ type Options struct {
 	Title func(ctx context.Context, question, answer string) (string, agent.Call, error)
 	// Media holds the media tasks.
 	Media Media
-	// Approvals configure how dangerous commands are approved.
+	// Approvals configure how commands are approved.
 	Approvals Approvals
 	// Send sends a message for a tool of the turn of e, and returns a description of its
 	// target. nil means that tools cannot send.

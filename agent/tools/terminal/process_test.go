@@ -144,11 +144,11 @@ func TestTypedInputIsEvaluated(t *testing.T) {
 	typed := func(data string, enter bool) string {
 		return b.process(args{"action": "write", "id": "p1", "data": data, "enter": enter})
 	}
-	if got := typed("rm -r sub", true); !strings.Contains(got, "it was not run, because it is dangerous") {
+	if got := typed("rm -r sub", true); !strings.Contains(got, "it was not run, because it needs an approval") {
 		t.Errorf("got %q", got)
 	}
 	typed("echo safe; rm ", false)
-	if got := typed("-r sub", true); !strings.Contains(got, "it was not run, because it is dangerous") {
+	if got := typed("-r sub", true); !strings.Contains(got, "it was not run, because it needs an approval") {
 		t.Errorf("in pieces: %q", got)
 	}
 	if got := typed("mkfs", true); !strings.Contains(got, "never is") {

@@ -133,7 +133,7 @@ func (t *Terminal) authorize(ctx context.Context, c tool.Call, r PolicyRequest, 
 	}
 	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: Name, Command: r.Command, Reasons: append(about, v.Reasons...), Shapes: v.Shapes})
 	if err != nil {
-		return v, fmt.Errorf("it was not run, because it is dangerous (%s) and nobody has agreed: %w", strings.Join(v.Reasons, "; "), err)
+		return v, fmt.Errorf("it was not run, because it needs an approval (%s) and has none: %w", strings.Join(v.Reasons, "; "), err)
 	}
 	return v, nil
 }

@@ -2,7 +2,7 @@
 // them, process manages those in the background. The main type is Terminal.
 //
 // Every command takes the same path: the directory is checked, the CommandPolicy classifies
-// the command, a dangerous one needs an approval, and then exactly the classified bytes are
+// the command, some need an approval, and then exactly the classified bytes are
 // passed to the shell. Input typed into a process takes the same path. A background process
 // belongs to its session and is invisible to others.
 package terminal
@@ -38,7 +38,7 @@ var texts embed.FS
 // A PolicyResult is the classification of a command. The zero PolicyResult allows it.
 type PolicyResult struct {
 	Blocked string   // why it must never run; "": it may
-	Reasons []string // why it is dangerous; empty: it is not
+	Reasons []string // why it needs an approval; empty: it needs none
 	Shapes  []string // see tool.ApprovalRequest
 	// NoNetwork says that it runs without network, which needs a sandbox. A request with
 	// Network is not answered so.

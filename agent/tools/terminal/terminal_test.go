@@ -198,7 +198,7 @@ func TestCommandRunsOnlyAsApproved(t *testing.T) {
 	t.Parallel()
 	b := open(t, nil)
 	line := "  rm -rf 'sub' ;\techo \"$((1+1))\"\n"
-	if got := b.terminal(args{"command": line}); !strings.Contains(got, "it was not run, because it is dangerous (it deletes folders) and nobody has agreed: nobody is there") || !b.exists("sub") {
+	if got := b.terminal(args{"command": line}); !strings.Contains(got, "it was not run, because it needs an approval (it deletes folders) and has none: nobody is there") || !b.exists("sub") {
 		t.Errorf("nobody there: %q", got)
 	}
 	if got := b.terminal(args{"command": "touch new; mkfs /dev/sda"}); !strings.Contains(got, "it was not run, and never is: it formats a disk") || b.exists("new") {
