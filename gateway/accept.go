@@ -145,14 +145,20 @@ func (g *Gateway) limitQueue(e *inbox.Entry, ahead int) {
 	e.Notices = g.renderQueueFull(*e)
 }
 
-// hasImmediateCommands reports whether immediate commands wait or run for the session
-// of lane l. Its next turn starts after them: a message after /new belongs to the new
-// session.
-func (g *Gateway) hasImmediateCommands(l inbox.Lane) bool {
+// waitsForCommands reports whether immediate commands wait or run for the session of
+// lane l; l is then woken after them. Its next turn starts after them: a message after
+// /new belongs to the new session.
+func (g *Gateway) waitsForCommands(l inbox.Lane) bool {
 	immediate := inbox.ImmediateLaneOf(session.Key(l))
-	if immediate == l || l.Immediate() {
+	if immediate == l || l.Immediate() || !g.hasWork(immediate) {
 		return false
 	}
+	g.lanes.WakeAfter(l, immediate)
+	return g.hasWork(immediate) // else it may have ended before WakeAfter
+}
+
+// hasWork reports whether entries of an immediate lane wait or run.
+func (g *Gateway) hasWork(immediate inbox.Lane) bool {
 	return g.opts.Store.Waiting(immediate) > 0 || g.runner.HasOfferedClaim(immediate) || g.lanes.Active(immediate)
 }
 

@@ -160,7 +160,7 @@ func New(o Options) *Gateway {
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode, AllowedCommands: o.AllowedCommands,
-		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, Commanded: g.hasImmediateCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
+		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Printer: o.Printer, Choose: g.chooseModel, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,

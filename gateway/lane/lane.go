@@ -13,6 +13,7 @@ package lane
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -32,6 +33,7 @@ type Set[K comparable] struct {
 	mu      sync.Mutex // guards what follows
 	lanes   map[K]*state[K]
 	ready   []*state[K] // lanes that wait for their run, in order
+	after   map[K][]K   // keys to be woken when a lane has no more work
 	running int         // goroutines
 	closed  bool
 	wg      sync.WaitGroup // one per goroutine
@@ -45,7 +47,7 @@ type state[K comparable] struct {
 
 // New returns a Set that calls run, for at most max keys concurrently.
 func New[K comparable](max int, run Func[K]) *Set[K] {
-	return &Set[K]{run: run, max: max, lanes: make(map[K]*state[K])}
+	return &Set[K]{run: run, max: max, lanes: make(map[K]*state[K]), after: make(map[K][]K)}
 }
 
 // Wake reports that there is work for key. It never blocks, and does nothing after
@@ -53,6 +55,20 @@ func New[K comparable](max int, run Func[K]) *Set[K] {
 func (s *Set[K]) Wake(key K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.wake(key)
+}
+
+// WakeAfter wakes key the next time that the lane of other has no more work.
+func (s *Set[K]) WakeAfter(key, other K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.after[other], key) {
+		s.after[other] = append(s.after[other], key)
+	}
+}
+
+// wake is Wake with s.mu held.
+func (s *Set[K]) wake(key K) {
 	if s.closed {
 		return
 	}
@@ -155,7 +171,8 @@ func (s *Set[K]) next() (*state[K], context.Context, context.CancelCauseFunc) {
 	return l, ctx, cancel
 }
 
-// finish removes l, or appends it to the queue if it was woken during its run.
+// finish removes l and wakes what waits for that, or appends l to the queue if it was
+// woken during its run.
 func (s *Set[K]) finish(l *state[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,6 +182,11 @@ func (s *Set[K]) finish(l *state[K]) {
 		return
 	}
 	delete(s.lanes, l.key)
+	after := s.after[l.key]
+	delete(s.after, l.key)
+	for _, key := range after {
+		s.wake(key)
+	}
 }
 
 // HasCapacity reports whether a lane that is woken now would run immediately.

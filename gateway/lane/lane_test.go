@@ -91,6 +91,39 @@ func TestLaneBusyGoesToEndOfQueue(t *testing.T) {
 	})
 }
 
+// A lane that another one waits for wakes it once it has no more work, and only then.
+func TestWakeAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var ran []string
+		var s *lane.Set[string]
+		s = lane.New(4, func(ctx context.Context, k string) {
+			mu.Lock()
+			ran = append(ran, k)
+			mu.Unlock()
+			time.Sleep(time.Second)
+		})
+		s.WakeAfter("later", "first") // which need not exist yet
+		s.WakeAfter("later", "first")
+		time.Sleep(time.Minute)
+		s.Wake("first")
+		synctest.Wait()
+		s.Wake("first") // it runs twice
+		time.Sleep(time.Minute)
+		s.Wake("first")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if got, want := fmt.Sprint(ran), "[first first later first]"; got != want {
+			t.Errorf("ran %s, want %s", got, want)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestLaneCloseWaitsAndRefusesWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32

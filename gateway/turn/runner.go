@@ -58,9 +58,9 @@ type Options struct {
 	AllowedCommands func(chat.Address) []string
 	// Prefill are messages between the prompt and the transcript of every call.
 	Prefill []llm.Message
-	// Commanded reports whether immediate commands of the lane's session wait or run;
-	// nil means never.
-	Commanded func(inbox.Lane) bool
+	// WaitsForCommands reports whether immediate commands of the lane's session, such as
+	// /new and /stop, wait or run. The lane is woken when that ends. nil means never.
+	WaitsForCommands func(inbox.Lane) bool
 	// Paused reports whether no turn may start in a lane. Immediate commands still run.
 	// nil means never.
 	Paused func(inbox.Lane) bool
@@ -196,10 +196,6 @@ func (r *Runner) Wait() {
 	r.background.Wait()
 }
 
-// commandPollInterval is the time between two checks whether the immediate commands
-// before a message are done.
-const commandPollInterval = 5 * time.Millisecond
-
 // storeRetryDelay is the time until a lane is tried again after a store failure.
 const storeRetryDelay = time.Second
 
@@ -209,8 +205,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	if r.opts.Held != nil && r.opts.Held(l) {
 		return
 	}
-	if r.opts.Commanded != nil && r.opts.Commanded(l) { // such as /new and /stop, which go first
-		time.AfterFunc(commandPollInterval, func() { r.opts.Wake(l) })
+	if r.opts.WaitsForCommands != nil && r.opts.WaitsForCommands(l) {
 		return
 	}
 	if r.opts.Paused != nil && r.opts.Paused(l) && !l.Immediate() {
