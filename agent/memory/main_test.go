@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // childWrites adds a hundred entries, and prints those that were accepted.
 func childWrites() int {
-	s := memory.New(memory.Config{Dir: os.Getenv("MEMORY_DIR"), NotesLimit: 1 << 19})
+	s := memory.New(memory.Config{Dir: os.Getenv("MEMORY_DIR"), NotesLimit: 1 << 19, LockWait: time.Minute})
 	for i := range 100 {
 		entry := "process " + os.Getenv("MEMORY_ID") + " entry " + strconv.Itoa(i)
 		if r := s.Add(context.Background(), memory.Notes, entry); !r.Success {
