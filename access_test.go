@@ -25,10 +25,10 @@ import (
 // event of an authorized sender.
 func eventEffects() map[chat.EventKind][2]string {
 	return map[chat.EventKind][2]string{
-		chat.Message:  {"a text, a file, an album, a voice", "a turn, or a command"},
-		chat.Edit:     {"an earlier message is changed", "replaces the text of a message that still waits"},
-		chat.Callback: {"a button of ours is pressed", "the command that the button holds, by who presses it"},
-		chat.Migrated: {"a chat has a new id, as the platform says", "conversations, scheduled prompts, what waits and what is to be sent follow, and lists that name the old id; nobody speaks by it"},
+		chat.Message:  {"a text, file, album or voice message", "a turn or a command"},
+		chat.Edit:     {"a changed message", "replaces the text of a waiting message"},
+		chat.Callback: {"a pressed button", "the command of the button, as the user who pressed it"},
+		chat.Migrated: {"a chat with a new ID", "conversations, jobs, waiting and unsent messages and lists with the old ID follow"},
 	}
 }
 
@@ -59,7 +59,7 @@ func accessPage(t *testing.T) string {
 	for _, r := range access.AllowRules() {
 		line("`"+r.Name+"`", r.Description, r.Level)
 	}
-	b.WriteString("\nWhom nothing lets in is kept out by one of these:\n\n")
+	b.WriteString("\nOthers are denied by one of these:\n\n")
 	line("rule", "why")
 	line("---", "---")
 	for _, r := range access.DenyRules() {
@@ -68,11 +68,11 @@ func accessPage(t *testing.T) string {
 	fmt.Fprintf(&b, pairingText, pairing.MaxPending, int(pairing.CodeInterval.Minutes()), pairing.MaxWrongCodes)
 	line("rule", "why")
 	line("---", "---")
-	line("`"+pairing.RuleOffered+"`", "the person was told a code")
-	line("`"+pairing.RuleRecent+"`", "the person was told one a moment ago")
-	line("`"+pairing.RuleFull+"`", "too many codes are out on this platform")
+	line("`"+pairing.RuleOffered+"`", "the user got a code")
+	line("`"+pairing.RuleRecent+"`", "the user got a code recently")
+	line("`"+pairing.RuleFull+"`", "too many codes are open on this platform")
 	line("`"+pairing.RuleLocked+"`", "too many wrong codes were entered for this platform")
-	b.WriteString("\n## What each level may do\n\nEach level may do what those before it may.\n\n### Commands\n\n")
+	b.WriteString("\n## What each level may do\n\nEach level includes those before it.\n\n### Commands\n\n")
 	line("level", "commands")
 	line("---", "---")
 	commands, tools := map[access.Level][]string{}, map[access.Level][]string{}
@@ -104,7 +104,7 @@ func accessPage(t *testing.T) string {
 		line(l.String(), strings.Join(slices.Sorted(slices.Values(tools[l])), " "))
 	}
 	b.WriteString(eventsText)
-	line("event", "what it is", "from a stranger", "from who may speak")
+	line("event", "what it is", "from an unknown sender", "from an allowed user")
 	line("---", "---", "---", "---")
 	for _, e := range kinds(t) {
 		h, ok := eventEffects()[e]
@@ -113,7 +113,7 @@ func accessPage(t *testing.T) string {
 		}
 		none := "ends by a rule"
 		if e == chat.Message {
-			none += "; directly: a code"
+			none += "; in a direct chat: a code"
 		}
 		line("`"+string(e)+"`", h[0], none, h[1])
 	}
@@ -137,26 +137,30 @@ func TestDocsAccessPage(t *testing.T) {
 	}
 }
 
-const accessTop = `# Who may speak, and what they may do
+const accessTop = `# Access: who may use the bot, and what for
 
-Printed from the code; a test holds them equal.
+Only allowed users get through. List their IDs, or approve the [pairing codes](#strangers-pairing) of unknown users:
 
-Nobody gets through who was not let in. People are known by the id that their platform gives them and gives to nobody else:
-names and handles can change hands and are refused in lists. What somebody writes who is not let in is not kept, and the agent does
-not hear of it. The only answer is a [code](#strangers-pairing), in a direct chat; ` + "`hermesd why`" + ` knows by which rule it ended.
+` + "```yaml" + `
+access:
+  owners: ["telegram:123456789"]
+` + "```" + `
+
+Lists take platform IDs only: names and handles can change owner and are refused. Text of other senders is neither stored nor shown to the agent;
+` + "`hermesd why`" + ` names the rule that ended it.
 
 ## Who is let in
 
-The first rule that holds lets a person in. The level is the highest that any of them gives. If no owner is named and exactly one id
-is allowed in all, that one is the owner.
+The first rule that matches grants access. The level is the highest that any gives. If no owner is named, exactly one ID is allowed in all, and neither
+` + "`allow_all`" + ` nor ` + "`allowed_roles`" + ` is set, that ID is the owner.
 
 `
 
 const pairingText = `
 ## Strangers: pairing
 
-Somebody unknown who writes to the bot directly is told a code (` + "`unauthorized_dm_behavior: pair`" + `, the default; ` + "`ignore`" + ` says
-nothing). They give it to the operator, by another way, and the operator approves it:
+An unknown user who writes directly gets a code (` + "`unauthorized_dm_behavior: pair`" + `, the default; ` + "`ignore`" + `: nothing), gives it to you by another way, and you approve
+it:
 
 ` + "```" + `
 hermesd pairing list
@@ -165,33 +169,29 @@ hermesd pairing revoke telegram 123456789
 hermesd pairing clear-pending
 ` + "```" + `
 
-The person is told, and is a member from then on, on every account of that platform. A code has 40 random bits, holds for an hour and
-once; only a salted, slow hash of it stands among the pairings, and the message that tells it keeps no text once it has ended. At most
-%d codes of a platform are out at once, a person gets one in %d minutes, and %d wrong codes in a row lock the platform for an hour. So a
-thousand strangers cost what three do. What a revoked person had said before and what still waits is finished; the next message
-is a stranger's. A home that an upstream Hermes used brings its approved people along, once.
+The user is notified and is a member on every account of the platform. A code has 40 random bits and works once, for an hour; after delivery only a
+salted, slow hash of it is stored. Limits: %d open codes per platform, one per user in %d minutes; %d wrong codes in a row lock the platform for an hour.
+Revoking applies from the next message; earlier ones are finished. Users paired by an upstream Hermes in this home directory are imported once.
 
 `
 
 const sharedText = `
-In a conversation that several people share (a topic, or a group with ` + "`group_sessions_per_user: false`" + `), these commands need more. There a guest
-stops only a turn that is theirs alone: neither ` + "`/stop`" + ` nor a new message of a guest ends the turn of another person, and a guest presses no
-button of a question in it.
+In a conversation of several users (a topic, or a group with ` + "`group_sessions_per_user: false`" + `) these need more. There ` + "`/stop`" + ` and new messages of a
+guest stop only turns that are the guest's alone, and guests cannot press buttons of questions.
 
 `
 
 const toolsText = `
 ### Tools
 
-The tools of a conversation are the same for all who speak in it. What somebody may not use is refused at the call. If messages of several users
-are merged into one turn, the turn has the permissions of the least privileged user. A tool that is not in this table is for owners.
+All users of a conversation see the same tools; a forbidden one is refused at the call. A turn with messages of several users has the permissions of the
+least privileged. Tools not listed are for owners.
 
 `
 
 const eventsText = `
 ## One way in
 
-Everything that a platform delivers goes through ` + "`gateway.Accept`" + `, which asks the check before anything is stored that could act.
-Functions that act take a Grant, which only the check can make. Reactions of people are no events: adapters leave them out.
+Every event passes the check in ` + "`gateway.Accept`" + ` before anything is stored that could act. Reactions are ignored.
 
 `
