@@ -30,7 +30,7 @@ func (g *Gateway) approvalOptions() turn.Approvals {
 }
 
 // isAlwaysApproved reports whether a permanent approval of shape holds in the turn of e:
-// with a person, one that holds everywhere, whoever granted it; in a run of a job, one that
+// with a person, one that holds everywhere, by any grantor; in a run of a job, one that
 // approval.InRuns finds. If the approvals cannot be read, none holds.
 func (g *Gateway) isAlwaysApproved(ctx context.Context, e inbox.Entry, shape string) bool {
 	list, err := g.approvals.List(ctx)

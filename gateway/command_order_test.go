@@ -55,6 +55,29 @@ func TestStopCancelsOnlyEarlierMessages(t *testing.T) {
 	})
 }
 
+// A command that stops a turn also cancels the only message before it in the batch, which
+// is claimed already and waits for the command.
+func TestStopCancelsClaimedMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHarness(t, llmtest.Say("Hello."))
+		w.start()
+		defer w.stop()
+		if err := w.gw.Accept(t.Context(), []chat.Inbound{w.newMessage("7", "do it"), w.newMessage("7", "/stop")}); err != nil {
+			t.Fatal(err)
+		}
+		w.advance(time.Minute)
+		if got := w.outcome("7:1"); got != "cancelled(/stop)" {
+			t.Errorf("%s\n%s", got, strings.Join(w.adapter.visible("7"), "\n"))
+		}
+		if got := w.talk("hello"); got != "Hello." {
+			t.Errorf("then %q", got)
+		}
+		if got := strings.Join(w.adapter.visible("7"), "\n"); !strings.Contains(got, "The running turn is stopped") {
+			t.Error(got)
+		}
+	})
+}
+
 // A slowStore delays the first claim of a turn, before or after it is stored, or all
 // releases, until resume is closed.
 type slowStore struct {

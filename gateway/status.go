@@ -94,7 +94,7 @@ func (e env) CanRestart() bool { return e.g.opts.Restart != nil }
 
 func (e env) Busy(key session.Key) (running bool, waiting int) {
 	l := inbox.LaneOf(key)
-	return e.g.lanes.Active(l), e.g.opts.Store.Waiting(l)
+	return e.g.lanes.Active(l) || e.g.runner.HasOfferedClaim(l), e.g.opts.Store.Waiting(l)
 }
 
 func (e env) IsSoleAuthor(c command.Call) bool {

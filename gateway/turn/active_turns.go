@@ -3,6 +3,7 @@ package turn
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -85,9 +86,15 @@ func (r *Runner) actorPrincipal(id session.ID) access.Principal {
 	return actor.Principal
 }
 
-// IsSoleAuthor reports whether a turn of lane l runs and by wrote all of its messages. It
-// may be called from any goroutine.
+// IsSoleAuthor reports whether a turn of lane l runs, or has been claimed, and by wrote all
+// of its messages. It may be called from any goroutine.
 func (r *Runner) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
+	r.mu.Lock()
+	c, offered := r.offered[l]
+	r.mu.Unlock()
+	if offered {
+		return !slices.ContainsFunc(c.Entries, func(e inbox.Entry) bool { return !e.Principal.SamePerson(by) })
+	}
 	r.active.mu.Lock()
 	defer r.active.mu.Unlock()
 	for _, active := range r.active.bySession {

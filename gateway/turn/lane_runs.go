@@ -17,10 +17,11 @@ type laneRuns struct {
 	late   map[inbox.Lane]lateStop
 }
 
-// A lateStop is the stop of a run that was about to release its entries.
+// A lateStop is the stop of entries that have no run: one was about to release them, or
+// takes their claim soon.
 type lateStop struct {
 	interruption
-	entries int // of the run
+	entries int
 }
 
 type laneRun struct {
@@ -29,6 +30,10 @@ type laneRun struct {
 	early    []interruption // received before the entries were known
 	stop     *interruption  // the stop of this run
 	released bool           // the entries wait again, or will soon
+}
+
+func newLaneRuns() laneRuns {
+	return laneRuns{byLane: make(map[inbox.Lane]*laneRun), late: make(map[inbox.Lane]lateStop)}
 }
 
 // An interruption is the reason to cancel the run of entries older than by.
@@ -44,9 +49,6 @@ func (s *laneRuns) begin(ctx context.Context, l inbox.Lane) (run context.Context
 	run, cancel := context.WithCancelCause(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.byLane == nil {
-		s.byLane, s.late = make(map[inbox.Lane]*laneRun), make(map[inbox.Lane]lateStop)
-	}
 	r := &laneRun{cancel: cancel}
 	if stop, ok := s.late[l]; ok { // it applies to the entries of the former run, and to no others
 		delete(s.late, l)
@@ -121,6 +123,13 @@ func (s *laneRuns) stopCause(l inbox.Lane, release bool) error {
 	return nil
 }
 
+// stopNext stops the next run of lane l, which has that many entries.
+func (s *laneRuns) stopNext(l inbox.Lane, i interruption, entries int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late[l] = lateStop{interruption: i, entries: entries}
+}
+
 // addEntries adds entries that have joined the turn to its claim.
 func (t *turn) addEntries(more []inbox.Entry) {
 	t.claim.Entries = append(t.claim.Entries, more...)
@@ -128,9 +137,17 @@ func (t *turn) addEntries(more []inbox.Entry) {
 }
 
 // stop cancels the run of lane l because of a command, unless it is the run of later
-// entries, and reports whether there may have been one.
+// entries, and reports whether there may have been one. An offered claim counts as a
+// run.
 func (r *Runner) stop(l inbox.Lane, command inbox.ID, name string) bool {
-	return r.runs.interrupt(l, interruption{by: command, cause: StoppedError{Person: "/" + name}, stop: true})
+	i := interruption{by: command, cause: StoppedError{Person: "/" + name}, stop: true}
+	r.mu.Lock()
+	c, offered := r.offered[l]
+	r.mu.Unlock()
+	if offered = offered && c.Entries[0].ID < command; offered {
+		r.runs.stopNext(l, i, len(c.Entries))
+	}
+	return r.runs.interrupt(l, i) || offered // it may have been taken in between
 }
 
 // Supersede cancels the run of lane l because of a newer entry, unless the run has

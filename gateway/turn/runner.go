@@ -173,7 +173,7 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := &Runner{opts: o, waits: newInputWaits(), questions: newQuestions(), locks: sessionLock{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), offered: make(map[inbox.Lane]inbox.Claim)}
+	r := &Runner{opts: o, runs: newLaneRuns(), waits: newInputWaits(), questions: newQuestions(), locks: sessionLock{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), offered: make(map[inbox.Lane]inbox.Claim)}
 	r.cache = newCache(o.CacheBytes, r.endEngine)
 	return r
 }
