@@ -20,7 +20,7 @@ SHELL := bash
 MATCHED := 2>&1 | awk '{ print; fflush() } /no tests to run/ { none = 1 } END { exit none }'
 MATCHED_BENCH := 2>&1 | awk '{ print; fflush() } /^Benchmark/ { found = 1 } END { exit !found }'
 
-.PHONY: build test race lint bench crashtest sweep simulate dst restarts disks hostile latency engines fuzz interop example release reproducible check
+.PHONY: build test race lint bench crashtest sweep simulate dst restarts disks hostile latency engines fuzz interop example picture release reproducible check
 
 build: ## the static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o hermesd ./cmd/hermesd
@@ -87,6 +87,9 @@ interop: ## the official SDKs as judges of our wire and of our simulators
 
 example: ## writes config.example.yaml from the code
 	$(GO) run ./cmd/hermesd config example > config.example.yaml
+
+picture: ## docs/demo.svg, the picture in README.md, from the output of the demo
+	$(GO) run ./cmd/internal/demo/picture
 
 release: ## archives, SBOMs and checksums of the commit REF for all platforms, in dist/VERSION
 	$(GO) run ./internal/release/make -ref $(REF) -out dist

@@ -152,12 +152,13 @@ func TestProcessesOnlyInListedPackages(t *testing.T) {
 		t.Errorf("processes are started in %v: the one package is not found", got)
 	}
 	reasons(t, "starts processes", got, map[string]string{
-		"internal/spawn":       "the one place, with the sandbox and the environment",
-		"systemd":              "asks systemd about a unit; nothing of it comes from outside",
-		"cmd/internal/service": "systemctl and journalctl, for the operator",
-		"internal/daemontest":  "tests and measurements",
-		"internal/release":     "git, the go command and what it built, for those who make a release",
-		"cmd/internal/demo":    "the daemon itself, as a child of the demo",
+		"internal/spawn":            "the one place, with the sandbox and the environment",
+		"systemd":                   "asks systemd about a unit; nothing of it comes from outside",
+		"cmd/internal/service":      "systemctl and journalctl, for the operator",
+		"internal/daemontest":       "tests and measurements",
+		"internal/release":          "git, the go command and what it built, for those who make a release",
+		"cmd/internal/demo":         "the daemon itself, as a child of the demo",
+		"cmd/internal/demo/picture": "the demo, for those who make its picture",
 	})
 }
 
