@@ -6,4 +6,4 @@ package app_test
 const longTurns = 200
 
 // parallel is the number of daemons that run at once: they mostly wait.
-const parallel = "100"
+const parallel = "32"
