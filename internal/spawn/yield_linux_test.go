@@ -1,6 +1,7 @@
 package spawn_test
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +25,8 @@ func TestACommandComesAfterUs(t *testing.T) {
 			t.Errorf("its niceness is %d, and ours %d (%v)", got, ours, err)
 		}
 	}
-	const asks = "sleep 0.2; nice"
+	// The priority is lowered once the command has started.
+	asks := fmt.Sprintf("for i in $(seq 600); do [ $(nice) -le %d -a %d -lt 19 ] || break; sleep 0.1; done; nice", ours, ours)
 	behind(t, run(t, spawn.Command{Shell: asks}))
 	t.Run("in a sandbox", func(t *testing.T) {
 		g := enclose(t, nil)
