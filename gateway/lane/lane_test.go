@@ -96,8 +96,7 @@ func TestWakeAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var ran []string
-		var s *lane.Set[string]
-		s = lane.New(4, func(ctx context.Context, k string) {
+		s := lane.New(4, func(ctx context.Context, k string) {
 			mu.Lock()
 			ran = append(ran, k)
 			mu.Unlock()
