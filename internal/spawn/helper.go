@@ -45,6 +45,7 @@ type helperRequest struct {
 	Places    []place   `json:"places"`
 	Processes int       `json:"processes"`
 	FileSize  int64     `json:"file_size,omitempty"`
+	Nice      int       `json:"nice"`
 }
 
 // init runs the sandbox helper and does not return if this process was started as one. A

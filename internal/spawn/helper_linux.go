@@ -38,7 +38,7 @@ func (s *Sandbox) wrap(cmd *exec.Cmd, fileSize int64, noNetwork bool) error {
 	places := p.places()
 	request, err := json.Marshal(helperRequest{
 		Path: cmd.Path, Argv: cmd.Args, Env: p.adjustEnv(cmd.Env, places), Dir: dir, Wall: s.status.Mechanism, ABI: s.status.ABI, Bwrap: s.bwrap, OwnPIDs: s.ownPIDs,
-		Network: p.Network, Places: places, Processes: p.Processes, FileSize: fileSize,
+		Network: p.Network, Places: places, Processes: p.Processes, FileSize: fileSize, Nice: childNice(),
 	})
 	if err != nil {
 		return err
@@ -94,6 +94,7 @@ func supervise(e helperRequest) int {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return reportFailure(err)
 	}
+	_ = unix.Setpriority(unix.PRIO_PGRP, 0, e.Nice) // best effort; the command, in a group of its own, inherits it
 	child, err := e.start()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "hermesd: %s cannot be run in the sandbox: %v\n", e.Path, err)

@@ -92,7 +92,9 @@ func (p *Process) start() (err error) {
 	if p.child, err = started.start(p.cmd, p.c.Untrusted); err != nil {
 		return fmt.Errorf("it does not start: %w", err)
 	}
-	lowerPriority(p.cmd)
+	if !p.c.Sandbox.isActive() { // the helper does it: the command may have left the group by now
+		lowerPriority(p.cmd)
+	}
 	p.serve(sinks)
 	return nil
 }

@@ -11,12 +11,18 @@ import (
 // delay the acceptance of messages.
 const niceOffset = 10
 
+// childNice returns the nice value of children.
+func childNice() int {
+	ours, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 - nice
+	if err != nil {
+		ours = 20
+	}
+	return min(20-ours+niceOffset, 19)
+}
+
 // lowerPriority gives the child's group a lower CPU priority than this process.
 func lowerPriority(cmd *exec.Cmd) {
-	ours, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
-	if err == nil {
-		_ = unix.Setpriority(unix.PRIO_PGRP, cmd.Process.Pid, min(20-ours+niceOffset, 19)) // best effort
-	}
+	_ = unix.Setpriority(unix.PRIO_PGRP, cmd.Process.Pid, childNice()) // best effort
 }
 
 // waitChild waits for the end of the child, calls ended before its process ID can be

@@ -30,6 +30,6 @@ func TestACommandComesAfterUs(t *testing.T) {
 	behind(t, run(t, spawn.Command{Shell: asks}))
 	t.Run("in a sandbox", func(t *testing.T) {
 		g := enclose(t, nil)
-		behind(t, g.run(t, asks))
+		behind(t, g.run(t, "nice")) // from the start
 	})
 }
