@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -96,11 +97,11 @@ func namespaceAttacks() []attack {
 
 func cString(s string) uintptr {
 	b := append([]byte(s), 0)
-	pinned = append(pinned, b)
+	pinned.Store(&b[0], b)
 	return uintptr(unsafe.Pointer(&b[0]))
 }
 
-var pinned [][]byte // keeps the arguments of system calls in memory
+var pinned sync.Map // keeps the arguments of system calls in memory
 
 func kernelAttacks() []attack {
 	all := []attack{
