@@ -16,10 +16,12 @@ import (
 	"hermesd/agent/llm/anthropic"
 	"hermesd/agent/prompt"
 	"hermesd/gateway"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
 )
 
@@ -69,7 +71,9 @@ func BenchmarkTurnInLongSession(b *testing.B) {
 			sent := make(chan struct{}, 1)
 			w := &notifyingAdapter{fakeAdapter: newFakeAdapter(), sent: sent}
 			provider := anthropic.New(anthropic.Options{Key: "sk-ant-benchmark", HTTP: &http.Client{Transport: instantTransport{}}})
+			turns := new(active.Turns)
 			gw := gateway.New(gateway.Options{
+				Active: turns, Usage: usage.NewMeter(turns),
 				Store: store, Agent: agent.New(agent.Config{}, provider, noTools(b)),
 				Adapters: map[chat.Account]chat.Adapter{account: w}, Access: defaultChecker(b),
 				Prefix: func(r session.Record) (prompt.Prefix, []string) {

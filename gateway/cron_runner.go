@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/agent"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/failure"
@@ -68,19 +67,6 @@ func (g *Gateway) JobManager() *schedule.Manager { return g.cron.manager }
 
 // CronStatus returns the status of the scheduler.
 func (g *Gateway) CronStatus() schedule.Status { return g.cron.scheduler.Status() }
-
-// Actor returns the actor of the running turn of a session; false if none runs.
-func (g *Gateway) Actor(id session.ID) (turn.Actor, bool) { return g.runner.Actor(id) }
-
-// AddUsage adds the usage of a model call that is not part of a transcript to the
-// running turn of a session and to the daemon's total; with id "" only to the total.
-func (g *Gateway) AddUsage(id session.ID, c agent.Call) { g.runner.AddUsage(id, c) }
-
-// ReportToolCall emits the observer event of a tool call that a sub-agent made during
-// the turn of a session.
-func (g *Gateway) ReportToolCall(id session.ID, ev agent.ToolFinished) {
-	g.runner.ReportToolCall(id, ev)
-}
 
 // Start implements schedule.Runner: it puts runs into the inbox, each with the current
 // level of the job's creator.

@@ -59,7 +59,7 @@ type CallStats struct {
 func (g *Gateway) callStats() CallStats {
 	var all ledger.Summary
 	r := CallStats{Unknown: []string{}}
-	usage := g.runner.UsageByModel()
+	usage := g.opts.Usage.ByModel()
 	for _, model := range slices.Sorted(maps.Keys(usage)) {
 		sum := usage[model]
 		all.Calls, all.Missed, all.Usage = all.Calls+sum.Calls, all.Missed+sum.Missed, all.Usage.Add(sum.Usage)

@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/active"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
@@ -27,15 +28,18 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
+	"hermesd/gateway/usage"
 	"hermesd/internal/secret"
 )
 
-// Options configures a Gateway. Store, Agent and Access are required.
+// Options configures a Gateway. Store, Agent, Access, Active and Usage are required.
 type Options struct {
 	Store              Store
 	Agent              *agent.Agent
 	Adapters           map[chat.Account]chat.Adapter
 	Access             Access
+	Active             *active.Turns                                                    // who speaks in the running turns
+	Usage              *usage.Meter                                                     // what model calls have used
 	Moves              *chatmigration.Registry                                          // chats that got a new ID; nil: they are not remembered
 	Pairing            *pairing.Manager                                                 // issues pairing codes to unknown users; nil: they get no answer
 	Prefix             func(session.Record) (prompt.Prefix, []string)                   // the prompt of a new session, and notices about it for the user
@@ -158,7 +162,7 @@ func New(o Options) *Gateway {
 	g.cron = newCronRunner(g, o.Cron)
 	g.approvals = approval.NewManager(o.Store)
 	g.runner = turn.New(turn.Options{
-		Store: o.Store, Agent: o.Agent, Delivery: g.delivery, Commands: g.commands, Env: env{g},
+		Store: o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode, AllowedCommands: o.AllowedCommands,
 		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},

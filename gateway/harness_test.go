@@ -20,10 +20,12 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
 )
 
@@ -78,7 +80,9 @@ func (w *harness) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	turns := new(active.Turns)
 	o := gateway.Options{
+		Active: turns, Usage: usage.NewMeter(turns),
 		Store: store, Agent: agent.New(agent.Config{}, w.model, tools),
 		Adapters: map[chat.Account]chat.Adapter{account: w.adapter},
 		Access:   defaultChecker(w.t),

@@ -54,8 +54,8 @@ func (g *Gateway) Status() Status {
 	s := Status{Version: g.opts.Version, Started: rebaseTime(g.started), Model: g.opts.Model, Mode: string(g.opts.Mode), Store: g.opts.Store.Stats()}
 	s.Paused, s.Cron = g.Paused(), g.CronStatus()
 	s.TurnsRunning, s.TurnsQueued = g.lanes.Running()
-	s.Breaks, s.Caching, s.CallStats = g.runner.Breaks(), g.opts.HomeInfo.Caching, g.callStats()
-	s.BackgroundCompactions, s.Fallbacks = g.runner.CompactionStats(), g.runner.Fallbacks()
+	s.Breaks, s.Caching, s.CallStats = g.opts.Usage.Breaks(), g.opts.HomeInfo.Caching, g.callStats()
+	s.BackgroundCompactions, s.Fallbacks = g.runner.CompactionStats(), g.opts.Usage.Fallbacks()
 	for a, ad := range g.opts.Adapters {
 		h := ad.Health()
 		h.Since, h.LastContact = rebaseTime(h.Since), rebaseTime(h.LastContact)

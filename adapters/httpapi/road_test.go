@@ -23,10 +23,12 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/usage"
 	"hermesd/internal/secret"
 	"hermesd/internal/sim/memnet"
 	"hermesd/storage/bolt"
@@ -69,7 +71,9 @@ func (h *house) open(t *testing.T) {
 	}
 	masker := &secret.Masker{}
 	masker.Add(key)
+	turns := new(active.Turns)
 	gw := gateway.New(gateway.Options{
+		Active: turns, Usage: usage.NewMeter(turns),
 		Store: store, Agent: agent.New(agent.Config{}, h.model, tools), Adapters: map[chat.Account]chat.Adapter{account: a}, Access: checker,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil

@@ -14,7 +14,6 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
-	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/failure"
@@ -57,9 +56,9 @@ func (t *turn) runAgent(ctx context.Context) {
 		return
 	}
 	defer t.runner.locks.release(s.record.ID)
-	defer t.runner.active.remove(s.record.ID)
+	defer t.runner.opts.Active.Remove(s.record.ID)
 	t.session, t.trace.Session = s, string(s.record.ID)
-	t.updateActor()
+	t.runner.opts.Active.Set(t.session.record.ID, t.claim)
 	t.storedMessages = s.transcript.Len()
 	t.react(chat.ReactionSeen)
 	input, steps, problems, err := t.loadInput(ctx)
@@ -162,7 +161,10 @@ func (t *turn) newAgentTurn(ctx context.Context, win *agent.ContextWindow, input
 		Session: string(t.session.record.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.newSteerFunc(ctx),
 	}
 	if rec := t.session.record; t.runner.opts.CheckTool != nil {
-		run.CheckTool = func(tool string) error { return t.runner.opts.CheckTool(rec, t.runner.actorPrincipal(rec.ID), tool) }
+		run.CheckTool = func(tool string) error {
+			actor, _ := t.runner.opts.Active.Actor(rec.ID)
+			return t.runner.opts.CheckTool(rec, actor.Principal, tool)
+		}
 	}
 	run.User = t.newUserChannel()
 	if d := t.discovery(); d != nil {
@@ -179,19 +181,6 @@ func (t *turn) newAgentTurn(ctx context.Context, win *agent.ContextWindow, input
 		t.declareBreak(t.session.record.PendingBreak)
 	}
 	return run
-}
-
-// leastPrivileged returns the principal with the lowest level among the authors of
-// the claim's entries, so that a merged input grants no author the permissions of
-// another one.
-func (t *turn) leastPrivileged() access.Principal {
-	least := t.first().Principal
-	for _, e := range t.claim.Entries {
-		if e.Principal.Level < least.Level {
-			least = e.Principal
-		}
-	}
-	return least
 }
 
 // consumeEvents runs the agent, streams its text and records its steps. It returns
@@ -316,7 +305,7 @@ func (t *turn) joinEntries(ctx context.Context) []inbox.Entry {
 	}
 	t.addEntries(more)
 	t.lastSeen = more[len(more)-1].ID
-	t.updateActor()
+	t.runner.opts.Active.Set(t.session.record.ID, t.claim)
 	return more
 }
 
@@ -417,7 +406,7 @@ func (t *turn) handleNotice(n agent.Notice) []outbox.Row {
 		return nil
 	}
 	t.declareBreak(string(ledger.Fallback))
-	t.runner.fallbacks.Add(n.Fallback, n.Err)
+	t.runner.opts.Usage.FellBack(n.Fallback, n.Err)
 	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, failure.Summary(t.Printer, n.Err))})
 }
 

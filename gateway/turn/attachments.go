@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/outbox"
@@ -79,7 +80,7 @@ func (t *turn) attachScope() AttachScope {
 		}
 	}
 	rec, check := t.session.record, t.runner.opts.CheckTool
-	if check != nil && check(rec, t.leastPrivileged(), "read_file") != nil {
+	if check != nil && check(rec, active.LeastPrivileged(t.claim.Entries), "read_file") != nil {
 		return s
 	}
 	s.Workspace, s.Received = true, append(s.Received, rec.Files...)

@@ -328,7 +328,7 @@ func (t *turn) completeCommit(m *inbox.Commit) (err error) {
 	if t.session.record.PendingBreak == "" { // declared for a call that was not made
 		t.session.record.PendingBreak = string(t.session.ledger.Declared())
 	}
-	t.auxiliaryUsage = t.auxiliaryUsage.Add(t.runner.active.remove(t.session.record.ID))
+	t.auxiliaryUsage = t.auxiliaryUsage.Add(t.runner.opts.Active.Remove(t.session.record.ID))
 	m.Create = t.session.created
 	m.Session = t.session.record
 	m.Session.Messages = t.session.transcript.Len()

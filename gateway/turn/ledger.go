@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,7 +12,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
-	"hermesd/gateway/failure"
+	"hermesd/gateway/usage"
 )
 
 // maxLoadedCalls is the number of a session's last calls that are loaded to restore
@@ -33,12 +32,10 @@ func (s *sessionState) loadLedger(ctx context.Context, store Store, more []json.
 	}
 	s.ledger = ledger.Restore(records)
 	if n := len(records); n > 0 {
-		s.lastModel = modelName(records[n-1].Provider, records[n-1].Model)
+		s.lastModel = usage.ModelName(records[n-1].Provider, records[n-1].Model)
 	}
 	return nil
 }
-
-func modelName(provider, model string) string { return provider + "/" + model }
 
 func decodeRecords(rows []json.RawMessage) ([]ledger.Record, error) {
 	records := make([]ledger.Record, len(rows))
@@ -62,15 +59,14 @@ func (t *turn) recordCall(c agent.Call) {
 	if n := c.Usage.Prompt(); n > 0 {
 		t.session.record.PromptTokens, t.session.record.PromptMessages = n, t.session.transcript.Len()
 	}
-	model := modelName(c.Provider, c.Model)
+	model := usage.ModelName(c.Provider, c.Model)
 	if t.session.lastModel != "" && t.session.lastModel != model && t.session.ledger.Declared() == "" {
 		t.declareBreak(string(ledger.Fallback)) // back from a fallback, unless another reason is declared
 	}
 	t.session.lastModel = model
 	rec := t.session.ledger.RecordCall(ledger.Call{Request: c.Request, Provider: c.Provider, Model: c.Model, Usage: c.Usage, At: time.Now().UTC()})
 	t.session.record.PendingBreak = ""
-	t.runner.breaks.add(rec.Break)
-	t.runner.usage.add(rec)
+	t.runner.opts.Usage.Called(rec)
 	if rec.Break == ledger.Undeclared {
 		t.log.Error("undeclared prefix break",
 			zap.Int("call", rec.N), zap.String("where", rec.BreakLayer), zap.String("model", c.Provider+"/"+c.Model))
@@ -99,39 +95,3 @@ func (t *turn) updateUnstoredDigest(system string) string {
 	}
 	return current
 }
-
-// breaks counts prefix breaks since the start of the process, by reason.
-type breaks struct {
-	mu       sync.Mutex // guards what follows
-	byReason map[string]int
-}
-
-func (b *breaks) add(reason ledger.Reason) {
-	if reason == "" {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.byReason == nil {
-		b.byReason = make(map[string]int)
-	}
-	b.byReason[string(reason)]++
-}
-
-func (b *breaks) counts() map[string]int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	m := make(map[string]int, len(b.byReason))
-	for k, v := range b.byReason {
-		m[k] = v
-	}
-	return m
-}
-
-// Breaks returns the number of prefix breaks since the start of the process, by
-// reason. "undeclared" counts bugs.
-func (r *Runner) Breaks() map[string]int { return r.breaks.counts() }
-
-// Fallbacks returns how often a fallback model answered since the start of the
-// process.
-func (r *Runner) Fallbacks() failure.FallbackStats { return r.fallbacks.Snapshot() }

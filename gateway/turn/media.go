@@ -52,7 +52,7 @@ func (r *Runner) describeFile(ctx context.Context, id session.ID, f chat.File) (
 	case isImage(f) && r.opts.Media.DescribeImage != nil:
 		description, call, err := r.opts.Media.DescribeImage(ctx, f)
 		r.reportMediaTask(observe.ImageDescription, start, err)
-		r.AddUsage(id, call)
+		r.opts.Usage.Charge(id, call)
 		if err != nil {
 			r.opts.Log.Warn("cannot describe image", zap.Error(err))
 			return "", r.opts.Printer.T("The picture could not be described: %v.", err), false

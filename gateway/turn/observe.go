@@ -10,7 +10,6 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
-	"hermesd/gateway/session"
 )
 
 // runObserved runs the turn, and emits events for its start and its end.
@@ -70,13 +69,6 @@ func (t *turn) reportModelRetry(n agent.Notice) {
 // reportToolCall emits the event of a finished tool call.
 func (t *turn) reportToolCall(ev agent.ToolFinished) {
 	t.runner.opts.Observe.Emit(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
-}
-
-// ReportToolCall emits the event of a finished tool call of a sub-agent in the turn of
-// a session. It may be called from any goroutine.
-func (r *Runner) ReportToolCall(id session.ID, ev agent.ToolFinished) {
-	actor, _ := r.Actor(id)
-	r.opts.Observe.Emit(observe.ToolCalled{Turn: actor.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
 // reportMediaTask emits the event of a media task that has ended with err.

@@ -17,6 +17,7 @@ import (
 
 	"hermesd/agent/tool"
 	"hermesd/gateway/access"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
@@ -285,7 +286,7 @@ func (r *Runner) isUnattended(e inbox.Entry) bool {
 // button.
 func (t *turn) askUser(ctx context.Context, to delivery.Draft, e inbox.Entry, in tool.Question) (tool.Answer, error) {
 	none := tool.Answer{Choice: -1}
-	q := &question{lane: t.claim.Lane, level: min(access.Member, t.leastPrivileged().Level), choices: in.Choices}
+	q := &question{lane: t.claim.Lane, level: min(access.Member, active.LeastPrivileged(t.claim.Entries).Level), choices: in.Choices}
 	t.runner.questions.add(q)
 	defer t.runner.questions.remove(q)
 	var b strings.Builder
@@ -380,7 +381,7 @@ func (t *turn) absorbReplies() {
 		t.lastSeen = max(t.lastSeen, e.ID)
 	}
 	if len(t.replies.list) > 0 {
-		t.updateActor()
+		t.runner.opts.Active.Set(t.session.record.ID, t.claim)
 	}
 	t.replies.list = nil
 }

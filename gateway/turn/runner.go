@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 	"hermesd/gateway/access"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
@@ -23,6 +24,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
+	"hermesd/gateway/usage"
 )
 
 // Options configure a Runner.
@@ -30,6 +32,8 @@ type Options struct {
 	Store    Store
 	Agent    *agent.Agent
 	Delivery *delivery.Delivery
+	Active   *active.Turns // the Runner registers its turns
+	Usage    *usage.Meter  // counts the model calls
 	Commands *command.Table
 	Env      command.Env
 	// Wake wakes a lane in which work waits.
@@ -154,10 +158,6 @@ type Runner struct {
 	waits       *inputWaits
 	locks       sessionLock
 	closing     chan struct{} // closed by Close
-	breaks      breaks
-	usage       usageTotals
-	fallbacks   failure.FallbackCounter
-	active      activeTurns
 	runs        laneRuns
 	compactions backgroundCompactions
 	questions   *questions
@@ -271,6 +271,18 @@ func (r *Runner) Release(ctx context.Context) {
 			r.opts.Log.Error("cannot release claim", zap.String("lane", string(c.Lane)), zap.Error(err))
 		}
 	}
+}
+
+// IsSoleAuthor reports whether a turn of lane l runs, or has been claimed, and by wrote all
+// of its messages. It may be called from any goroutine.
+func (r *Runner) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
+	r.mu.Lock()
+	c, offered := r.offered[l]
+	r.mu.Unlock()
+	if offered {
+		return active.WroteAll(by, c.Entries)
+	}
+	return r.opts.Active.IsSoleAuthor(l, by)
 }
 
 // PartArrived notifies the turn of lane l that waits for more parts of its input, and

@@ -78,9 +78,9 @@ func (t *turn) runScheduled(ctx context.Context) {
 		return
 	}
 	defer t.runner.locks.release(s.record.ID)
-	defer t.runner.active.remove(s.record.ID)
+	defer t.runner.opts.Active.Remove(s.record.ID)
 	t.session, t.trace.Session, t.storedMessages = s, string(s.record.ID), s.transcript.Len()
-	t.updateActor()
+	t.runner.opts.Active.Set(s.record.ID, t.claim)
 	if s.created != nil {
 		s.record.Title, s.record.Settings = run.Name, run.Settings
 		s.created.Record.Title, s.created.Record.Settings = run.Name, run.Settings

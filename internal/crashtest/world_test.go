@@ -27,10 +27,12 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/usage"
 	"hermesd/internal/secret"
 	"hermesd/internal/sim/llm"
 	sim "hermesd/internal/sim/telegram"
@@ -129,7 +131,9 @@ func (w *world) start(at int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	turns := new(active.Turns)
 	l.gateway = gateway.New(gateway.Options{
+		Active: turns, Usage: usage.NewMeter(turns),
 		Store: store, Agent: l.agent, Adapters: map[chat.Account]chat.Adapter{account: l.adapter}, Access: w.access(),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil

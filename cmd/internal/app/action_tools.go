@@ -24,6 +24,7 @@ import (
 	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/web"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
 	"hermesd/hygiene"
 	"hermesd/internal/safehttp"
@@ -197,7 +198,7 @@ func (a *App) subAgentTools(ctx context.Context, id string) ([]tool.Tool, error)
 	if err != nil {
 		return nil, err
 	}
-	if actor, ok := a.gateway.Actor(session.ID(id)); ok {
+	if actor, ok := a.active.Actor(session.ID(id)); ok {
 		rec.Address = actor.Address
 	}
 	var ts []tool.Tool
@@ -232,11 +233,12 @@ func (a *App) subAgentModel(ctx context.Context, id string) (delegate.Model, err
 }
 
 // addUsage adds the call of a sub-agent to the usage of the session that started it.
-func (a *App) addUsage(id string, c agent.Call) { a.gateway.AddUsage(session.ID(id), c) }
+func (a *App) addUsage(id string, c agent.Call) { a.usage.Charge(session.ID(id), c) }
 
 // reportToolCall reports the tool call of a sub-agent to the observers.
 func (a *App) reportToolCall(id string, ev agent.ToolFinished) {
-	a.gateway.ReportToolCall(session.ID(id), ev)
+	actor, _ := a.active.Actor(session.ID(id))
+	a.telemetry.Observe(observe.ToolCalled{Turn: actor.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
 // approvalReviewer returns a function that asks the auxiliary model whether a
@@ -256,7 +258,7 @@ func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bo
 			return false, nil
 		}
 		ok, usage, err := j.IsHarmless(ctx, r.Command, r.Reasons)
-		a.gateway.AddUsage("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
+		a.usage.Charge("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
 		return ok, err
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/i18n"
@@ -41,6 +42,7 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
+	"hermesd/gateway/usage"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
@@ -96,6 +98,8 @@ type App struct {
 	console          *console.Adapter
 	adapters         map[chat.Account]chat.Adapter
 	gateway          *gateway.Gateway
+	active           active.Turns
+	usage            *usage.Meter // charges active
 	agent            *agent.Agent
 	models           *models
 	lengths          *contextLengths
@@ -130,6 +134,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	startGCPacing()
 	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{lock: make(chan struct{}, 1)}, adapters: make(map[chat.Account]chat.Adapter)}
+	a.usage = usage.NewMeter(&a.active)
 	a.opts.Log = a.telemetry.Log(o.Log)
 	if o.WorkDir != "" {
 		c := *o.Config
@@ -248,7 +253,7 @@ func (a *App) buildGateway(tools tool.Set) error {
 	a.buildPrefix = a.prefix(tools)
 	a.reportToolset()
 	a.gateway = gateway.New(gateway.Options{
-		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.access, Pairing: a.pairing, Moves: a.migrations,
+		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.access, Active: &a.active, Usage: a.usage, Pairing: a.pairing, Moves: a.migrations,
 		Prefix: a.buildPrefix, Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery, Note: a.prompts.memoryNudge,
 		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: turn.Approvals{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Review: a.approvalReviewer()},
 		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),

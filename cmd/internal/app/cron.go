@@ -60,7 +60,7 @@ func (a *App) cronOptions() gateway.CronOptions {
 // commandFolder returns the working directory for commands of a session that name
 // none: the folder of a scheduled prompt if it is in the workspace, otherwise "".
 func (a *App) commandFolder(id string) string {
-	actor, ok := a.gateway.Actor(session.ID(id))
+	actor, ok := a.active.Actor(session.ID(id))
 	if !ok || actor.Address.Platform != chat.Cron {
 		return ""
 	}

@@ -18,7 +18,7 @@ type cronPort struct{ a *App }
 // scheduled run that is the creator of the job, in the chat in which the job was
 // created.
 func (d cronPort) resolveCaller(ctx context.Context, by cronjob.Caller) (*schedule.Manager, schedule.Caller, error) {
-	actor, ok := d.a.gateway.Actor(session.ID(by.Session))
+	actor, ok := d.a.active.Actor(session.ID(by.Session))
 	if !ok {
 		return nil, schedule.Caller{}, errors.New("nobody speaks in this conversation now")
 	}

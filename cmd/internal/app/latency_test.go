@@ -18,9 +18,11 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
 )
 
@@ -84,7 +86,9 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 		t.Fatal(err)
 	}
 	a := agent.New(agent.Config{}, model, tools)
+	turns := new(active.Turns)
 	g = gateway.New(gateway.Options{
+		Active: turns, Usage: usage.NewMeter(turns),
 		Store: store, Agent: a, Adapters: map[chat.Account]chat.Adapter{on: silentPlatform{}}, Access: check,
 		Prefix: func(session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Tools: tools.Tools()}), nil

@@ -1,0 +1,120 @@
+// Package active knows which sessions have a running turn, and in whose name. Tools ask
+// it for the rights of their turn. The main type is Turns.
+package active
+
+import (
+	"sync"
+
+	"hermesd/agent/llm"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+)
+
+// An Actor is the principal in whose name the tools of a turn run. If several users
+// wrote to the turn it is the least privileged one.
+type Actor struct {
+	Principal access.Principal
+	Address   chat.Address
+	Name      string // of the chat; untrusted text
+	Turn      string
+}
+
+// Turns is the registry of running turns, by session. The zero Turns is ready for use.
+// Its methods may be called from any goroutine.
+type Turns struct {
+	mu        sync.Mutex // guards what follows
+	bySession map[session.ID]*running
+}
+
+type running struct {
+	actor Actor
+	lane  inbox.Lane
+	sole  bool      // the actor wrote all messages of the turn
+	usage llm.Usage // of calls that are not part of the conversation
+}
+
+// Set registers the turn of claim c in a session. It is called again whenever entries
+// join the claim; the usage that Charge has added is kept.
+func (t *Turns) Set(id session.ID, c inbox.Claim) {
+	in, least := c.Entries[len(c.Entries)-1].Inbound, LeastPrivileged(c.Entries)
+	r := &running{actor: Actor{Turn: c.Turn, Principal: least, Address: in.Address, Name: in.ChatName}, lane: c.Lane, sole: WroteAll(least, c.Entries)}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bySession == nil {
+		t.bySession = make(map[session.ID]*running)
+	}
+	if old, ok := t.bySession[id]; ok {
+		r.usage = old.usage
+	}
+	t.bySession[id] = r
+}
+
+// Remove unregisters the turn of a session, if there is one, and returns the usage that
+// Charge has added to it.
+func (t *Turns) Remove(id session.ID) llm.Usage {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r, ok := t.bySession[id]
+	if !ok {
+		return llm.Usage{}
+	}
+	delete(t.bySession, id)
+	return r.usage
+}
+
+// Actor returns the actor of the running turn of a session; ok is false if none runs.
+func (t *Turns) Actor(id session.ID) (a Actor, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r, ok := t.bySession[id]
+	if !ok {
+		return Actor{}, false
+	}
+	return r.actor, true
+}
+
+// Charge adds the usage of a model call that is not part of the conversation to the
+// running turn of the session, if there is one.
+func (t *Turns) Charge(id session.ID, u llm.Usage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r, ok := t.bySession[id]; ok {
+		r.usage = r.usage.Add(u)
+	}
+}
+
+// IsSoleAuthor reports whether a turn of lane l runs, and by wrote all of its messages.
+func (t *Turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, r := range t.bySession {
+		if r.lane == l {
+			return r.sole && r.actor.Principal.SamePerson(by)
+		}
+	}
+	return false
+}
+
+// LeastPrivileged returns the principal with the lowest level among the authors of
+// entries, so that a merged input grants no author the permissions of another one.
+func LeastPrivileged(entries []inbox.Entry) access.Principal {
+	least := entries[0].Principal
+	for _, e := range entries {
+		if e.Principal.Level < least.Level {
+			least = e.Principal
+		}
+	}
+	return least
+}
+
+// WroteAll reports whether by is the author of all entries.
+func WroteAll(by access.Principal, entries []inbox.Entry) bool {
+	for _, e := range entries {
+		if !e.Principal.SamePerson(by) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,59 @@
+package active_test
+
+import (
+	"testing"
+
+	"hermesd/agent/llm"
+	"hermesd/gateway/access"
+	"hermesd/gateway/active"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
+)
+
+var (
+	owner = access.Principal{Platform: chat.Telegram, ID: "1", Level: access.Owner}
+	guest = access.Principal{Platform: chat.Telegram, ID: "2", Level: access.Guest}
+)
+
+func entry(by access.Principal) inbox.Entry {
+	return inbox.Entry{Principal: by, Inbound: chat.Inbound{Address: chat.Address{Platform: chat.Telegram, Chat: "c"}, ChatName: "team"}}
+}
+
+func TestToolsActForTheLeastPrivilegedAuthor(t *testing.T) {
+	var turns active.Turns
+	if _, ok := turns.Actor("s"); ok {
+		t.Error("a session without a turn has an actor")
+	}
+	c := inbox.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}}
+	turns.Set("s", c)
+	if a, ok := turns.Actor("s"); !ok || a.Principal != owner || a.Turn != "t1" || a.Name != "team" {
+		t.Errorf("actor %+v, %v", a, ok)
+	}
+	if !turns.IsSoleAuthor("l", owner) || turns.IsSoleAuthor("l", guest) || turns.IsSoleAuthor("other", owner) {
+		t.Error("the owner wrote the only message of lane l")
+	}
+	c.Entries = append(c.Entries, entry(guest))
+	turns.Set("s", c)
+	if a, _ := turns.Actor("s"); a.Principal != guest {
+		t.Errorf("after a guest's message joined, tools act for %+v", a.Principal)
+	}
+	if turns.IsSoleAuthor("l", owner) || turns.IsSoleAuthor("l", guest) {
+		t.Error("two people wrote to the turn")
+	}
+}
+
+func TestUsageOfATurnOutlivesMessagesThatJoin(t *testing.T) {
+	var turns active.Turns
+	turns.Charge("s", llm.Usage{Input: 1}) // no turn runs
+	c := inbox.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}}
+	turns.Set("s", c)
+	turns.Charge("s", llm.Usage{Input: 10})
+	turns.Set("s", c)
+	turns.Charge("s", llm.Usage{Output: 5})
+	if u := turns.Remove("s"); u != (llm.Usage{Input: 10, Output: 5}) {
+		t.Errorf("usage %+v", u)
+	}
+	if u := turns.Remove("s"); u != (llm.Usage{}) {
+		t.Errorf("usage of a removed turn: %+v", u)
+	}
+}

@@ -1,0 +1,41 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"hermesd/gateway/inbox"
+)
+
+// generateTitle starts, in the background, the generation of a title for a
+// conversation after its first answer. It never replaces a title that a user has
+// set, and is not repeated after a restart.
+func (t *turn) generateTitle(answer string) {
+	generate, rec := t.runner.opts.Title, t.session.record
+	if generate == nil || rec.Title != "" || t.storedMessages > 0 {
+		return
+	}
+	question := inboundText(t.claim.Entries)
+	t.runner.goBackground(func(ctx context.Context) {
+		title, call, err := generate(ctx, question, answer)
+		t.runner.opts.Usage.Charge(rec.ID, call)
+		if err == nil {
+			_, err = t.runner.opts.Store.SuggestTitle(ctx, rec.ID, title)
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.log.Warn("cannot generate title", zap.Error(err))
+		}
+	})
+}
+
+// inboundText returns the texts of entries, one per line.
+func inboundText(entries []inbox.Entry) string {
+	var b strings.Builder
+	for _, e := range entries {
+		b.WriteString(e.Inbound.Text + "\n")
+	}
+	return strings.TrimSpace(b.String())
+}
