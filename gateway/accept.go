@@ -182,7 +182,7 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 		switch {
 		case e.Exclusive || joined:
 		case e.Mode == inbox.Steer:
-			g.runner.MessageReceived(e.Lane)
+			g.approval.Questions.MessageReceived(e.Lane)
 		case e.Mode != inbox.Queue && g.mayChangeTurn(e):
 			g.runner.Supersede(e.Lane, e.ID)
 		}

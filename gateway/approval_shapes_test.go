@@ -13,9 +13,9 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/schedule"
-	"hermesd/gateway/turn"
 )
 
 // A hangingTool requests the approval of an approvalTool, and then never ends.
@@ -34,7 +34,7 @@ func newApprovalHarness(t *testing.T, tools tool.Tool, answers ...llmtest.Answer
 	w := newHarness(t, answers...)
 	w.tools = []tool.Tool{tools}
 	w.configure = func(o *gateway.Options) {
-		o.Access, o.Approvals = ownerChecker(t), turn.Approvals{Mode: "manual", Timeout: time.Minute}
+		o.Access, o.Approvals = ownerChecker(t), approval.Options{Mode: "manual", Timeout: time.Minute, Level: access.ToolLevel}
 	}
 	return w
 }

@@ -10,8 +10,9 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
 	"hermesd/gateway"
+	"hermesd/gateway/access"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/i18n"
-	"hermesd/gateway/turn"
 )
 
 // English words decide in every language, single letters only in their own.
@@ -30,7 +31,7 @@ func TestApprovalWordsOfLanguages(t *testing.T) {
 						t.Fatal(err)
 					}
 					o.Access = ownerChecker(t)
-					o.Approvals = turn.Approvals{Mode: "manual", Timeout: time.Minute}
+					o.Approvals = approval.Options{Mode: "manual", Timeout: time.Minute, Level: access.ToolLevel}
 				}
 				w.start()
 				defer w.stop()
@@ -61,7 +62,7 @@ func TestApprovalAlwaysOfUnstorableRule(t *testing.T) {
 		w := newHarness(t, llmtest.Use("run", `{}`), llmtest.Say("Done."))
 		w.tools = []tool.Tool{unstorableTool{}}
 		w.configure = func(o *gateway.Options) {
-			o.Access, o.Approvals = ownerChecker(t), turn.Approvals{Mode: "manual", Timeout: time.Minute}
+			o.Access, o.Approvals = ownerChecker(t), approval.Options{Mode: "manual", Timeout: time.Minute, Level: access.ToolLevel}
 		}
 		w.start()
 		defer w.stop()

@@ -14,11 +14,11 @@ import (
 // Approvals runs the /approvals command and returns its reply. Its list has the permanent
 // approvals and then those of the conversation.
 func (e env) Approvals(ctx context.Context, c command.Call) (string, error) {
-	permanent, err := e.g.approvals.List(ctx)
+	permanent, err := e.g.approval.Permanent.List(ctx)
 	if err != nil {
 		return "", err
 	}
-	current := e.g.runner.SessionApprovals(c.Session.ID)
+	current := e.g.approval.Questions.OfSession(c.Session.ID)
 	verb, name, _ := strings.Cut(c.Args, " ")
 	switch strings.ToLower(verb) {
 	case "", "list":
@@ -44,12 +44,12 @@ func (e env) removeApproval(ctx context.Context, c command.Call, name string, pe
 	n, err := strconv.Atoi(name)
 	isNumber := err == nil
 	if !isNumber || n <= len(permanent) {
-		if err := e.g.approvals.Remove(ctx, found...); err != nil {
+		if err := e.g.approval.Permanent.Remove(ctx, found...); err != nil {
 			return "", err
 		}
 	}
 	if !isNumber || n > len(permanent) {
-		e.g.runner.RemoveSessionApproval(c.Session.ID, found[0].Shape)
+		e.g.approval.Questions.RemoveOfSession(c.Session.ID, found[0].Shape)
 	}
 	return c.T("Removed: %s", codeLines(found[0].Shape)), nil
 }

@@ -14,9 +14,9 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/turn"
 )
 
 // inThread returns a message in a shared thread.
@@ -35,7 +35,7 @@ func TestApprovalRequiresSufficientLevel(t *testing.T) {
 		need := access.Owner
 		w.configure = func(o *gateway.Options) {
 			o.Access = levelChecker(t)
-			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute, Level: func(string) access.Level { return need }}
+			o.Approvals = approval.Options{Mode: "manual", Timeout: 5 * time.Minute, Level: func(string) access.Level { return need }}
 		}
 		w.start()
 		defer w.stop()
@@ -88,7 +88,7 @@ func TestApprovalPlainWordAnswersOnlyRequest(t *testing.T) {
 		w.tools = []tool.Tool{parallelApprovalTool{}}
 		w.configure = func(o *gateway.Options) {
 			o.Access, o.Mode = ownerChecker(t), inbox.Queue
-			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute}
+			o.Approvals = approval.Options{Mode: "manual", Timeout: 5 * time.Minute, Level: access.ToolLevel}
 		}
 		w.start()
 		defer w.stop()
@@ -128,7 +128,7 @@ func TestApprovalDeniedWhereNobodyCanAnswer(t *testing.T) {
 		raw := &rawAdapter{fakeAdapter: w.adapter}
 		w.configure = func(o *gateway.Options) {
 			o.Access, o.Adapters = ownerChecker(t), map[chat.Account]chat.Adapter{account: raw}
-			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute}
+			o.Approvals = approval.Options{Mode: "manual", Timeout: 5 * time.Minute, Level: access.ToolLevel}
 		}
 		w.start()
 		defer w.stop()

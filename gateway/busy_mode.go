@@ -40,7 +40,7 @@ func (g *Gateway) applyBusyMode(ctx context.Context, e *inbox.Entry) {
 	if id := g.parsePlainApproval(e); id != "" {
 		return
 	}
-	if g.runner.HasQuestion(e.Lane) {
+	if g.approval.Questions.HasQuestion(e.Lane) {
 		e.Mode = inbox.Steer
 		return
 	}
@@ -86,7 +86,7 @@ func (g *Gateway) busyModeFor(ctx context.Context, e *inbox.Entry) inbox.Mode {
 // parsePlainApproval turns a plain yes or no, in English or the active language, into
 // the answer to the only pending approval request, and returns the request's ID.
 func (g *Gateway) parsePlainApproval(e *inbox.Entry) string {
-	waiting := g.runner.PendingApprovals(e.Lane)
+	waiting := g.approval.Questions.PendingApprovals(e.Lane)
 	if len(waiting) != 1 {
 		return ""
 	}
@@ -149,7 +149,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 		return
 	case e.Mode == inbox.Queue:
 		text = g.opts.Printer.T("⏳ I work on something else; your message is next. `/stop` ends what runs.")
-	case e.Mode == inbox.Steer && g.runner.HasQuestion(e.Lane): // the message answers it
+	case e.Mode == inbox.Steer && g.approval.Questions.HasQuestion(e.Lane): // the message answers it
 		return
 	case e.Mode == inbox.Steer:
 		text = g.opts.Printer.T("↪️ I take that into account as soon as the step that runs is done.")
@@ -167,5 +167,5 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 // Decide answers a pending question or approval request of the caller's conversation.
 func (e env) Decide(ctx context.Context, c command.Call, id string, d command.Decision) (text string, apply func()) {
 	d.Text = prompt.EscapeTags(d.Text)
-	return e.g.runner.AnswerQuestion(ctx, inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, d)
+	return e.g.approval.Decide(ctx, inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, d)
 }

@@ -21,10 +21,11 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
 	"hermesd/gateway"
+	"hermesd/gateway/access"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/turn"
 )
 
 var update = flag.Bool("update", false, "write what is said into testdata/turns")
@@ -158,7 +159,7 @@ func (w *harness) runInputLine(line string) []string {
 	case "owner":
 		w.startWith(func(o *gateway.Options) {
 			o.Access, o.Acknowledge = ownerChecker(w.t), true
-			o.Approvals = turn.Approvals{Mode: "manual", Timeout: 5 * time.Minute}
+			o.Approvals = approval.Options{Mode: "manual", Timeout: 5 * time.Minute, Level: access.ToolLevel}
 		})
 	case "speak": // LANGUAGE
 		w.startWith(func(o *gateway.Options) {

@@ -131,6 +131,15 @@ func (c *cronRunner) creatorOf(j schedule.Job) (creator access.Principal, why st
 	return creator, ""
 }
 
+// JobCreator implements approval.Jobs.
+func (c *cronRunner) JobCreator(ctx context.Context, id schedule.JobID) (j schedule.Job, creator access.Principal, ok bool, err error) {
+	j, ok, err = c.gateway.opts.Store.Job(ctx, id)
+	if err == nil && ok {
+		creator, _ = c.creatorOf(j)
+	}
+	return j, creator, ok, err
+}
+
 // Prepare implements turn.Scheduled.
 func (c *cronRunner) Prepare(ctx context.Context, occurrence schedule.OccurrenceID, resumed bool) (turn.PreparedRun, error) {
 	j, ok, err := c.gateway.opts.Store.Job(ctx, occurrence.Job)

@@ -57,7 +57,7 @@ type Options struct {
 	Media              turn.Media
 	Title              func(ctx context.Context, asked, answer string) (string, agent.Call, error) // generates titles
 	Cron               CronOptions                                                                 // scheduled prompts
-	Approvals          turn.Approvals                                                              // the gateway sets Always and StoreAlways
+	Approvals          approval.Options                                                            // the gateway sets Printer and Log
 	Restart            func()                                                                      // shuts the process down and starts it again; nil: not possible
 	HomeChannels       map[chat.Platform]chat.Address                                              // configured home channels
 	AllowedCommands    func(chat.Address) []string                                                 // commands that users below owner may run; nil: those of their level
@@ -129,7 +129,7 @@ type Gateway struct {
 	paused        atomic.Bool // no turn starts
 	homeOverrides atomic.Pointer[map[chat.Platform]chat.Address]
 	announceMu    sync.Mutex // serializes changes of announcements
-	approvals     *approval.Manager
+	approval      *approval.Service
 	started       time.Time
 	settings      atomic.Pointer[ReloadableSettings]
 
@@ -150,9 +150,10 @@ func New(o Options) *Gateway {
 	}
 	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)}, storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)}, started: time.Now()}
 	g.ApplySettings(ReloadableSettings{Ephemeral: o.Ephemeral, Personality: o.Personality, HomeChannels: o.HomeChannels})
+	questions := approval.NewQuestions()
 	g.delivery = delivery.New(delivery.Options{
 		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
-		EditInterval: o.EditInterval, Ceilings: o.RateLimits, Settled: func(r outbox.Row, s outbox.Settlement) { g.runner.QuestionsDelivered(r, s) }, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
+		EditInterval: o.EditInterval, Ceilings: o.RateLimits, Settled: questions.Settled, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
 	g.reactions = newBestEffortQueue(o.Adapters, canReact, o.Log.Named("reactions"))
 	g.callbacks = newBestEffortQueue(o.Adapters, canAnswerCallbacks, o.Log.Named("presses"))
@@ -160,11 +161,15 @@ func New(o Options) *Gateway {
 	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l); g.resumption.laneRan(l) })
 	g.resumption = &resumption{g: g}
 	g.cron = newCronRunner(g, o.Cron)
-	g.approvals = approval.NewManager(o.Store)
+	o.Approvals.Printer, o.Approvals.Log = o.Printer, o.Log.Named("approval")
+	g.approval = approval.New(approval.Parts{
+		Questions: questions, Permanent: approval.NewManager(o.Store), Jobs: g.cron, Active: o.Active,
+		Delivery: g.delivery, Mask: o.Agent.Mask, Options: o.Approvals,
+	})
 	g.runner = turn.New(turn.Options{
 		Store: o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands, Env: env{g},
 		Wake: g.lanes.Wake, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode, AllowedCommands: o.AllowedCommands,
-		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approvals: g.approvalOptions(), Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
+		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Printer: o.Printer, Choose: g.chooseModel, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
@@ -172,6 +177,9 @@ func New(o Options) *Gateway {
 	})
 	return g
 }
+
+// ApprovalManager returns the manager of permanent approvals.
+func (g *Gateway) ApprovalManager() *approval.Manager { return g.approval.Permanent }
 
 // Commands returns the table of chat commands.
 func (g *Gateway) Commands() *command.Table { return g.commands }

@@ -433,7 +433,7 @@ func (t *turn) startInactivityTimer(cancel context.CancelCauseFunc) *inactivityT
 		if w.stopped {
 			return
 		}
-		if !t.runner.questions.hasPending(t.claim.Lane) { // else it waits for the user, who knows
+		if !t.runner.opts.Approval.Questions.HasPending(t.claim.Lane) { // else it waits for the user, who knows
 			t.notify(t.T("Still working (%d min). `/stop` ends it.", int(time.Since(start).Minutes())))
 		}
 		w.notice.Reset(stillWorkingInterval)

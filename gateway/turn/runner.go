@@ -16,6 +16,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway/access"
 	"hermesd/gateway/active"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
@@ -98,9 +99,8 @@ type Options struct {
 	// and the model call, also on failure; nil means no titles.
 	Title func(ctx context.Context, question, answer string) (string, agent.Call, error)
 	// Media holds the media tasks.
-	Media Media
-	// Approvals configure how commands are approved.
-	Approvals Approvals
+	Media    Media
+	Approval *approval.Service // asks people for tools
 	// Send sends a message for a tool of the turn of e, and returns a description of its
 	// target. nil means that tools cannot send.
 	Send func(ctx context.Context, e inbox.Entry, turn string, m tool.Message, scope AttachScope) (string, error)
@@ -160,7 +160,6 @@ type Runner struct {
 	closing     chan struct{} // closed by Close
 	runs        laneRuns
 	compactions backgroundCompactions
-	questions   *questions
 	background  sync.WaitGroup // see goBackground
 	closeOnce   sync.Once
 
@@ -173,7 +172,7 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := &Runner{opts: o, runs: newLaneRuns(), waits: newInputWaits(), questions: newQuestions(), locks: sessionLock{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), offered: make(map[inbox.Lane]inbox.Claim)}
+	r := &Runner{opts: o, runs: newLaneRuns(), waits: newInputWaits(), locks: sessionLock{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), offered: make(map[inbox.Lane]inbox.Claim)}
 	r.cache = newCache(o.CacheBytes, r.endEngine)
 	return r
 }

@@ -242,12 +242,8 @@ func (a *App) reportToolCall(id string, ev agent.ToolFinished) {
 }
 
 // approvalReviewer returns a function that asks the auxiliary model whether a
-// command is so harmless that nobody has to approve it. It returns nil unless
-// approvals.mode is smart.
+// command is so harmless that nobody has to approve it.
 func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bool, error) {
-	if a.opts.Config.Approvals.Mode != "smart" {
-		return nil
-	}
 	e, timeout := a.opts.Report.Approval, a.opts.Config.Auxiliary.Approval.Timeout
 	if e.Provider == "" {
 		e = a.opts.Report.Model
