@@ -55,7 +55,7 @@ var allowedImports = map[string]string{
 	"agent/tool":                   "agent/llm agent/tool",
 	"agent/prompt":                 "agent/llm agent/prompt",
 	"agent/tools":                  "agent/llm agent/tool agent/memory agent/skills agent/tools agent/protected",
-	"hygiene":                      "agent/llm",
+	"hygiene":                      "agent agent/llm gateway/i18n gateway/session",
 	"gateway":                      "gateway agent hygiene",
 	"gateway/session":              "gateway/chat gateway/i18n",
 	"gateway/access":               "gateway/chat gateway/access",
@@ -75,7 +75,7 @@ var allowedImports = map[string]string{
 	"storage/storagetest":          "gateway storage",
 	"cmd":                          "agent hygiene gateway adapters storage systemd cmd internal",
 	"cmd/internal/config":          "agent hygiene gateway adapters storage cmd/internal/config",
-	"cmd/internal/admin":           "gateway adapters/console storage agent/prompt agent/llm cmd/internal/admin",
+	"cmd/internal/admin":           "hygiene gateway adapters/console storage agent/prompt agent/llm cmd/internal/admin",
 
 	"cmd/internal/setup":             "agent hygiene gateway adapters storage cmd/internal/config cmd/internal/setup cmd/internal/tui/text",
 	"cmd/internal/setup/yamledit":    "",

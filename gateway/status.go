@@ -17,7 +17,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
+	"hermesd/hygiene"
 )
 
 // Status is a snapshot of the state of the daemon.
@@ -39,7 +39,7 @@ type Status struct {
 	Caching   string    `json:"prompt_caching"`
 	CallStats CallStats `json:"prefix_reuse"`
 	// BackgroundCompactions counts the compactions that run in the background of turns.
-	BackgroundCompactions turn.CompactionStats  `json:"background_compactions"`
+	BackgroundCompactions hygiene.Stats         `json:"background_compactions"`
 	Fallbacks             failure.FallbackStats `json:"fallbacks"`
 }
 
@@ -55,7 +55,7 @@ func (g *Gateway) Status() Status {
 	s.Paused, s.Cron = g.Paused(), g.CronStatus()
 	s.TurnsRunning, s.TurnsQueued = g.lanes.Running()
 	s.Breaks, s.Caching, s.CallStats = g.opts.Usage.Breaks(), g.opts.HomeInfo.Caching, g.callStats()
-	s.BackgroundCompactions, s.Fallbacks = g.runner.CompactionStats(), g.opts.Usage.Fallbacks()
+	s.BackgroundCompactions, s.Fallbacks = g.runner.Passes().Stats(), g.opts.Usage.Fallbacks()
 	for a, ad := range g.opts.Adapters {
 		h := ad.Health()
 		h.Since, h.LastContact = rebaseTime(h.Since), rebaseTime(h.LastContact)

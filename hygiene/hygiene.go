@@ -1,8 +1,8 @@
-// Package hygiene decides whether the gateway compacts a session before its next turn.
+// Package hygiene keeps sessions below 85 % of the context window: it decides whether a
+// session is compacted before its next turn, and runs such compactions outside of turns.
 // This is a safety net for growth between turns; during a turn the context engine
-// compacts, at a lower threshold. The package decides from figures that are known
-// already, so the cost of Decide does not depend on the history. It knows neither
-// platforms nor providers and makes no compactions. All functions are pure.
+// compacts, at a lower threshold. Decide uses figures that are known already, so its cost
+// does not depend on the history. The package knows neither platforms nor providers.
 package hygiene
 
 // Settings are the keys of `compression` that apply to hygiene.

@@ -14,7 +14,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/turn"
+	"hermesd/hygiene"
 )
 
 func TestSinceIsASpanOrADate(t *testing.T) {
@@ -84,7 +84,7 @@ func TestAnUndeclaredBreakIsCalledAProblem(t *testing.T) {
 func TestStatusTellsReuseAndBreaks(t *testing.T) {
 	s := admin.Status{Status: gateway.Status{
 		Caching: "💾 Prompt caching: ENABLED (native Anthropic, 5m TTL)", Breaks: map[string]int{"new_session": 9, "compression": 2, "undeclared": 3},
-		BackgroundCompactions: turn.CompactionStats{Started: 5, Adopted: 2, Failed: 1, Discarded: 1, Waiting: 1, Last: "the model is asleep", LastBefore: 9000, LastAfter: 100},
+		BackgroundCompactions: hygiene.Stats{Started: 5, Adopted: 2, Failed: 1, Discarded: 1, Waiting: 1, Last: "the model is asleep", LastBefore: 9000, LastAfter: 100},
 		Fallbacks:             failure.FallbackStats{Count: 3, Model: "custom/spare", Reason: "anthropic is overloaded", At: time.Now().Add(-2 * time.Minute)},
 		CallStats:             gateway.CallStats{Calls: 4, Prompt: 1000, Read: 930, Percent: 93, Missed: 12, Paid: 0.5, Unknown: []string{"x/y"}},
 	}}

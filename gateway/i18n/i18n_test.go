@@ -260,7 +260,7 @@ func explicit(text string) bool {
 }
 
 // roots are the directories with sentences for users.
-var roots = []string{"..", "../../adapters", "../../cmd/internal/app", "../../cmd/internal/admin"}
+var roots = []string{"..", "../../hygiene", "../../adapters", "../../cmd/internal/app", "../../cmd/internal/admin"}
 
 // collectSentences returns the sentences of the code, each with one position.
 func collectSentences(t *testing.T) map[string]string {

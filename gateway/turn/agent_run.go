@@ -55,7 +55,7 @@ func (t *turn) runAgent(ctx context.Context) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.locks.release(s.record.ID)
+	defer t.runner.locks.Release(s.record.ID)
 	defer t.runner.opts.Active.Remove(s.record.ID)
 	t.session, t.trace.Session = s, string(s.record.ID)
 	t.runner.opts.Active.Set(t.session.record.ID, t.claim)

@@ -241,7 +241,7 @@ func (t *turn) endTooOld(ctx context.Context, reason failure.AbandonReason) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.locks.release(s.record.ID)
+	defer t.runner.locks.Release(s.record.ID)
 	t.session = s
 	t.storedMessages = s.transcript.Len()
 	m, _ := t.runner.composeInput(ctx, t.claim.Entries, &s.record)
@@ -320,7 +320,7 @@ func (t *turn) completeCommit(m *inbox.Commit) (err error) {
 		t.promptChanged = false
 	}
 	// A running compaction uses the engine; a later turn stores its state.
-	if e := t.session.engine; e != nil && t.runner.compactions.get(t.session.record.ID) == nil {
+	if e := t.session.engine; e != nil && t.runner.passes.Get(t.session.record.ID) == nil {
 		if state := e.State(); state != nil && !bytes.Equal(state, t.session.savedEngineState) {
 			m.Engine, t.session.savedEngineState = state, state
 		}

@@ -10,6 +10,7 @@ import (
 	"hermesd/agent"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
+	"hermesd/hygiene"
 )
 
 // compressSession runs the command /compress.
@@ -23,7 +24,7 @@ func (t *turn) compressSession(ctx context.Context, focus string) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.locks.release(s.record.ID)
+	defer t.runner.locks.Release(s.record.ID)
 	text, err := t.compactNow(ctx, s, focus)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -61,7 +62,7 @@ func (t *turn) compactNow(ctx context.Context, s *sessionState, focus string) (s
 		t.session = nil
 		return "", err
 	}
-	p, err := compaction.result, compaction.err
+	p, err := compaction.Result, compaction.Err
 	switch {
 	case errors.Is(err, agent.ErrCoolingDown):
 		t.session = nil
@@ -73,29 +74,29 @@ func (t *turn) compactNow(ctx context.Context, s *sessionState, focus string) (s
 		return t.T("I could not summarise it: %v. Everything is as it was.", err), nil
 	}
 	old := s.transcript.Since(0)
-	s.transcript.Replace(append(p.Messages[:len(p.Messages):len(p.Messages)], old[len(compaction.view.Messages):]...))
+	s.transcript.Replace(append(p.Messages[:len(p.Messages):len(p.Messages)], old[len(compaction.View.Messages):]...))
 	if err := t.recordCompaction(agent.Compacted{Compaction: p, Length: len(old), Replaced: old, Prefix: w.WithPromptNote(s.prefix, p), Reason: agent.WhyCompression}); err != nil {
 		return "", err
 	}
 	s.record.PendingBreak = agent.WhyCompression
-	t.runner.compactions.updateStats(func(n *CompactionStats) { n.Adopted++ })
+	t.runner.passes.Adopted()
 	return t.T("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From) + t.compactionNote(p), nil
 }
 
 // hasOtherCompaction reports whether a compaction of the session is pending that
 // /compress with this focus cannot use.
 func (t *turn) hasOtherCompaction(focus string) bool {
-	p := t.runner.compactions.get(t.session.record.ID)
-	return p != nil && (p.reason != agent.WhyCompression || p.view.Focus != focus)
+	p := t.runner.passes.Get(t.session.record.ID)
+	return p != nil && (p.Reason != agent.WhyCompression || p.View.Focus != focus)
 }
 
 // requestCompaction returns the compaction for /compress once it is finished. It runs
 // outside of the turn: if a newer message interrupts the turn, the compaction
 // continues and the resumed turn uses it, so that it is not paid for twice. Any other
 // cancellation also cancels the compaction.
-func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, focus string) (*backgroundCompaction, error) {
+func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, focus string) (*hygiene.Pass, error) {
 	for {
-		p := t.runner.compactions.get(t.session.record.ID)
+		p := t.runner.passes.Get(t.session.record.ID)
 		started := p == nil
 		if started {
 			if l, ok := w.Engine.(agent.Lifecycle); ok {
@@ -103,22 +104,21 @@ func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, fo
 			}
 			v := w.View(&agent.Turn{Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript}, focus)
 			v.Messages, v.Force = slices.Clone(v.Messages), true
-			p = t.startCompaction(w.Engine, v, agent.WhyCompression)
+			p = t.runner.passes.Start(t.session.record.ID, t.session.transcript, w.Engine, v, agent.WhyCompression)
 		}
 		select {
-		case <-p.done:
+		case <-p.Done():
 		case <-ctx.Done():
 			var newer SupersededError
 			if !errors.As(context.Cause(ctx), &newer) {
-				p.cancel()
-				<-p.done
-				t.runner.compactions.remove(t.session.record.ID, p)
+				p.Cancel()
+				t.runner.passes.Remove(t.session.record.ID, p)
 			}
 			return nil, context.Cause(ctx)
 		}
 		t.claimCompaction(p)
 		w.Engine = t.session.engine
-		if started || p.err != nil || p.appliesTo(t.session) {
+		if started || p.Err != nil || p.AppliesTo(t.session.record.Start, t.session.transcript) {
 			return p, nil
 		}
 	}

@@ -76,7 +76,7 @@ func (t *turn) limits() agent.Limits {
 // compaction uses the engine.
 func (t *turn) updateLimits() {
 	now := t.limits()
-	if now == t.session.limits || t.runner.compactions.get(t.session.record.ID) != nil {
+	if now == t.session.limits || t.runner.passes.Get(t.session.record.ID) != nil {
 		return
 	}
 	if l, ok := t.session.engine.(agent.Lifecycle); ok {
@@ -110,8 +110,8 @@ func (t *turn) openContextWindow(ctx context.Context, resumed bool) (*agent.Cont
 // replaceEngine gives the session another engine while a compaction uses its own.
 // It returns nil if it cannot be created.
 func (t *turn) replaceEngine(ctx context.Context) agent.Engine {
-	if p := t.runner.compactions.get(t.session.record.ID); p != nil && p.engine == t.session.engine {
-		t.runner.compactions.handOverEngine(t.session.record.ID, p.engine)
+	if p := t.runner.passes.Get(t.session.record.ID); p != nil && p.Engine == t.session.engine {
+		t.runner.passes.HandOver(t.session.record.ID, p.Engine)
 		t.session.engine = nil
 	}
 	return t.engine(ctx)
@@ -133,7 +133,7 @@ func (t *turn) newContextWindow(e agent.Engine) *agent.ContextWindow {
 // later turn adopts.
 func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (rows []outbox.Row, busy bool) {
 	current := agent.Turn{Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript}
-	p := t.runner.compactions.get(t.session.record.ID)
+	p := t.runner.passes.Get(t.session.record.ID)
 	facts := hygiene.Facts{
 		Reported: t.session.record.PromptTokens, Since: tokens.Since(t.session.transcript, min(t.session.record.PromptMessages, t.session.transcript.Len())),
 		Window: t.session.model.Window, Messages: t.session.transcript.Len(), Busy: p != nil, CoolingDown: w.Engine.Status().Cooldown != "",
@@ -145,14 +145,14 @@ func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (r
 	if p == nil && d.Compress {
 		v := w.View(&current, "")
 		v.Messages, v.Force = slices.Clone(v.Messages), d.Urgent
-		p = t.startCompaction(w.Engine, v, agent.WhyHygiene)
+		p = t.runner.passes.Start(t.session.record.ID, t.session.transcript, w.Engine, v, agent.WhyHygiene)
 		t.log.Info("hygiene compaction started", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("reason", d.Reason))
 	}
 	if p == nil {
 		return nil, false
 	}
 	tooLong := facts.Window > 0 && d.Tokens > w.Limit
-	if !t.awaitCompaction(ctx, p, d.Urgent || tooLong && p.reason == agent.WhyCompression) {
+	if !t.awaitCompaction(ctx, p, d.Urgent || tooLong && p.Reason == agent.WhyCompression) {
 		if ctx.Err() != nil || !tooLong {
 			return nil, true
 		}
@@ -165,28 +165,27 @@ func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (r
 
 // compactWithoutModel ends p, unless it has just finished, and returns a compaction
 // without a summary of a model in its place.
-func (t *turn) compactWithoutModel(p *backgroundCompaction, w *agent.ContextWindow, current *agent.Turn) *backgroundCompaction {
-	p.cancel()
-	<-p.done
-	if p.err == nil {
+func (t *turn) compactWithoutModel(p *hygiene.Pass, w *agent.ContextWindow, current *agent.Turn) *hygiene.Pass {
+	p.Cancel()
+	if p.Err == nil {
 		return p
 	}
 	t.claimCompaction(p)
 	v := w.View(current, "")
 	v.Messages, v.Force, v.WithoutModel = slices.Clone(v.Messages), true, true
-	p = t.startCompaction(t.session.engine, v, agent.WhyHygiene)
-	<-p.done
+	p = t.runner.passes.Start(t.session.record.ID, t.session.transcript, t.session.engine, v, agent.WhyHygiene)
+	<-p.Done()
 	return p
 }
 
 // awaitCompaction waits for p and reports whether it is finished. It waits for MaxWait,
 // or, if urgent, without a limit and notifies the user after MaxWait.
-func (t *turn) awaitCompaction(ctx context.Context, p *backgroundCompaction, urgent bool) bool {
+func (t *turn) awaitCompaction(ctx context.Context, p *hygiene.Pass, urgent bool) bool {
 	limit := time.NewTimer(t.runner.opts.Compression.MaxWait)
 	defer limit.Stop()
 	for {
 		select {
-		case <-p.done:
+		case <-p.Done():
 			return true
 		case <-ctx.Done():
 			return false
@@ -201,25 +200,25 @@ func (t *turn) awaitCompaction(ctx context.Context, p *backgroundCompaction, urg
 
 // adoptCompaction makes p part of the turn, unless it failed or the conversation has
 // changed since. It returns rows for the user.
-func (t *turn) adoptCompaction(w *agent.ContextWindow, p *backgroundCompaction, d hygiene.Decision) []outbox.Row {
+func (t *turn) adoptCompaction(w *agent.ContextWindow, p *hygiene.Pass, d hygiene.Decision) []outbox.Row {
 	switch {
-	case errors.Is(p.err, agent.ErrCoolingDown):
+	case errors.Is(p.Err, agent.ErrCoolingDown):
 		return nil
-	case p.err != nil:
-		t.log.Warn("cannot compact session", zap.Error(p.err))
-		t.reportCompaction(p.reason, true, p.result)
-		return t.notices([]string{t.T("I could not summarise the older part of this conversation: %v. Nothing is lost; I try again later.", p.err)})
-	case !p.appliesTo(t.session):
+	case p.Err != nil:
+		t.log.Warn("cannot compact session", zap.Error(p.Err))
+		t.reportCompaction(p.Reason, true, p.Result)
+		return t.notices([]string{t.T("I could not summarise the older part of this conversation: %v. Nothing is lost; I try again later.", p.Err)})
+	case !p.AppliesTo(t.session.record.Start, t.session.transcript):
 		t.log.Info("compaction ignored: the conversation has changed since")
 		return nil
 	}
-	w.Ready, w.AdoptAt, w.Reason = &p.result, len(p.view.Messages), p.reason
-	if after := p.result.After; after >= hygiene.Urgent(t.session.model.Window) {
+	w.Ready, w.AdoptAt, w.Reason = &p.Result, len(p.View.Messages), p.Reason
+	if after := p.Result.After; after >= hygiene.Urgent(t.session.model.Window) {
 		t.log.Warn("conversation is too long even after compaction", zap.Int("tokens", after), zap.Int("window", t.session.model.Window))
 	}
-	t.runner.compactions.updateStats(func(n *CompactionStats) { n.Adopted++ })
-	text := t.T("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.result.After)
-	return t.notices([]string{text + t.compactionNote(p.result)})
+	t.runner.passes.Adopted()
+	text := t.T("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.Result.After)
+	return t.notices([]string{text + t.compactionNote(p.Result)})
 }
 
 // compactionNote returns what the engine adds to the message about its compaction,
@@ -236,6 +235,24 @@ func (t *turn) compactionNote(p agent.Compaction) (text string) {
 		text += " " + t.T(s.English, args...)
 	}
 	return text
+}
+
+// claimCompaction makes the turn the owner of a finished compaction and of its
+// engine, whose state includes the result. If the session got another engine in the
+// meantime, that one stays unless the result can be adopted.
+func (t *turn) claimCompaction(p *hygiene.Pass) {
+	t.runner.passes.Remove(t.session.record.ID, p)
+	unused := t.session.engine
+	if unused != nil && unused != p.Engine && (p.Err != nil || !p.AppliesTo(t.session.record.Start, t.session.transcript)) {
+		unused = p.Engine
+	} else {
+		t.session.engine = p.Engine
+	}
+	if l, ok := unused.(agent.Lifecycle); ok && unused != t.session.engine {
+		l.End()
+	}
+	t.session.limits = agent.Limits{}
+	t.updateLimits()
 }
 
 // recordCompaction adds a compaction by the agent to the changes of the turn.

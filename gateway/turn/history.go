@@ -29,7 +29,7 @@ func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.locks.release(s.record.ID)
+	defer t.runner.locks.Release(s.record.ID)
 	at, message := findExchange(s.transcript, res.Undo)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
 	f := t.draft()
@@ -162,15 +162,10 @@ func (r *Runner) sessionChanged(id session.ID) {
 // deleteSession deletes a session once no turn holds it, and returns the text for the
 // user.
 func (r *Runner) deleteSession(ctx context.Context, id session.ID) string {
-	if busy := r.locks.acquire(id); busy != nil {
-		select {
-		case <-busy:
-			return r.deleteSession(ctx, id)
-		case <-ctx.Done():
-			return r.opts.Printer.T("It could not be deleted: %v.", context.Cause(ctx))
-		}
+	if err := r.locks.Acquire(ctx, id); err != nil {
+		return r.opts.Printer.T("It could not be deleted: %v.", err)
 	}
-	defer r.locks.release(id)
+	defer r.locks.Release(id)
 	r.cache.take(id)
 	deleted, err := r.opts.Store.DeleteSession(context.WithoutCancel(ctx), id)
 	switch {

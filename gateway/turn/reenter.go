@@ -30,12 +30,8 @@ func (t *turn) acquireSession(ctx context.Context) (*sessionState, error) {
 // lockStoredSession returns a stored session, once no other turn holds it; nil if it is
 // not stored. The caller must release the lock.
 func (r *Runner) lockStoredSession(ctx context.Context, id session.ID) (*sessionState, error) {
-	for busy := r.locks.acquire(id); busy != nil; busy = r.locks.acquire(id) {
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
+	if err := r.locks.Acquire(ctx, id); err != nil {
+		return nil, err
 	}
 	rec, ok, err := r.opts.Store.SessionByID(ctx, id)
 	if err == nil && ok {
@@ -44,7 +40,7 @@ func (r *Runner) lockStoredSession(ctx context.Context, id session.ID) (*session
 			return s, nil
 		}
 	}
-	r.locks.release(id)
+	r.locks.Release(id)
 	if err != nil {
 		return nil, fmt.Errorf("load session %s: %w", id, err)
 	}
@@ -55,7 +51,7 @@ func (r *Runner) lockStoredSession(ctx context.Context, id session.ID) (*session
 // a recorded step has it, else nil.
 func (t *turn) changedEngineState() json.RawMessage {
 	e := t.session.engine
-	if e == nil || t.runner.compactions.get(t.session.record.ID) != nil { // a running compaction uses the engine
+	if e == nil || t.runner.passes.Get(t.session.record.ID) != nil { // a running compaction uses the engine
 		return nil
 	}
 	state := e.State()

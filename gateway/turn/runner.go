@@ -26,6 +26,7 @@ import (
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
+	"hermesd/hygiene"
 )
 
 // Options configure a Runner.
@@ -153,15 +154,15 @@ func (c ModelChoice) Reasons() bool { return c.Effort != "" && c.Effort != "none
 // A Runner runs the turns of claims. Run may be called concurrently for different
 // lanes, but not for the same lane.
 type Runner struct {
-	opts        Options
-	cache       *cache
-	waits       *inputWaits
-	locks       sessionLock
-	closing     chan struct{} // closed by Close
-	runs        laneRuns
-	compactions backgroundCompactions
-	background  sync.WaitGroup // see goBackground
-	closeOnce   sync.Once
+	opts       Options
+	cache      *cache
+	waits      *inputWaits
+	locks      session.Locks
+	closing    chan struct{} // closed by Close
+	runs       laneRuns
+	passes     *hygiene.Passes
+	background sync.WaitGroup // see goBackground
+	closeOnce  sync.Once
 
 	mu      sync.Mutex // guards what follows
 	offered map[inbox.Lane]inbox.Claim
@@ -172,7 +173,8 @@ func New(o Options) *Runner {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	r := &Runner{opts: o, runs: newLaneRuns(), waits: newInputWaits(), locks: sessionLock{busy: make(map[session.ID]chan struct{})}, closing: make(chan struct{}), offered: make(map[inbox.Lane]inbox.Claim)}
+	r := &Runner{opts: o, runs: newLaneRuns(), waits: newInputWaits(), closing: make(chan struct{}), offered: make(map[inbox.Lane]inbox.Claim)}
+	r.passes = hygiene.NewPasses(o.Agent, &r.locks, o.Log)
 	r.cache = newCache(o.CacheBytes, r.endEngine)
 	return r
 }
@@ -180,18 +182,18 @@ func New(o Options) *Runner {
 // endEngine ends the context engine of an evicted session, unless a compaction uses
 // it.
 func (r *Runner) endEngine(s *sessionState) {
-	if l, ok := s.engine.(agent.Lifecycle); ok && !r.compactions.handOverEngine(s.record.ID, s.engine) {
+	if l, ok := s.engine.(agent.Lifecycle); ok && !r.passes.HandOver(s.record.ID, s.engine) {
 		l.End()
 	}
 }
 
 // Close ends the retries of failed commits, which are left to the next start, and
 // cancels background work. It must be called before the runs are canceled.
-func (r *Runner) Close() { r.closeOnce.Do(func() { close(r.closing) }) }
+func (r *Runner) Close() { r.closeOnce.Do(func() { close(r.closing); r.passes.Close() }) }
 
 // Wait waits for the end of background work, after Close.
 func (r *Runner) Wait() {
-	r.compactions.running.Wait()
+	r.passes.Wait()
 	r.background.Wait()
 }
 
@@ -283,6 +285,9 @@ func (r *Runner) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
 	}
 	return r.opts.Active.IsSoleAuthor(l, by)
 }
+
+// Passes returns the compactions that run outside of turns.
+func (r *Runner) Passes() *hygiene.Passes { return r.passes }
 
 // PartArrived notifies the turn of lane l that waits for more parts of its input, and
 // reports whether there is one. It may be called from any goroutine.

@@ -77,7 +77,7 @@ func (t *turn) runScheduled(ctx context.Context) {
 		t.endUnprepared(ctx, err)
 		return
 	}
-	defer t.runner.locks.release(s.record.ID)
+	defer t.runner.locks.Release(s.record.ID)
 	defer t.runner.opts.Active.Remove(s.record.ID)
 	t.session, t.trace.Session, t.storedMessages = s, string(s.record.ID), s.transcript.Len()
 	t.runner.opts.Active.Set(s.record.ID, t.claim)

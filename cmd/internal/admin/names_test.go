@@ -15,7 +15,7 @@ import (
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
-	"hermesd/gateway/turn"
+	"hermesd/hygiene"
 )
 
 // TestJSONNames pins the names of fields that scripts read from `--json`.
@@ -27,7 +27,7 @@ func TestJSONNames(t *testing.T) {
 	}{
 		"status": {
 			gateway.Status{
-				TurnsQueued: 2, BackgroundCompactions: turn.CompactionStats{Started: 3, Discarded: 1},
+				TurnsQueued: 2, BackgroundCompactions: hygiene.Stats{Started: 3, Discarded: 1},
 				Fallbacks: failure.FallbackStats{Count: 1, Model: "a/b", Reason: "timeout", At: now},
 				Accounts:  []gateway.AccountHealth{{Account: chat.Account{Platform: chat.Slack}, Health: chat.Health{Since: now, LastContact: now, ClockAhead: 5}}},
 				Cron:      schedule.Status{LastTick: now}, Store: inbox.Stats{Writes: 7, Dead: 1}, Started: now,

@@ -12,7 +12,7 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/turn"
+	"hermesd/hygiene"
 )
 
 // Sources are the functions that return the state of a running daemon. They are
@@ -123,7 +123,7 @@ func (w *watcher) outbox(e emitter, s gateway.Status) {
 	}
 }
 
-func (e emitter) background(c turn.CompactionStats) {
+func (e emitter) background(c hygiene.Stats) {
 	e.emit(background, float64(c.Started), "started")
 	e.emit(background, float64(c.Failed), "failed")
 	e.emit(background, float64(c.Adopted), "adopted")

@@ -27,7 +27,7 @@ import (
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
-	"hermesd/gateway/turn"
+	"hermesd/hygiene"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -263,7 +263,7 @@ func sources(rows []outbox.Row, wrong error) metrics.Sources {
 				},
 				Store: inbox.Stats{Waiting: 5, Claimed: 3, Outbox: live, Dead: len(rows) - live, Commits: 10, Writes: 30, Bytes: 4096, Error: "disk full"},
 				Cron:  schedule.Status{Jobs: 2, Stalled: true}, CallStats: gateway.CallStats{Missed: 77},
-				BackgroundCompactions: turn.CompactionStats{Started: 4, Failed: 1, Adopted: 2, Discarded: 1, Waiting: 1},
+				BackgroundCompactions: hygiene.Stats{Started: 4, Failed: 1, Adopted: 2, Discarded: 1, Waiting: 1},
 			}
 		},
 		Outbox: func(context.Context) ([]outbox.Row, error) { return rows, wrong },
