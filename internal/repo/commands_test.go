@@ -1,4 +1,4 @@
-package hermesd_test
+package repo_test
 
 import (
 	"flag"
@@ -26,6 +26,6 @@ func TestDocsCommandsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s is not what the code says (go test . -run Docs -update):\n%s", page, diff)
+		t.Errorf("%s is not what the code says (go test ./internal/repo -run Docs -update):\n%s", page, diff)
 	}
 }

@@ -1,4 +1,4 @@
-package hermesd_test
+package repo_test
 
 import (
 	"go/ast"

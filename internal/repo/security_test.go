@@ -1,4 +1,4 @@
-package hermesd_test
+package repo_test
 
 import (
 	"go/ast"
@@ -42,12 +42,8 @@ func TestSecurityPageNamesExistingTests(t *testing.T) {
 	}
 }
 
-// exists reports whether a package has a test of that name; "hermesd" is the
-// root.
+// exists reports whether a package has a test of that name.
 func exists(t *testing.T, pkg, name string) bool {
-	if pkg == "hermesd" {
-		pkg = "."
-	}
 	files, err := filepath.Glob(filepath.Join(filepath.FromSlash(pkg), "*_test.go"))
 	if err != nil {
 		t.Fatal(err)

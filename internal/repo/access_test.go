@@ -1,4 +1,4 @@
-package hermesd_test
+package repo_test
 
 import (
 	"fmt"
@@ -133,7 +133,7 @@ func TestDocsAccessPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s is not what the code says (go test . -run Docs -update):\n%s", page, diff)
+		t.Errorf("%s is not what the code says (go test ./internal/repo -run Docs -update):\n%s", page, diff)
 	}
 }
 
