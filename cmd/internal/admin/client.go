@@ -93,17 +93,13 @@ const maxAnswer = 256 << 20
 // ask sends a request without a body and decodes the response. The segments of
 // path are escaped.
 func (c *Client) ask(ctx context.Context, method, path string, query url.Values, into any) error {
-	return c.exchange(ctx, method, path, query, http.NoBody, into)
+	return c.exchange(ctx, method, path+"?"+query.Encode(), http.NoBody, into)
 }
 
-// exchange is ask with a body.
-func (c *Client) exchange(ctx context.Context, method, path string, query url.Values, body io.Reader, into any) error {
-	plain, err := url.PathUnescape(path)
-	if err != nil {
-		return fmt.Errorf("ask the daemon: %w", err)
-	}
-	u := url.URL{Scheme: "http", Host: "hermesd", Path: plain, RawPath: path, RawQuery: query.Encode()}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+// exchange sends a request and decodes the response. target is the path with the query,
+// both escaped.
+func (c *Client) exchange(ctx context.Context, method, target string, body io.Reader, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "http://hermesd"+target, body)
 	if err != nil {
 		return fmt.Errorf("ask the daemon: %w", err)
 	}

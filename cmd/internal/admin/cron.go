@@ -197,5 +197,5 @@ func (c *Client) send(ctx context.Context, path string, v, into any) error {
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	return c.exchange(ctx, http.MethodPost, path, nil, bytes.NewReader(raw), into)
+	return c.exchange(ctx, http.MethodPost, path, bytes.NewReader(raw), into)
 }

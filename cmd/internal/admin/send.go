@@ -109,7 +109,7 @@ func (c *Client) Destinations(ctx context.Context) ([]gateway.TargetInfo, error)
 // Keep uploads a file for a message and returns its path on the daemon's side.
 func (c *Client) Keep(ctx context.Context, name string, from io.Reader) (string, error) {
 	var path string
-	err := c.exchange(ctx, http.MethodPost, "/files", url.Values{"name": {name}}, from, &path)
+	err := c.exchange(ctx, http.MethodPost, "/files?"+url.Values{"name": {name}}.Encode(), from, &path)
 	return path, err
 }
 

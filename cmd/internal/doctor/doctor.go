@@ -131,9 +131,10 @@ func (v *checker) reportOK(check, format string, args ...any) {
 	v.report(check, OK, "", format, args...)
 }
 
-// repair reports a finding and, if Options.Repair is set, calls do to repair it.
-func (v *checker) repair(check string, level Level, do func() error, fix, format string, args ...any) {
-	v.report(check, level, fix, format, args...)
+// repairHome reports a finding in the home directory and, if Options.Repair is set, calls
+// do to repair it.
+func (v *checker) repairHome(level Level, do func() error, fix, format string, args ...any) {
+	v.report("home", level, fix, format, args...)
 	if !v.o.Repair {
 		return
 	}

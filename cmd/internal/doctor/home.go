@@ -34,7 +34,7 @@ func (v *checker) checkHome() bool {
 	isOK := true
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		isOK = false
-		v.repair("home", Warning, func() error { return os.Chmod(v.o.Home, 0o700) }, "chmod 700 "+v.o.Home, "others can look into %s (mode %o)", v.o.Home, mode)
+		v.repairHome(Warning, func() error { return os.Chmod(v.o.Home, 0o700) }, "chmod 700 "+v.o.Home, "others can look into %s (mode %o)", v.o.Home, mode)
 	}
 	for _, name := range []string{".env", "http.key", "metrics.key", "hermesd.db", "search.db", "config.yaml"} {
 		isOK = v.checkMode(filepath.Join(v.o.Home, name)) && isOK
@@ -59,7 +59,7 @@ func (v *checker) checkMode(path string) bool {
 	if filepath.Base(path) == "config.yaml" && level == Warning {
 		return true // config warns if there is a secret in it
 	}
-	v.repair("home", level, func() error { return os.Chmod(path, 0o600) }, "chmod 600 "+path, "others can %s %s (mode %o)", what, path, info.Mode().Perm())
+	v.repairHome(level, func() error { return os.Chmod(path, 0o600) }, "chmod 600 "+path, "others can %s %s (mode %o)", what, path, info.Mode().Perm())
 	return false
 }
 
@@ -87,7 +87,7 @@ func (v *checker) checkLeftovers() {
 		case name == "restore.plan":
 			v.report("home", Error, "`hermesd run` or another `hermesd restore` finishes it", "a restore was cut off")
 		case age > minLeftoverAge && (strings.HasPrefix(name, admin.BackupDir) || name == "hermesd.db.compact" || strings.HasPrefix(name, ".probe-")):
-			v.repair("home", Warning, func() error { return os.RemoveAll(path) }, "remove it", "%s was left behind by something that was killed", path)
+			v.repairHome(Warning, func() error { return os.RemoveAll(path) }, "remove it", "%s was left behind by something that was killed", path)
 		case age > minOldBackupAge && (strings.HasPrefix(name, "before-restore-") || strings.HasPrefix(name, "hermesd.db.schema")):
 			v.report("home", Warning, "remove it, if all is well since", "%s is kept from before a restore or an update, since %s", path, info.ModTime().Format(time.DateOnly))
 		}
