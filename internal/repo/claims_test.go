@@ -1,58 +1,13 @@
 package repo_test
 
 import (
-	"go/parser"
-	"go/token"
-	"os"
-	"path/filepath"
+	"io/fs"
+	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
-
-// stays matches the packages to which ARCHITECTURE.md confines a dependency.
-var (
-	stays  = regexp.MustCompile("Stays? in ((?:`[^`]+`(?:, | and )?)+)")
-	quoted = regexp.MustCompile("`([^`]+)`")
-)
-
-// TestDependenciesStayWhereThePageSays checks the sentences "Stays in …" of
-// ARCHITECTURE.md against the imports. The simulators may import everything.
-func TestDependenciesStayWhereThePageSays(t *testing.T) {
-	places := map[string][]string{}
-	for _, line := range lines(t, "ARCHITECTURE.md") {
-		cells := strings.Split(line, "|")
-		m := stays.FindStringSubmatch(line)
-		if len(cells) < 4 || m == nil {
-			continue
-		}
-		for _, module := range quoted.FindAllStringSubmatch(cells[1], -1) {
-			for _, dir := range quoted.FindAllStringSubmatch(m[1], -1) {
-				places[module[1]] = append(places[module[1]], dir[1])
-			}
-		}
-	}
-	if len(places) < 15 {
-		t.Fatalf("only %d dependencies stay somewhere", len(places))
-	}
-	sources(t, func(path, pkg string) {
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		for _, im := range f.Imports {
-			name, _ := strconv.Unquote(im.Path.Value)
-			for module, dirs := range places {
-				if under(name, module) && !under(pkg, "internal/sim") && !slices.ContainsFunc(dirs, func(dir string) bool { return under(pkg, dir) }) {
-					t.Errorf("%s imports %s, which stays in %s", path, name, strings.Join(dirs, ", "))
-				}
-			}
-		}
-	})
-}
 
 // TestReadmeBuildIsStatic checks that the command that README.md calls static builds
 // without C. With C, package net is linked dynamically.
@@ -72,21 +27,17 @@ var (
 
 // TestLinksLead checks the links between pages, with their anchors.
 func TestLinksLead(t *testing.T) {
-	pages, err := filepath.Glob("docs/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatal(pages, err)
-	}
-	for _, page := range append(pages, "README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md") {
-		for _, m := range link.FindAllStringSubmatch(strings.Join(lines(t, page), "\n"), -1) {
-			path, anchor, _ := strings.Cut(m[1], "#")
-			if strings.Contains(path, ":") {
+	for _, page := range append(glob(t, "docs/*.md"), "README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md") {
+		for _, m := range link.FindAllStringSubmatch(string(read(t, page)), -1) {
+			name, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(name, ":") {
 				continue // not a page of ours
 			}
 			to := page
-			if path != "" {
-				to = filepath.Join(filepath.Dir(page), path)
+			if name != "" {
+				to = path.Join(path.Dir(page), name)
 			}
-			if _, err := os.Stat(to); err != nil {
+			if _, err := fs.Stat(files, to); err != nil {
 				t.Errorf("%s: %s: %v", page, m[1], err)
 				continue
 			}
@@ -94,7 +45,7 @@ func TestLinksLead(t *testing.T) {
 				continue
 			}
 			found := false
-			for _, h := range heading.FindAllStringSubmatch(strings.Join(lines(t, to), "\n"), -1) {
+			for _, h := range heading.FindAllStringSubmatch(string(read(t, to)), -1) {
 				found = found || strings.ReplaceAll(unsaid.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == anchor
 			}
 			if !found {
@@ -102,6 +53,62 @@ func TestLinksLead(t *testing.T) {
 			}
 		}
 	}
+}
+
+var (
+	pathName = regexp.MustCompile("`((?:adapters|agent|cmd|docs|gateway|hygiene|internal|storage)(?:/[a-zA-Z0-9_.-]+)*)`")
+	exported = regexp.MustCompile(`^[A-Z]\w*$`)
+)
+
+// TestPagesNameWhatExists checks the paths that pages name, and the names that stand
+// behind a package, such as gateway/access.Check or internal/spawn.TestEscapes.
+func TestPagesNameWhatExists(t *testing.T) {
+	code := map[string]string{} // by directory
+	found := 0
+	for _, page := range append(glob(t, "docs/*.md"), "README.md", "ARCHITECTURE.md", "SECURITY.md") {
+		for _, m := range pathName.FindAllStringSubmatch(string(read(t, page)), -1) {
+			if _, err := fs.Stat(files, m[1]); err == nil {
+				found++
+				continue
+			}
+			dir, base := path.Split(m[1])
+			name, rest, _ := strings.Cut(base, ".")
+			dir += name
+			for name := range strings.SplitSeq(rest, ".") {
+				switch {
+				case !strings.Contains(dir, "/") && !exported.MatchString(name):
+					continue // a key of the configuration, such as gateway.drain_timeout
+				case code[dir] == "":
+					code[dir] = source(t, dir)
+				}
+				found++
+				declared := `\b` + name + `\b`
+				if strings.HasPrefix(name, "Test") || strings.HasPrefix(name, "Fuzz") {
+					declared = `(?m)^func ` + name + `\(`
+				}
+				if !regexp.MustCompile(declared).MatchString(code[dir]) {
+					t.Errorf("%s: `%s` does not exist", page, m[1])
+				}
+			}
+		}
+	}
+	if found < 250 {
+		t.Errorf("only %d paths and names are found", found)
+	}
+}
+
+// source returns the Go files in dir, tests included, as one text.
+func source(t *testing.T, dir string) string {
+	t.Helper()
+	found, err := fs.Glob(files, dir+"/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, file := range found {
+		b.Write(read(t, file))
+	}
+	return b.String()
 }
 
 // TestPromptPageHasOnlyFilledLayers checks that the daemon can fill each layer that
@@ -112,19 +119,8 @@ func TestPromptPageHasOnlyFilledLayers(t *testing.T) {
 		"external memory": "ExternalMemory", "skills": "Skills", "context files": "ContextFiles", "platform": "Platform",
 	}
 	always := []string{"layer", "---", "identity", "guidance", "session", "note"}
-	var code strings.Builder
-	files, err := filepath.Glob("cmd/internal/app/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	for _, name := range files {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		code.Write(raw)
-	}
-	page, _, _ := strings.Cut(strings.Join(lines(t, "docs/prompt.md"), "\n"), "\n## The text of a turn")
+	code := source(t, "cmd/internal/app")
+	page, _, _ := strings.Cut(string(read(t, "docs/prompt.md")), "\n## The text of a turn")
 	for line := range strings.SplitSeq(page, "\n") {
 		cells := strings.Split(line, "|")
 		if len(cells) < 4 {
@@ -132,7 +128,7 @@ func TestPromptPageHasOnlyFilledLayers(t *testing.T) {
 		}
 		for name := range strings.SplitSeq(strings.TrimSpace(cells[1]), ", ") {
 			f := field[name]
-			filled := f != "" && regexp.MustCompile(`\bin\.`+f+`\b[^=\n]* = |\b`+f+`: `).MatchString(code.String())
+			filled := f != "" && regexp.MustCompile(`\bin\.`+f+`\b[^=\n]* = |\b`+f+`: `).MatchString(code)
 			if !slices.Contains(always, name) && !filled {
 				t.Errorf("docs/prompt.md describes the layer %q, which nothing fills", name)
 			}

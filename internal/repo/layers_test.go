@@ -1,11 +1,8 @@
 package repo_test
 
 import (
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"path/filepath"
-	"strconv"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -87,28 +84,6 @@ const baseLayer = "internal/diskspace internal/lazyregexp internal/secret intern
 
 func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
 
-// sources calls visit for each Go file of the module that is not a test.
-func sources(t *testing.T, visit func(path, pkg string)) {
-	t.Helper()
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && path != "."):
-			return filepath.SkipDir
-		case d.IsDir() && path == filepath.Join("internal", "interop"): // a module of its own
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
-			return nil
-		}
-		visit(path, filepath.ToSlash(filepath.Dir(path)))
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestImportsRespectLayers(t *testing.T) {
 	sources(t, func(path, pkg string) {
 		best, ok := "", false
@@ -121,56 +96,48 @@ func TestImportsRespectLayers(t *testing.T) {
 			t.Errorf("%s: no layer is set for package %s", path, pkg)
 			return
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-	imports:
-		for _, im := range f.Imports {
-			p, err := strconv.Unquote(im.Path.Value)
-			if err != nil {
-				t.Error(err)
+		allowed := strings.Fields(allowedImports[best] + " " + baseLayer)
+		for _, name := range imports(t, path) {
+			p, inside := strings.CutPrefix(name, "hermesd/")
+			if inside && !slices.ContainsFunc(allowed, func(dir string) bool { return under(p, dir) }) {
+				t.Errorf("%s: package %s may not import %s", path, pkg, p)
 			}
-			p, inside := strings.CutPrefix(p, "hermesd/")
-			if !inside {
-				continue
-			}
-			for _, allowed := range strings.Fields(allowedImports[best] + " " + baseLayer) {
-				if under(p, allowed) {
-					continue imports
-				}
-			}
-			t.Errorf("%s: package %s may not import %s", path, pkg, p)
 		}
 	})
 }
 
+// stays matches the packages to which ARCHITECTURE.md confines a dependency.
+var (
+	stays  = regexp.MustCompile("Stays? in ((?:`[^`]+`(?:, | and )?)+)")
+	quoted = regexp.MustCompile("`([^`]+)`")
+)
+
+// TestSDKsStayInTheirPackages checks the sentences "Stays in …" of ARCHITECTURE.md
+// against the imports.
 func TestSDKsStayInTheirPackages(t *testing.T) {
-	home := map[string]string{
-		"github.com/go-telegram/bot":   "adapters/telegram",
-		"github.com/bwmarrin/":         "adapters/discord",
-		"github.com/slack-go/":         "adapters/slack",
-		"go.etcd.io/bbolt":             "storage",
-		"github.com/yuin/goldmark":     "gateway/markup",
-		"github.com/spf13/cobra":       "cmd",
-		"charm.land/":                  "cmd",
-		"github.com/prometheus/":       "cmd",
-		"go.opentelemetry.io/":         "cmd",
-		"modernc.org/":                 "storage",
-		"github.com/coreos/go-systemd": "systemd",
+	places := map[string][]string{}
+	for _, line := range lines(t, "ARCHITECTURE.md") {
+		cells := strings.Split(line, "|")
+		m := stays.FindStringSubmatch(line)
+		if len(cells) < 4 || m == nil {
+			continue
+		}
+		for _, module := range quoted.FindAllStringSubmatch(cells[1], -1) {
+			for _, dir := range quoted.FindAllStringSubmatch(m[1], -1) {
+				places[module[1]] = append(places[module[1]], dir[1])
+			}
+		}
+	}
+	for _, module := range []string{"github.com/go-telegram/bot", "github.com/bwmarrin/discordgo", "github.com/slack-go/slack", "go.etcd.io/bbolt", "modernc.org/sqlite"} {
+		if len(places[module]) != 1 {
+			t.Errorf("ARCHITECTURE.md names %d packages in which %s stays", len(places[module]), module)
+		}
 	}
 	sources(t, func(path, pkg string) {
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		for _, im := range f.Imports {
-			p, _ := strconv.Unquote(im.Path.Value)
-			for lib, at := range home {
-				if strings.HasPrefix(p, lib) && !under(pkg, at) {
-					t.Errorf("%s imports %s, which belongs into %s", path, p, at)
+		for _, name := range imports(t, path) {
+			for module, dirs := range places {
+				if under(name, module) && !slices.ContainsFunc(dirs, func(dir string) bool { return under(pkg, dir) }) {
+					t.Errorf("%s imports %s, which stays in %s", path, name, strings.Join(dirs, ", "))
 				}
 			}
 		}

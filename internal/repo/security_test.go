@@ -2,80 +2,27 @@ package repo_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
-	"path/filepath"
-	"regexp"
+	"path"
 	"slices"
 	"strings"
 	"testing"
 )
 
-var namedTest = regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9_]+)`")
-
-// Each class of attack on docs/security.md names a test that exists.
-func TestSecurityPageNamesExistingTests(t *testing.T) {
-	page := lines(t, filepath.Join("docs", "security.md"))
-	at := slices.Index(page, "## Known attacks, and what defends")
-	if at < 0 {
-		t.Fatal("docs/security.md has no list of attacks")
-	}
-	rows := 0
-	for n, line := range page[at:] {
-		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| class") {
-			continue
-		}
-		rows++
-		found := namedTest.FindAllStringSubmatch(line, -1)
-		if len(found) == 0 {
-			t.Errorf("docs/security.md:%d names no test", at+n+1)
-		}
-		for _, m := range found {
-			if !exists(t, m[1], m[2]) {
-				t.Errorf("docs/security.md:%d: there is no %s in %s", at+n+1, m[2], m[1])
-			}
-		}
-	}
-	if rows < 25 {
-		t.Errorf("only %d classes are left", rows)
-	}
-}
-
-// exists reports whether a package has a test of that name.
-func exists(t *testing.T, pkg, name string) bool {
-	files, err := filepath.Glob(filepath.Join(filepath.FromSlash(pkg), "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		for _, line := range lines(t, f) {
-			if strings.HasPrefix(line, "func "+name+"(") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // used returns in which packages an expression of a package's name is used, or a
 // literal of its type.
-func used(t *testing.T, path string, names ...string) []string {
+func used(t *testing.T, name string, names ...string) []string {
 	t.Helper()
 	in := map[string]bool{}
 	sources(t, func(file, pkg string) {
 		if strings.HasPrefix(pkg, "internal/sim") || strings.HasPrefix(pkg, "docs/") {
 			return // servers for tests, and examples
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		_, f := parse(t, file, 0)
 		local := ""
 		for _, i := range f.Imports {
-			if strings.Trim(i.Path.Value, `"`) == path {
-				local = filepath.Base(path)
+			if strings.Trim(i.Path.Value, `"`) == name {
+				local = path.Base(name)
 				if i.Name != nil {
 					local = i.Name.Name
 				}

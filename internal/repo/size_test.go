@@ -2,10 +2,6 @@ package repo_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"os"
-	"strings"
 	"testing"
 )
 
@@ -15,38 +11,16 @@ const (
 	maxParams   = 5
 )
 
-func lines(t *testing.T, path string) []string {
-	t.Helper()
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
-}
-
-// longer are the packages whose functions may exceed the limits, each with its
-// reason.
-var longer = map[string]string{
-	"storage/storagetest": "its functions are lists of named tests, one sentence each",
-	"cmd/internal/admin":  "a request has a method, a path, a query, a body and an answer",
-	"cmd/internal/doctor": "a finding has a check, a level, a repair, a fix and a text",
-}
-
 func TestFilesAndFunctionsAreSmall(t *testing.T) {
 	sources(t, func(path, pkg string) {
 		n := len(lines(t, path))
 		if n > maxFile {
 			t.Errorf("%s has %d lines, more than %d", path, n, maxFile)
 		}
-		set := token.NewFileSet()
-		f, err := parser.ParseFile(set, path, nil, 0)
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		set, f := parse(t, path, 0)
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
-			if !ok || longer[pkg] != "" {
+			if !ok || pkg == "storage/storagetest" { // its functions are lists of named tests
 				continue
 			}
 			if n := set.Position(fn.End()).Line - set.Position(fn.Pos()).Line + 1; n > maxFunction {
