@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/telegram"
 	"hermesd/gateway/chat"
@@ -284,3 +286,26 @@ func (m *memory) SetValue(_ context.Context, key string, v []byte) error {
 	m.m[key] = v
 	return nil
 }
+
+// yesterday is a platform whose clock is a day behind ours, and that has a bad day.
+type yesterday struct{}
+
+func (yesterday) RoundTrip(*http.Request) (*http.Response, error) {
+	date := time.Now().Add(-24 * time.Hour).UTC().Format(http.TimeFormat)
+	return &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Date": {date}}, Body: http.NoBody}, nil
+}
+
+func TestThePlatformTellsByHowMuchOurClockIsAhead(t *testing.T) {
+	a, err := telegram.New(telegram.Config{Token: "123456:unreal"}, telegram.Options{Transport: yesterday{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Send(t.Context(), chat.Outbound{ID: "o1", To: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "1"}, Text: chat.PlainText("hello")}); err == nil {
+		t.Error("it is sent")
+	}
+	if got := a.Health().ClockAhead.Round(time.Hour); got != 24*time.Hour {
+		t.Errorf("ahead by %v", got)
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

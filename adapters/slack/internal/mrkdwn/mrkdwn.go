@@ -5,6 +5,7 @@ package mrkdwn
 import (
 	"net/url"
 	"slices"
+	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -235,4 +236,150 @@ func link(address, label string) string {
 		return "<" + target + ">"
 	}
 	return "<" + target + "|" + strings.ReplaceAll(Escape(label), "|", "¦") + ">"
+}
+
+// A Reference is an entity in Slack's message format, such as <@U1> or
+// <https://example.com|here>.
+type Reference struct {
+	// Mark is '@' for a user, '#' for a channel, '!' for a group or a date, 0 for
+	// a link.
+	Mark  byte
+	ID    string // of the user or the channel; the address of a link
+	Label string // as Slack writes it; may be empty
+}
+
+// Read returns a user's message as plain text. name returns the text of a
+// reference; "" means the reference's default text.
+func Read(s string, name func(Reference) string) string {
+	var b strings.Builder
+	for s != "" {
+		open := strings.IndexByte(s, '<')
+		if open < 0 {
+			break
+		}
+		end := strings.IndexByte(s[open:], '>')
+		if end < 0 {
+			break
+		}
+		b.WriteString(Unescape(s[:open]))
+		b.WriteString(read(s[open+1:open+end], name))
+		s = s[open+end+1:]
+	}
+	b.WriteString(Unescape(s))
+	return b.String()
+}
+
+// Unescape undoes Escape.
+func Unescape(s string) string {
+	return strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">").Replace(s)
+}
+
+func read(inner string, name func(Reference) string) string {
+	id, label, _ := strings.Cut(inner, "|")
+	r := Reference{ID: id, Label: Unescape(label)}
+	if id != "" && strings.IndexByte("@#!", id[0]) >= 0 {
+		r.Mark, r.ID = id[0], id[1:]
+	}
+	if s := name(r); s != "" {
+		return s
+	}
+	switch r.Mark {
+	case '@', '#':
+		if r.Label != "" {
+			return string(r.Mark) + strings.TrimLeft(r.Label, "@#")
+		}
+		return string(r.Mark) + r.ID
+	case '!':
+		if r.Label != "" {
+			return r.Label
+		}
+		word, _, _ := strings.Cut(r.ID, "^")
+		return "@" + word
+	}
+	return Link(Unescape(r.ID), r.Label)
+}
+
+// Link returns a link as plain text: its label and its address, unless the label
+// is the address.
+func Link(address, label string) string {
+	_, bare, _ := strings.Cut(address, ":")
+	bare = strings.TrimPrefix(bare, "//")
+	switch label {
+	case "", address, bare, strings.TrimSuffix(bare, "/"):
+		return address
+	}
+	return label + " (" + address + ")"
+}
+
+// Sections returns r as mrkdwn in pieces of at most limit UTF-16 units each, cut
+// at line ends where possible. A style, a link or preformatted text that is cut
+// is complete in each piece.
+func Sections(r chat.RichText, limit int) []string {
+	r.Text = strings.ToValidUTF8(r.Text, "\uFFFD")
+	var out []string
+	for from := 0; from < len(r.Text); {
+		to := next(r, from, limit)
+		if piece := strings.Trim(Render(part(r, from, to)), "\n"); strings.TrimSpace(piece) != "" {
+			out = append(out, piece)
+		}
+		from = to
+	}
+	return out
+}
+
+// next returns the end of the piece that starts at from.
+func next(r chat.RichText, from, limit int) int {
+	fits := func(to int) bool { return Size(part(r, from, to)) <= limit }
+	if fits(len(r.Text)) {
+		return len(r.Text)
+	}
+	// Rendering never shortens a text: what is beyond end cannot fit.
+	end := min(len(r.Text), from+4*limit)
+	if to := last(ends(r.Text, from, end, "\n"), fits); to > from {
+		return to
+	}
+	if to := last(ends(r.Text, from, end, " "), fits); to > from {
+		return to
+	}
+	if to := last(ends(r.Text, from, end, ""), fits); to > from {
+		return to
+	}
+	for to := from + 1; ; to++ { // a single character whose styles alone are too long
+		if edge(r.Text, to) {
+			return to
+		}
+	}
+}
+
+// ends returns the positions in s[from:end] after each sep; after each rune if
+// sep is empty.
+func ends(s string, from, end int, sep string) []int {
+	var out []int
+	for i := from + 1; i <= end; i++ {
+		if edge(s, i) && (sep == "" || s[i-1:i] == sep) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// last returns the last position that fits, 0 if none does.
+func last(places []int, fits func(int) bool) int {
+	n := sort.Search(len(places), func(i int) bool { return !fits(places[i]) })
+	if n == 0 {
+		return 0
+	}
+	return places[n-1]
+}
+
+// part returns r.Text[from:to] with its styles.
+func part(r chat.RichText, from, to int) chat.RichText {
+	out := chat.RichText{Text: r.Text[from:to]}
+	for _, s := range r.Spans {
+		s.Start, s.End = max(s.Start, from)-from, min(s.End, to)-from
+		if s.Start < s.End {
+			out.Spans = append(out.Spans, s)
+		}
+	}
+	return out
 }
