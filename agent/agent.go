@@ -24,9 +24,13 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
@@ -134,4 +138,104 @@ func (a *Agent) Run(ctx context.Context, t Turn) iter.Seq2[Event, error] {
 // interruptedError returns the error of a run whose ctx was canceled.
 func interruptedError(ctx context.Context) error {
 	return fmt.Errorf("agent: interrupted: %w", context.Cause(ctx))
+}
+
+// Config holds the settings under `agent`.
+type Config struct {
+	Name            string        `yaml:"name" default:"Hermes" doc:"Who the agent says it is, unless SOUL.md says otherwise."`
+	MaxTurns        int           `yaml:"max_turns" default:"90" range:"1..1000" doc:"Most model calls in one turn; then one more without tools asks for a summary."`
+	RunBudget       time.Duration `yaml:"run_budget_seconds" default:"0s" range:"0s..24h" doc:"Most time for a turn, as a duration or in seconds: then no tool runs any more, and one more call asks for a summary; 0: no limit. What runs at that moment is not cut short."`
+	ReasoningEffort string        `yaml:"reasoning_effort" default:"" enum:"|none|minimal|low|medium|high|xhigh" doc:"How much the model thinks before it answers; empty leaves thinking off."`
+	APIMaxRetries   int           `yaml:"api_max_retries" default:"3" range:"0..20" doc:"How often a failed model call is tried again before a fallback or an error."`
+	SystemMessage   string        `yaml:"system_message" default:"" doc:"Text of your own in the cached system prompt, verbatim."`
+}
+
+// defaultMaxTurns replaces a MaxTurns of zero.
+const defaultMaxTurns = 90
+
+// efforts returns the valid values of ReasoningEffort.
+func efforts() []string {
+	return []string{"", "none", "minimal", "low", "medium", "high", "xhigh"}
+}
+
+// Validate returns an error for the first setting that is invalid.
+func (c Config) Validate() error {
+	switch {
+	case c.MaxTurns < 0:
+		return fmt.Errorf("agent.max_turns is %d: it must be at least 1", c.MaxTurns)
+	case c.RunBudget < 0:
+		return fmt.Errorf("agent.run_budget_seconds is %s: it must not be negative", c.RunBudget)
+	case c.APIMaxRetries < 0:
+		return fmt.Errorf("agent.api_max_retries is %d: it must not be negative", c.APIMaxRetries)
+	case strings.ContainsAny(c.Name, "\r\n"):
+		return fmt.Errorf("agent.name must be one line")
+	case !slices.Contains(efforts(), c.ReasoningEffort):
+		return fmt.Errorf("agent.reasoning_effort is %q: use none, minimal, low, medium, high, xhigh, or leave it empty", c.ReasoningEffort)
+	}
+	return nil
+}
+
+var (
+	// ErrEmpty means that the model answered with nothing, even when the
+	// request was repeated and the model was asked to continue.
+	ErrEmpty = errors.New("agent: empty model answer")
+	// ErrBudget means that a turn used all its model calls or time and the model did
+	// not even provide a summary.
+	ErrBudget = errors.New("agent: budget of the turn is exhausted")
+	// ErrInvalidCalls means that the model made invalid tool calls repeatedly.
+	ErrInvalidCalls = errors.New("agent: repeated invalid tool calls")
+	// ErrSteps means that recorded steps do not belong to the turn, are
+	// corrupt, or have an unknown version.
+	ErrSteps = errors.New("agent: cannot resume recorded steps")
+	// ErrNothing means that a turn has no message to answer.
+	ErrNothing = errors.New("agent: no message to answer")
+)
+
+// A RefusedError means that the model declined to answer. Nothing of its answer
+// is in the transcript.
+type RefusedError struct {
+	Text     string // the model's answer, as it may be shown; often ""
+	Provider string
+}
+
+func (e *RefusedError) Error() string {
+	s := "agent: " + e.Provider + " declined to answer"
+	if e.Text != "" {
+		s += ": " + e.Text
+	}
+	return s
+}
+
+// errStopped means that the consumer wants no more events. It is not returned
+// to callers of the package.
+var errStopped = errors.New("agent: consumer stopped")
+
+// DefaultNote is the assistant message that Close appends if the caller gives
+// no reason.
+const DefaultNote = "[Interrupted.]"
+
+// Close ends a transcript that was cut short so that the user's next message
+// can follow: calls without a result get one, and if the last message is the
+// user's, an assistant message with the text reason is appended ("" is
+// DefaultNote). A transcript that is empty or ends with an assistant message
+// without open calls is not changed.
+func Close(t *llm.Transcript, reason string) {
+	if t.Len() == 0 {
+		return
+	}
+	if reason == "" {
+		reason = DefaultNote
+	}
+	last := t.At(t.Len() - 1)
+	if calls := last.ToolUses(); last.Role == llm.Assistant && len(calls) > 0 {
+		m := llm.Message{Role: llm.User}
+		for _, c := range calls {
+			m.Blocks = append(m.Blocks, toolFailure(c.ID, textInterrupted))
+		}
+		t.Append(m)
+		last = m
+	}
+	if last.Role == llm.User {
+		t.Append(llm.AssistantText(reason))
+	}
 }

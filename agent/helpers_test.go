@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
@@ -218,3 +220,5 @@ var errStop = errors.New("stopped by the user")
 func scripted(as ...llmtest.Answer) *llmtest.Scripted { return llmtest.NewScripted(as...) }
 
 func trimSpace(s string) string { return strings.TrimSpace(s) }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

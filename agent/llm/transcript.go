@@ -1,5 +1,10 @@
 package llm
 
+import (
+	"bytes"
+	"encoding/json"
+)
+
 // A Transcript is a list of messages that grows only at its end. It caches the wire form of
 // its messages per dialect, so that a request encodes only new messages and not the whole
 // history. It is not safe for concurrent use.
@@ -80,4 +85,47 @@ func (t *Transcript) Wire(dialect string, n int, encode func(dst []byte, m Messa
 		w.ends = append(w.ends, len(w.buf))
 	}
 	return w.buf[:w.end(n):w.end(n)]
+}
+
+// HasCall reports whether the transcript has a call with this ID. Like Calls, it examines
+// only the messages added since the last use.
+func (t *Transcript) HasCall(id string) bool {
+	t.indexCalls()
+	_, ok := t.calls[id]
+	return ok
+}
+
+// Calls returns the number of distinct call IDs in the transcript.
+func (t *Transcript) Calls() int {
+	t.indexCalls()
+	return len(t.calls)
+}
+
+func (t *Transcript) indexCalls() {
+	if t.calls == nil {
+		t.calls = make(map[string]struct{})
+	}
+	for ; t.indexedMessages < len(t.messages); t.indexedMessages++ {
+		for _, b := range t.messages[t.indexedMessages].Blocks {
+			if b.Type == ToolUse {
+				t.calls[b.ID] = struct{}{}
+			}
+		}
+	}
+}
+
+// Replace replaces all messages by ms, which it takes over, and discards all cached
+// encodings. It is used by compactions.
+func (t *Transcript) Replace(ms []Message) { *t = Transcript{messages: ms} }
+
+// ValidInput reports whether b is valid as the input of a call: a JSON object with nothing
+// after it.
+//
+// If a model wrote anything else, its provider puts {} into Block.Input, so that the
+// message remains valid in later requests, and the model's text into Block.Text. The agent
+// answers such a call with a failed result and runs nothing. A ToolUse block with a Text is
+// therefore never executed.
+func ValidInput(b []byte) bool {
+	b = bytes.TrimLeft(b, " \t\r\n")
+	return len(b) > 0 && b[0] == '{' && json.Valid(b)
 }

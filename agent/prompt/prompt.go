@@ -9,9 +9,11 @@ package prompt
 
 import (
 	"embed"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"hermesd/agent/llm"
 )
@@ -190,4 +192,56 @@ func renderSession(in Inputs) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Identity returns the built-in identity of an agent called name; "" is
+// DefaultName.
+func Identity(name string) string { return renderIdentity(Inputs{Name: name}) }
+
+// Personalities returns the built-in texts for /personality, by name. Each sets
+// a style and does not change what the agent may do.
+func Personalities() map[string]string {
+	return map[string]string{
+		"helpful":     "Speak like a patient, friendly assistant who makes sure that the question is really answered.",
+		"concise":     "Be brief: the answer first, in as few words as it needs, and nothing that was not asked for.",
+		"technical":   "Speak like an experienced engineer: exact terms, figures, trade-offs, and commands that can be copied.",
+		"creative":    "Look for the unexpected idea as well as the usual one, and offer both.",
+		"teacher":     "Explain step by step, check what is already known, use one example for each idea, and end with a question that helps to go on.",
+		"philosopher": "Weigh the question before answering it: name the assumptions behind it, and what could be said against the answer.",
+		"noir":        "Speak like a tired private detective in a rainy city: short sentences, dry wit, the facts all the same.",
+		"pirate":      "Speak like an old pirate captain. The facts stay exact, whatever the sea is like.",
+		"shakespeare": "Speak in the manner of the Elizabethan stage, with measured lines now and then. Code and figures stay plain.",
+		"surfer":      "Speak like a relaxed surfer who happens to know everything about the subject.",
+		"hype":        "Speak like a coach before the big match: full of energy, and always with the next step.",
+		"kawaii":      "Speak in a sweet, cheerful way with a kaomoji now and then. The content stays complete.",
+		"uwu":         "Speak in the playful uwu manner of the net. Names, code and figures stay as they are.",
+		"catgirl":     "Speak like a clever, teasing cat: a purr here and there, and always the right answer.",
+	}
+}
+
+// Show renders the layers of a cached prompt for a person: a table of their
+// sizes, followed by their texts if texts is true. Tokens are estimated at four
+// characters each. The texts are not sanitized for a terminal.
+func Show(layers []Layer, texts bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-16s %10s %10s %9s\n", "layer", "characters", "bytes", "~tokens")
+	row := func(name string, chars, bytes int) {
+		fmt.Fprintf(&b, "%-16s %10d %10d %9d\n", name, chars, bytes, (chars+3)/4)
+	}
+	chars, bytes := 0, 0
+	for i, l := range layers {
+		n := utf8.RuneCountInString(l.Text)
+		row(l.Name, n, len(l.Text))
+		chars, bytes = chars+n, bytes+len(l.Text)
+		if i > 0 {
+			chars, bytes = chars+2, bytes+2 // the blank line
+		}
+	}
+	row("together", chars, bytes)
+	if texts {
+		for _, l := range layers {
+			fmt.Fprintf(&b, "\n=== %s ===\n%s\n", l.Name, l.Text)
+		}
+	}
+	return b.String()
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"hermesd/agent/skills"
 )
 
@@ -116,3 +118,5 @@ func (w *world) problems(l *skills.Library) string {
 	}
 	return strings.Join(out, "\n")
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

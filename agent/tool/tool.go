@@ -8,9 +8,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"hermesd/agent/llm"
 )
@@ -118,4 +120,166 @@ func (s Set) Names() []string {
 		out[i] = t.Spec().Name
 	}
 	return out
+}
+
+// New returns a tool whose input is decoded into an In. Fields that In does not have are
+// ignored. For an input that cannot be decoded, the model gets an error text and run is not
+// called. Constraints of the schema beyond types are checked by run itself.
+func New[In any](s Spec, run func(ctx context.Context, c Call, in In) (string, error)) Tool {
+	return typed[In]{s, run}
+}
+
+type typed[In any] struct {
+	spec Spec
+	run  func(context.Context, Call, In) (string, error)
+}
+
+func (t typed[In]) Spec() Spec { return t.spec }
+
+func (t typed[In]) Run(ctx context.Context, c Call) (string, error) {
+	var in In
+	if err := json.Unmarshal(c.Input, &in); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) && wrong.Field != "" {
+			return "", fmt.Errorf("the argument %q does not take a %s", wrong.Field, wrong.Value)
+		}
+		return "", fmt.Errorf("the arguments do not fit: %w", err)
+	}
+	return t.run(ctx, c, in)
+}
+
+// Small is the toolset for models with a small context window. With the short guidance
+// (prompt.Inputs.Short) it takes at most 2,000 tokens.
+const Small = "small"
+
+// Toolsets returns the groups of tools by name. Skills name the toolsets that they require
+// or replace, so some groups contain tools that hermesd does not have.
+func Toolsets() map[string][]string {
+	return map[string][]string{
+		"web":            {"web_search", "web_extract"},
+		"terminal":       {"terminal", "process"},
+		"file":           {"read_file", "write_file", "patch", "search_files"},
+		"vision":         {"vision_analyze"},
+		"image_gen":      {"image_generate"},
+		"tts":            {"text_to_speech"},
+		"browser":        {"browser_navigate"},
+		"skills":         {"skills_list", "skill_view", "skill_manage"},
+		"todo":           {"todo"},
+		"memory":         {"memory"},
+		"session_search": {"session_search"},
+		"clarify":        {"clarify"},
+		"code_execution": {"execute_code"},
+		"delegation":     {"delegate_task"},
+		"cronjob":        {"cronjob"},
+		"messaging":      {"send_message"},
+		Small:            {"terminal", "read_file", "write_file", "memory", "session_search"},
+		"context_engine": {"lcm_grep", "lcm_describe", "lcm_expand"},
+	}
+}
+
+// MeansAll reports whether the name of a toolset means all tools. This includes the
+// toolsets of upstream Hermes that are named after it (hermes-cli, hermes-telegram).
+func MeansAll(name string) bool {
+	return name == "all" || name == "*" || strings.HasPrefix(name, "hermes-")
+}
+
+// Select returns those of tools that names contains, by their own name or by that of a
+// toolset. Empty names select all tools. It may reuse the array of tools.
+func Select(tools []llm.Tool, names []string) []llm.Tool {
+	if len(names) == 0 {
+		return tools
+	}
+	sets := Toolsets()
+	return slices.DeleteFunc(tools, func(t llm.Tool) bool {
+		return !slices.ContainsFunc(names, func(n string) bool { return n == t.Name || slices.Contains(sets[n], t.Name) })
+	})
+}
+
+// Without returns those of tools that names does not contain, by their own name or by
+// that of a toolset. A name that means all tools leaves none.
+func Without(tools []Tool, names []string) []Tool {
+	sets := Toolsets()
+	return slices.DeleteFunc(slices.Clone(tools), func(t Tool) bool {
+		name := t.Spec().Name
+		return slices.ContainsFunc(names, func(n string) bool { return MeansAll(n) || n == name || slices.Contains(sets[n], name) })
+	})
+}
+
+// ToolsetsOf returns the sorted names of the toolsets that have at least one of tools. The
+// result is never nil: a session without tools has an empty list. Small, whose tools are those of
+// others, is not among them.
+func ToolsetsOf(tools []llm.Tool) []string {
+	sets := []string{}
+	for set, names := range Toolsets() {
+		if set != Small && slices.ContainsFunc(tools, func(t llm.Tool) bool { return slices.Contains(names, t.Name) }) {
+			sets = append(sets, set)
+		}
+	}
+	slices.Sort(sets)
+	return sets
+}
+
+// A UserChannel holds the functions with which a tool reaches the users of its turn. The
+// zero UserChannel reaches nobody.
+type UserChannel struct {
+	// Ask sends a question to the user whose message started the turn, and waits for the
+	// answer. nil: the turn runs unattended.
+	Ask func(ctx context.Context, q Question) (Answer, error)
+	// Approve requests permission to run what r describes, and returns nil once it is
+	// granted. The model reads the text of the error. nil: the turn runs unattended,
+	// everything is denied.
+	Approve func(ctx context.Context, r ApprovalRequest) error
+	// Send sends a message to another chat, or to this one in addition to the answer. It
+	// returns when the message is durably queued, with a text that says where it goes. nil:
+	// nothing can be sent.
+	Send func(ctx context.Context, m Message) (string, error)
+}
+
+// A Question is sent to the user while a tool waits for the Answer.
+type Question struct {
+	Text    string   // Markdown
+	Choices []string // answers that a button or a number selects; none: any text
+}
+
+// An Answer is the user's reply to a Question. Choice is the index of the chosen answer
+// from 0 on, -1 if the reply is none of them.
+type Answer struct {
+	Text   string
+	Choice int
+}
+
+// An ApprovalRequest asks the user for permission to run a command or to change files.
+type ApprovalRequest struct {
+	Tool    string
+	Command string   // byte for byte the command that will run, or the files and their changes
+	Reasons []string // why it is dangerous, as texts for people
+	// Shapes are what a grant for the session or for always covers: later requests all of
+	// whose shapes are covered; empty: once only.
+	Shapes []string
+}
+
+// A Message is sent by a tool to a target.
+type Message struct {
+	To    string // a target: "origin", "telegram", "telegram:123", "discord:#general", comma lists
+	Text  string // Markdown
+	Files []string
+}
+
+// ErrUnattended is returned for questions and approval requests in a turn without a user.
+var ErrUnattended = errors.New("nobody is there to answer: this turn runs unattended")
+
+// AskUser asks q, or returns ErrUnattended if nobody can be asked.
+func (p UserChannel) AskUser(ctx context.Context, q Question) (Answer, error) {
+	if p.Ask == nil {
+		return Answer{Choice: -1}, ErrUnattended
+	}
+	return p.Ask(ctx, q)
+}
+
+// RequestApproval requests an approval, or returns ErrUnattended if nobody can grant it.
+func (p UserChannel) RequestApproval(ctx context.Context, r ApprovalRequest) error {
+	if p.Approve == nil {
+		return ErrUnattended
+	}
+	return p.Approve(ctx, r)
 }

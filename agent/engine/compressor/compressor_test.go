@@ -3,6 +3,9 @@ package compressor_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -180,4 +183,39 @@ func (recordingCompleter) Window() int { return 200_000 }
 func (a recordingCompleter) Complete(_ context.Context, r summary.Request) (summary.Answer, error) {
 	a.see(r)
 	return summary.Answer{Text: enginetest.Body("all is well")}, nil
+}
+
+func TestThePagePrintsTheFigures(t *testing.T) {
+	raw, err := os.ReadFile("../../../docs/compression.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$`).FindAllStringSubmatch(string(raw), -1)
+	if len(rows) < 5 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, r := range rows {
+		var n [4]int
+		for i := range n {
+			n[i], _ = strconv.Atoi(strings.ReplaceAll(r[i+1], ",", ""))
+		}
+		f := compressor.Defaults().TokenLimits(n[0])
+		if got, want := fmt.Sprint(n[1:]), fmt.Sprint([]int{f.Threshold, f.Tail, f.Summary}); got != want {
+			t.Errorf("a context of %d: the page says %s, it is %s", n[0], got, want)
+		}
+	}
+}
+
+func TestMain(m *testing.M) { enginetest.Main(m) }
+
+func exactSettings() compressor.Settings {
+	s := compressor.Defaults()
+	s.MinThresholdTokens = 0
+	return s
+}
+
+func TestSuite(t *testing.T) {
+	enginetest.Suite(t, func(s enginetest.Setup) agent.Engine {
+		return compressor.New(compressor.Options{Settings: s.Settings(), Limits: s.Limits, Completer: s.Summarise, State: s.State})
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"hermesd/agent/llm/anthropic"
 	"hermesd/agent/llm/llmtest"
 	sim "hermesd/internal/sim/llm"
@@ -21,3 +23,5 @@ func TestSuite(t *testing.T) {
 		return llmtest.Subject{Provider: over(s.Transport()), Model: "sim", Script: s.Script}
 	})
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

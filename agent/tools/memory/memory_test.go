@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"hermesd/agent/llm"
 	store "hermesd/agent/memory"
 	"hermesd/agent/tool"
@@ -133,3 +135,5 @@ func TestMemoryDisabledStore(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
