@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -146,4 +147,53 @@ func (c *cli) whyCmd() *cobra.Command {
 			})
 		},
 	}
+}
+
+func (c *cli) metricsCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "metrics", Short: "Print what the daemon counts, in the text format of Prometheus", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withDaemon(cmd.Context(), func(client *admin.Client) error {
+				text, err := client.Metrics(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return c.print(text)
+			})
+		},
+	}
+}
+
+func (c *cli) reloadCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "reload", Short: "Reload the configuration; list the changes applied and those that need a restart", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withDaemon(cmd.Context(), func(client *admin.Client) error {
+				done, err := client.Reload(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if done.Problem != "" {
+					c.printErrors(errors.New(done.Problem))
+					c.printNote("the configuration that was read before stays in effect")
+					return &exitError{exitConfig}
+				}
+				return c.show(done, func() string { return reloadText(done) })
+			})
+		},
+	}
+}
+
+func reloadText(s admin.Config) string {
+	if len(s.Applied)+len(s.PendingRestart) == 0 {
+		return "The configuration is what it was when the daemon started.\n"
+	}
+	out := ""
+	if len(s.Applied) > 0 {
+		out += "In effect: " + strings.Join(s.Applied, ", ") + ".\n"
+	}
+	if len(s.PendingRestart) > 0 {
+		out += "After a restart: " + strings.Join(s.PendingRestart, ", ") + ".\n"
+	}
+	return out
 }

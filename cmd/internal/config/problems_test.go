@@ -1,13 +1,18 @@
 package config_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"hermesd/cmd/internal/config"
 )
 
 // wrong lists invalid documents with their problems.
@@ -281,4 +286,103 @@ func TestMessagesShowNoSecrets(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A setup has the sources of a configuration in a test.
+type setup struct {
+	yaml, dotenv string
+	env, flags   map[string]string
+	home         string
+}
+
+func (s setup) load(t testing.TB) (*config.Config, config.Report, error) {
+	t.Helper()
+	if s.home == "" {
+		s.home = t.TempDir()
+	}
+	write(t, filepath.Join(s.home, "config.yaml"), s.yaml)
+	if s.dotenv != "" {
+		write(t, filepath.Join(s.home, ".env"), s.dotenv)
+	}
+	return config.Load(config.Options{Home: s.home, Flags: s.flags, Env: func(n string) (string, bool) {
+		v, ok := s.env[n]
+		return v, ok
+	}})
+}
+
+// good loads a configuration that must be valid.
+func (s setup) good(t testing.TB) (*config.Config, config.Report) {
+	t.Helper()
+	c, r, err := s.load(t)
+	if err != nil {
+		t.Fatalf("unexpected error:\n%v", err)
+	}
+	return c, r
+}
+
+// problems loads an invalid configuration and returns its problems without
+// directories.
+func (s setup) problems(t testing.TB) string {
+	t.Helper()
+	c, _, err := s.load(t)
+	var e *config.Error
+	if !errors.As(err, &e) || c != nil {
+		t.Fatalf("want problems, got %v and the configuration %v", err, c)
+	}
+	return texts(e.Problems)
+}
+
+func texts(ps []config.Problem) string {
+	var b strings.Builder
+	for _, p := range ps {
+		if filepath.IsAbs(p.File) {
+			p.File = filepath.Base(p.File)
+		}
+		b.WriteString(p.String() + "\n")
+	}
+	return b.String()
+}
+
+func write(t testing.TB, name, data string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Any config.yaml is accepted, or each problem has a position in the file.
+func FuzzLoad(f *testing.F) {
+	for _, s := range []string{
+		string(config.Example()), "", "---\n---\n", "model: x\nagent: {max_turns: 1}\n", "a: &a [*a]\n", "<<: {a: b}\n", "<<: [*x]\n", "? [a]\n: b\n", "model: !!binary x\n", "{", "\t", "a: |\n  b\n c",
+		"telegram: &t {accounts: {a: {token: ${X:-y}}}}\nslack: *t\n", "fallback_providers: [{}, null, [], *a]\n", "%YAML 9.9\n---\na: b\n", "timezone: \"\\ud800\"\n", "access: {owners: [~, 1, [2]]}", "? \n: x\n", "{a, b, c}", "- - - a",
+		"telegram: {channel_prompts: {<<: {a: b}, ? {x: y} : z}}", "model: {base_url: 'http://[::1'}", "\xff", "a:\x00", "logging: {file: &l de}\ntimezone: *l", "streaming: {edit_interval: .inf}",
+	} {
+		f.Add([]byte(s))
+	}
+	home := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, r, err := setup{yaml: string(data), home: home}.load(t)
+		lines := 1 + strings.Count(string(data), "\n") + strings.Count(string(data), "\r") + strings.Count(string(data), "\u0085") + strings.Count(string(data), "\u2028") + strings.Count(string(data), "\u2029") // as YAML counts
+		place := func(p config.Problem) {
+			if p.File == "" || p.Line < 1 || p.Line > lines || p.Column < 1 || p.Text == "" || !utf8.ValidString(p.String()) {
+				t.Fatalf("a problem without a place in %d lines: %+v", lines, p)
+			}
+		}
+		var e *config.Error
+		switch {
+		case errors.As(err, &e):
+			if len(e.Problems) == 0 || c != nil {
+				t.Fatal("an error without a problem, or with a configuration")
+			}
+			for _, p := range e.Problems {
+				place(p)
+			}
+		case err != nil:
+			t.Fatal(err)
+		default:
+			if err := config.Show(io.Discard, c, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }

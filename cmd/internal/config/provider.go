@@ -3,8 +3,10 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"hermesd/internal/secret"
@@ -240,4 +242,40 @@ func insecure(s string) bool {
 	ip := net.ParseIP(host)
 	private := ip != nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast())
 	return !private && host != "localhost" && strings.Contains(host, ".")
+}
+
+// For returns the rules for a model: those of the entry with its name, else the general
+// ones. As in upstream Hermes an entry also holds if the names differ in dots and dashes,
+// or only one of them says who made the model.
+func (p ProviderRouting) For(model string) Routing {
+	if r, ok := p.Models[model]; ok {
+		return r
+	}
+	plain := func(name string) string { return strings.ReplaceAll(strings.ToLower(name), ".", "-") }
+	for _, name := range slices.Sorted(maps.Keys(p.Models)) {
+		a, b := plain(name), plain(model)
+		if a == b || strings.HasSuffix(a, "/"+b) || strings.HasSuffix(b, "/"+a) {
+			return p.Models[name]
+		}
+	}
+	return p.Routing
+}
+
+// A Service describes a model provider that Load knows.
+type Service struct {
+	Name     string // as model.provider has it
+	BaseURL  string // its own address; "" if it has none
+	Model    string // its usual model; "" if it has none
+	Variable string // that holds its key; "" if none does
+}
+
+// Services returns the providers that model.provider accepts besides auto, in the
+// order in which they are offered to users.
+func Services() []Service {
+	var all []Service
+	for _, name := range []string{"anthropic", "openrouter", "openai", "ollama", "custom", "demo"} {
+		s := services()[name]
+		all = append(all, Service{Name: name, BaseURL: s.baseURL, Model: s.model, Variable: providerKeys()[name]})
+	}
+	return all
 }

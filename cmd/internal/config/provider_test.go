@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"hermesd/cmd/internal/config"
 )
 
@@ -104,5 +106,70 @@ func TestServersOfOnesOwnAreKnownByTheirAddress(t *testing.T) {
 	want := "m rack-0123456789 32768 model.provider, rack|n mine-0123456789 65536 fallback_providers[0].provider, attic|o  0 fallback_providers[1].provider"
 	if strings.Join(got, "|") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, "|"), want)
+	}
+}
+
+// TestRoutingOfModels shows which rules for the providers behind OpenRouter hold for a
+// model: an entry takes the general value of each key that it leaves out.
+func TestRoutingOfModels(t *testing.T) {
+	c, r := setup{yaml: `
+provider_routing:
+  data_collection: deny
+  ignore: [x]
+  sort: price
+  models:
+    anthropic/claude-opus-4.6: {only: [anthropic], ignore: []}
+    qwen3.6:27b: {order: [a, b], data_collection: allow}
+`}.good(t)
+	if texts(r.Warnings) != "" {
+		t.Error(texts(r.Warnings))
+	}
+	general := config.Routing{DataCollection: "deny", Ignore: []string{"x"}, Sort: "price"}
+	opus := config.Routing{DataCollection: "deny", Only: []string{"anthropic"}, Sort: "price"}
+	for model, want := range map[string]config.Routing{
+		"anthropic/claude-opus-4.6":            opus,
+		"anthropic/claude-opus-4-6":            opus,
+		"claude-opus-4.6":                      opus,
+		"openrouter/anthropic/Claude-opus-4-6": opus,
+		"other/claude-opus-4.6":                general,
+		"anthropic/claude-opus-4.6:free":       general,
+		"vendor/qwen3.6:27b":                   {DataCollection: "allow", Ignore: []string{"x"}, Order: []string{"a", "b"}, Sort: "price"},
+		"":                                     general,
+	} {
+		if d := cmp.Diff(want, c.ProviderRouting.For(model)); d != "" {
+			t.Errorf("%q: (-want +got)\n%s", model, d)
+		}
+	}
+}
+
+// TestNamesOfModels shows that tables of models take the names that models have.
+func TestNamesOfModels(t *testing.T) {
+	c, _ := setup{yaml: "custom_providers: [{name: rack, base_url: 'http://h:1/v1', models: {'Qwen/Qwen3-8B:q4.1': {context_length: 9000}}}]"}.good(t)
+	if got := c.CustomProviders[0].Models["Qwen/Qwen3-8B:q4.1"].ContextLength; got != 9000 {
+		t.Errorf("the context is %d", got)
+	}
+}
+
+func TestEveryProviderIsAService(t *testing.T) {
+	names := []string{"auto"}
+	for _, s := range config.Services() {
+		names = append(names, s.Name)
+		base := s.BaseURL
+		if s.Name == "custom" {
+			base = "http://127.0.0.1:1/v1"
+		}
+		c, r := setup{yaml: "model: {provider: " + s.Name + ", default: m, base_url: '" + base + "'}\n", env: map[string]string{s.Variable: "sk-key-of-it"}}.good(t)
+		if c.Model.Provider != s.Name || s.Variable != "" && r.Model.APIKey != "sk-key-of-it" {
+			t.Errorf("%+v gives %+v", s, r.Model)
+		}
+	}
+	got := setup{yaml: "model: {provider: nobody}\n"}.problems(t)
+	for _, name := range names {
+		if !strings.Contains(got, name+",") {
+			t.Errorf("%s is no provider: %s", name, got)
+		}
+	}
+	if strings.Count(got, ",") != len(names) {
+		t.Errorf("%s; services are %v", got, names)
 	}
 }

@@ -9,10 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"hermesd/adapters/slack"
 	"hermesd/agent/contextfile"
 	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup/atomicfiles"
+	"hermesd/gateway/access"
+	"hermesd/gateway/command"
+	"hermesd/gateway/i18n"
 )
 
 // check returns the problems of the planned configuration. It is loaded as it would
@@ -108,4 +112,14 @@ func recoverWrite(home string) (string, error) {
 		return fmt.Sprintf("An earlier setup was cut off, and is over now; %s was changed since and stays as it is.", strings.Join(kept, ", ")), nil
 	}
 	return "An earlier setup was cut off; what it had begun is finished now.", nil
+}
+
+// SlackManifest returns the manifest of the Slack app with the commands of owners,
+// in the language of c, or in English if c is nil.
+func SlackManifest(c *config.Config) string {
+	var say i18n.Printer
+	if c != nil {
+		say, _ = i18n.For(c.Display.Language) // an unknown language is English here
+	}
+	return slack.Manifest(command.NewTable(command.Localized(say, command.Builtin()...)...).Menu(access.Owner), say)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"hermesd/cmd/internal/config/timezone"
 )
 
@@ -72,3 +74,5 @@ func TestNameOfZone(t *testing.T) {
 		t.Errorf("the host's zone is %q", got)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

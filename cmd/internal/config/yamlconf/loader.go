@@ -1,9 +1,20 @@
+// Package yamlconf decodes YAML, variables and strings into a struct according to
+// the tags of its fields, and reports all problems at once with their positions. It
+// also derives the JSON schema and the commented example from the tags. The main
+// type is [Loader]; the tags are described at type field.
+//
+// The meaning of the keys is not known here.
 package yamlconf
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"reflect"
 	"regexp"
+	"runtime"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -308,4 +319,43 @@ func (l *Loader) WarnNode(n *yaml.Node, path, format string, args ...any) {
 // warn reports a warning at n.
 func (l *Loader) warn(n *yaml.Node, path, format string, args ...any) {
 	l.Warnings = append(l.Warnings, Problem{File: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
+}
+
+// ReadFile reads a regular file of at most limit bytes. Its errors do not contain
+// the path.
+func ReadFile(name string, limit int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, cause(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, cause(err)
+	case int64(len(data)) > limit:
+		return nil, fmt.Errorf("larger than %d bytes", limit)
+	}
+	return data, nil
+}
+
+// cause returns an error of the file system without operation and path.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// Readable reports whether users other than the owner can read a file.
+func Readable(info fs.FileInfo) bool {
+	return runtime.GOOS != "windows" && info.Mode().Perm()&0o044 != 0
 }

@@ -2,12 +2,16 @@ package yamlconf
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // setText parses s and sets the value of a key. The error never contains a secret.
@@ -207,4 +211,106 @@ func (f *field) wants() string {
 		return "a section of keys"
 	}
 	return "a text"
+}
+
+var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// expand replaces ${NAME} by the variable, ${NAME:-text} by the variable or, if
+// that is unset or empty, by text, and $$ by $. Any other $ is literal.
+// Values of variables are not expanded again. Errors contain names of variables,
+// never their values.
+func expand(s string, look func(string) (string, bool)) (string, error) {
+	if !strings.Contains(s, "$") {
+		return s, nil
+	}
+	var b strings.Builder
+	for {
+		i := strings.IndexByte(s, '$')
+		if i < 0 || i == len(s)-1 {
+			b.WriteString(s)
+			return b.String(), nil
+		}
+		b.WriteString(s[:i])
+		switch s[i+1] {
+		case '$':
+			b.WriteByte('$')
+			s = s[i+2:]
+			continue
+		case '{':
+		default:
+			b.WriteByte('$')
+			s = s[i+1:]
+			continue
+		}
+		body, rest, ok := strings.Cut(s[i+2:], "}")
+		if !ok {
+			return "", fmt.Errorf("${ has no closing brace; write $${ for the characters themselves")
+		}
+		v, err := variable(body, look)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(v)
+		s = rest
+	}
+}
+
+// variable returns the value for the text inside ${…}.
+func variable(body string, look func(string) (string, bool)) (string, error) {
+	name, fallback, hasFallback := strings.Cut(body, ":-")
+	if !varName.MatchString(name) {
+		return "", fmt.Errorf("${…} needs the name of a variable, or NAME:-default; write $${ for the characters themselves")
+	}
+	v, ok := look(name)
+	switch {
+	case ok && (v != "" || !hasFallback):
+		return v, nil
+	case hasFallback:
+		return fallback, nil
+	}
+	return "", fmt.Errorf("the variable %s is not set; set it in the environment or in .env, or write ${%s:-default}", name, name)
+}
+
+// Flow formats a value on one line of YAML.
+func Flow(v any) string {
+	switch x := v.(type) {
+	case string:
+		return Quoted(x)
+	case []string:
+		parts := make([]string, len(x))
+		for i, s := range x {
+			parts[i] = Quoted(s)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case map[string]string:
+		var parts []string
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			parts = append(parts, Quoted(k)+": "+Quoted(x[k]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	}
+	return fmt.Sprint(v)
+}
+
+// Quoted formats a string on one line so that YAML reads it unchanged in any
+// context.
+func Quoted(s string) string {
+	b, err := yaml.Marshal(s)
+	plain := strings.TrimSuffix(string(b), "\n")
+	if err != nil || s == "" || strings.ContainsAny(plain, "\n\t,[]{}#'") || strings.ContainsAny(plain, `"`) {
+		return fmt.Sprintf("%q", s)
+	}
+	return plain
+}
+
+// Span formats a duration in short form: 1h instead of 1h0m0s.
+func Span(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
 }
