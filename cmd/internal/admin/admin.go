@@ -20,6 +20,7 @@
 //	GET  /sessions/{id}/export?format= export it: markdown, jsonl
 //	DELETE /sessions/{id}      delete it with everything stored about it
 //	GET  /expired?before=      conversations last used before a time
+//	GET  /search?q=&limit=     messages of all conversations
 //	GET  /usage?since=&by=     tokens and costs, by session, platform or model
 //	POST /backup, /compact, /verify   maintenance of the store; errors are in the body
 //	POST /reload               reload the configuration
@@ -55,6 +56,7 @@ import (
 	"hermesd/adapters/console"
 	"hermesd/agent/llm/pricing"
 	"hermesd/gateway"
+	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
@@ -162,34 +164,92 @@ func NewHandler(o Options) *Handler {
 	}
 	h := &Handler{opts: o, mux: http.NewServeMux()}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.mux.HandleFunc("GET /status", h.status)
+	for pattern, do := range h.operations() {
+		h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if v, err := do(r); err != nil {
+				h.fail(w, err)
+			} else {
+				h.reply(w, http.StatusOK, v)
+			}
+		})
+	}
 	h.mux.HandleFunc("GET /metrics", h.metrics)
-	h.mux.HandleFunc("GET /why", h.why)
-	h.mux.HandleFunc("GET /outbox", h.outbox)
-	h.mux.HandleFunc("GET /outbox/{id}", h.message)
-	h.mux.HandleFunc("POST /outbox/{id}/retry", h.retry)
-	h.mux.HandleFunc("POST /outbox/{id}/drop", h.drop)
-	h.mux.HandleFunc("GET /sessions", h.sessions)
-	h.mux.HandleFunc("GET /sessions/{id}", h.session)
-	h.mux.HandleFunc("GET /sessions/{id}/prompt", h.prompt)
-	h.mux.HandleFunc("GET /sessions/{id}/calls", h.trace)
-	h.mux.HandleFunc("GET /sessions/{id}/diff", h.diff)
-	h.mux.HandleFunc("GET /usage", h.usage)
-	h.mux.HandleFunc("GET /search", h.search)
-	h.pairings()
-	h.approvals()
-	h.keeping()
-	h.mux.HandleFunc("POST /backup", h.backup)
-	h.mux.HandleFunc("POST /compact", h.compact)
-	h.mux.HandleFunc("POST /verify", h.verify)
-	h.mux.HandleFunc("POST /reload", h.reload)
-	h.scheduled()
-	h.sending()
+	h.mux.HandleFunc("POST /backup", h.long(h.backup))
+	h.mux.HandleFunc("POST /compact", h.long(compact))
+	h.mux.HandleFunc("POST /verify", h.long(verify))
 	h.mux.HandleFunc("POST /attach", h.attach)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &Error{http.StatusNotFound, "the daemon knows no " + r.Method + " " + r.URL.Path + "; is it of another version?"})
 	})
 	return h
+}
+
+// An operation returns the response to a request.
+type operation func(*http.Request) (any, error)
+
+// operations returns the operations by method and path.
+func (h *Handler) operations() map[string]operation {
+	return map[string]operation{
+		"GET /status":               needs(h.opts.Status != nil, noDaemon, h.status),
+		"GET /why":                  h.why,
+		"GET /outbox":               h.outbox,
+		"GET /outbox/{id}":          func(r *http.Request) (any, error) { return h.row(r) },
+		"POST /outbox/{id}/retry":   h.retry,
+		"POST /outbox/{id}/drop":    h.drop,
+		"GET /destinations":         needs(h.opts.Sender != nil, noDaemon, h.destinations),
+		"POST /files":               needs(h.opts.Sender != nil, noDaemon, h.keep),
+		"POST /send":                needs(h.opts.Sender != nil, noDaemon, h.send),
+		"GET /sessions":             h.sessions,
+		"GET /sessions/{id}":        h.session,
+		"GET /sessions/{id}/prompt": h.prompt,
+		"GET /sessions/{id}/calls":  h.trace,
+		"GET /sessions/{id}/diff":   h.diff,
+		"POST /sessions/{id}/title": h.rename,
+		"GET /sessions/{id}/export": h.export,
+		"DELETE /sessions/{id}":     h.delete,
+		"GET /expired":              h.expired,
+		"GET /usage":                h.usage,
+		"GET /search":               h.search,
+		"POST /reload":              needs(h.opts.Reload != nil, "no daemon is running; it reads the configuration when it starts", h.reload),
+		"GET /pairing":              needs(h.opts.Pairing != nil, noPairing, h.pairings),
+		"POST /pairing/approve":     needs(h.opts.Pairing != nil, noPairing, h.approve),
+		"POST /pairing/revoke":      needs(h.opts.Pairing != nil, noPairing, h.revoke),
+		"POST /pairing/clear":       needs(h.opts.Pairing != nil, noPairing, h.clearPending),
+		"GET /approvals":            needs(h.opts.Approvals != nil, noApprovals, h.approvals),
+		"POST /approvals/add":       needs(h.opts.Approvals != nil, noApprovals, h.addApproval),
+		"POST /approvals/remove":    needs(h.opts.Approvals != nil, noApprovals, h.removeApprovals),
+		"GET /cron":                 needs(h.opts.Cron != nil, noCron, h.jobs),
+		"POST /cron":                needs(h.opts.Cron != nil, noCron, h.createJob),
+		"GET /cron/status":          needs(h.opts.Cron != nil, noCron, h.cronStatus),
+		"GET /cron/occurrences":     needs(h.opts.Cron != nil, noCron, h.occurrences),
+		"POST /cron/import":         needs(h.opts.Cron != nil, noCron, h.importJobs),
+		"POST /cron/{id}/{action}":  needs(h.opts.Cron != nil, noCron, h.changeJob),
+	}
+}
+
+// What is said if something is not available.
+const (
+	noDaemon    = "no daemon is running; start one with `hermesd run`"
+	noPairing   = "there is no pairing here"
+	noApprovals = "there are no approvals here"
+	noCron      = "there are no scheduled prompts here"
+)
+
+// needs returns do, or an operation that fails with text if what do needs is not
+// available.
+func needs(available bool, text string, do operation) operation {
+	if available {
+		return do
+	}
+	return func(*http.Request) (any, error) { return nil, &Error{http.StatusServiceUnavailable, text} }
+}
+
+// list returns an empty list instead of nil, whose JSON would be null.
+func list[T any](v []T, err error) (any, error) {
+	if v == nil {
+		v = []T{}
+	}
+	return v, err
 }
 
 // ServeHTTP serves one request.
@@ -222,11 +282,18 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// fail responds with err. Errors other than *Error are internal: they are logged
-// and get status 500.
+// fail responds with err. Errors that are not for the user are logged and get status
+// 500.
 func (h *Handler) fail(w http.ResponseWriter, err error) {
 	var e *Error
-	if !errors.As(err, &e) {
+	var refused *pairing.UserError
+	switch {
+	case errors.As(err, &e):
+	case errors.As(err, &refused):
+		e = &Error{http.StatusConflict, refused.Text}
+	case errors.Is(err, schedule.ErrInvalid):
+		e = &Error{http.StatusConflict, err.Error()}
+	default:
 		h.opts.Log.Error("control socket request failed", zap.Error(err))
 		e = &Error{http.StatusInternalServerError, err.Error()}
 	}
@@ -308,11 +375,7 @@ func (s Sandbox) Describe() string {
 // HasTerminal reports whether the agent can run commands.
 func (s Sandbox) HasTerminal() bool { return s.Enabled && s.Error == "" }
 
-func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
-	if h.opts.Status == nil {
-		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; start one with `hermesd run`"})
-		return
-	}
+func (h *Handler) status(*http.Request) (any, error) {
 	s := Status{Status: h.opts.Status(), Home: h.opts.Home, Workspace: h.opts.Workspace, PID: os.Getpid()}
 	if h.opts.Console != nil {
 		s.Terminals = h.opts.Console.Attached()
@@ -326,24 +389,19 @@ func (h *Handler) status(w http.ResponseWriter, _ *http.Request) {
 	if h.opts.Toolset != nil {
 		s.Toolset = h.opts.Toolset()
 	}
-	h.reply(w, http.StatusOK, s)
+	return s, nil
 }
 
-func (h *Handler) why(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) why(r *http.Request) (any, error) {
 	id := r.FormValue("id")
 	if id == "" {
-		h.fail(w, &Error{http.StatusBadRequest, "say which message: its id on the platform, or ours (m12, o7)"})
-		return
+		return nil, &Error{http.StatusBadRequest, "say which message: its id on the platform, or ours (m12, o7)"}
 	}
 	chains, err := h.opts.Store.MessageHistory(r.Context(), id)
-	switch {
-	case err != nil:
-		h.fail(w, err)
-	case len(chains) == 0:
-		h.fail(w, &Error{http.StatusNotFound, fmt.Sprintf("no message %q is known; messages are kept for 7 days", id)})
-	default:
-		h.reply(w, http.StatusOK, chains)
+	if err == nil && len(chains) == 0 {
+		err = &Error{http.StatusNotFound, fmt.Sprintf("no message %q is known; messages are kept for 7 days", id)}
 	}
+	return chains, err
 }
 
 // menu returns the part of the command table that is sent to terminals.

@@ -16,28 +16,7 @@ import (
 // maxShape is the maximum length of a shape that an operator approves, in bytes.
 const maxShape = 4096
 
-// approvals registers the handlers for permanent approvals.
-func (h *Handler) approvals() {
-	h.mux.HandleFunc("GET /approvals", approved(h, func(r *http.Request, m *approval.Manager) ([]approval.Record, error) { return m.List(r.Context()) }))
-	h.mux.HandleFunc("POST /approvals/add", approved(h, h.addApproval))
-	h.mux.HandleFunc("POST /approvals/remove", approved(h, h.removeApprovals))
-}
-
-// approved returns a handler that responds with the result of do.
-func approved(h *Handler, do func(*http.Request, *approval.Manager) ([]approval.Record, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if h.opts.Approvals == nil {
-			h.fail(w, &Error{http.StatusServiceUnavailable, "there are no approvals here"})
-			return
-		}
-		list, err := do(r, h.opts.Approvals)
-		if err != nil {
-			h.fail(w, err)
-			return
-		}
-		h.reply(w, http.StatusOK, list)
-	}
-}
+func (h *Handler) approvals(r *http.Request) (any, error) { return h.opts.Approvals.List(r.Context()) }
 
 // findJob returns the ID of the job that the request names by its ID or its name, ""
 // if it names none.
@@ -47,7 +26,7 @@ func (h *Handler) findJob(r *http.Request) (schedule.JobID, error) {
 		return "", nil
 	}
 	if h.opts.Cron == nil {
-		return "", &Error{http.StatusServiceUnavailable, "there are no scheduled prompts here"}
+		return "", &Error{http.StatusServiceUnavailable, noCron}
 	}
 	j, err := h.opts.Cron.Find(r.Context(), schedule.OperatorCaller(), name)
 	if errors.Is(err, schedule.ErrInvalid) {
@@ -57,8 +36,8 @@ func (h *Handler) findJob(r *http.Request) (schedule.JobID, error) {
 }
 
 // addApproval stores an approval of the operator and responds with it.
-func (h *Handler) addApproval(r *http.Request, m *approval.Manager) ([]approval.Record, error) {
-	shape := strings.TrimSpace(r.FormValue("shape"))
+func (h *Handler) addApproval(r *http.Request) (any, error) {
+	m, shape := h.opts.Approvals, strings.TrimSpace(r.FormValue("shape"))
 	switch {
 	case shape == "":
 		return nil, &Error{http.StatusBadRequest, "say which shape, as a question for approval or a refusal shows it"}
@@ -91,7 +70,7 @@ func (h *Handler) addApproval(r *http.Request, m *approval.Manager) ([]approval.
 
 // removeApprovals removes the approvals that the request names and responds with them.
 // With a job they must be approvals for this job, which may be a removed one.
-func (h *Handler) removeApprovals(r *http.Request, m *approval.Manager) ([]approval.Record, error) {
+func (h *Handler) removeApprovals(r *http.Request) (any, error) {
 	job, err := h.findJob(r)
 	var unknown *Error
 	if errors.As(err, &unknown) {
@@ -100,7 +79,7 @@ func (h *Handler) removeApprovals(r *http.Request, m *approval.Manager) ([]appro
 	if err != nil {
 		return nil, err
 	}
-	list, err := m.List(r.Context())
+	list, err := h.opts.Approvals.List(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -113,28 +92,22 @@ func (h *Handler) removeApprovals(r *http.Request, m *approval.Manager) ([]appro
 	if len(gone) == 0 {
 		return nil, &Error{http.StatusNotFound, "there is no such approval; `hermesd approvals` lists them"}
 	}
-	return gone, m.Remove(r.Context(), gone...)
+	return gone, h.opts.Approvals.Remove(r.Context(), gone...)
 }
 
 // Approvals returns the permanent approvals.
 func (c *Client) Approvals(ctx context.Context) ([]approval.Record, error) {
-	var list []approval.Record
-	err := c.ask(ctx, http.MethodGet, "/approvals", nil, &list)
-	return list, err
+	return get[[]approval.Record](ctx, c, "/approvals", nil)
 }
 
 // AddApproval approves a shape in the runs of a job or, if job is "", everywhere. job is
 // an ID or a name.
 func (c *Client) AddApproval(ctx context.Context, shape, job string) ([]approval.Record, error) {
-	var list []approval.Record
-	err := c.ask(ctx, http.MethodPost, "/approvals/add", url.Values{"shape": {shape}, "job": {job}}, &list)
-	return list, err
+	return post[[]approval.Record](ctx, c, "/approvals/add", url.Values{"shape": {shape}, "job": {job}})
 }
 
 // RemoveApprovals removes the approval with a number of the list, or all of a shape, and
 // returns them. If job is not "" only approvals for this job are removed.
 func (c *Client) RemoveApprovals(ctx context.Context, which, job string) ([]approval.Record, error) {
-	var list []approval.Record
-	err := c.ask(ctx, http.MethodPost, "/approvals/remove", url.Values{"which": {which}, "job": {job}}, &list)
-	return list, err
+	return post[[]approval.Record](ctx, c, "/approvals/remove", url.Values{"which": {which}, "job": {job}})
 }

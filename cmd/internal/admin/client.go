@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,10 +91,27 @@ func (c *Client) Close(ctx context.Context) error {
 // maxAnswer limits the size of a response in bytes.
 const maxAnswer = 256 << 20
 
-// ask sends a request without a body and decodes the response. The segments of
-// path are escaped.
-func (c *Client) ask(ctx context.Context, method, path string, query url.Values, into any) error {
-	return c.exchange(ctx, method, path+"?"+query.Encode(), http.NoBody, into)
+// get sends a GET request and returns the decoded response. The segments of path are
+// escaped.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (v T, err error) {
+	err = c.exchange(ctx, http.MethodGet, path+"?"+query.Encode(), http.NoBody, &v)
+	return v, err
+}
+
+// post is like get with a POST request.
+func post[T any](ctx context.Context, c *Client, path string, query url.Values) (v T, err error) {
+	err = c.exchange(ctx, http.MethodPost, path+"?"+query.Encode(), http.NoBody, &v)
+	return v, err
+}
+
+// send is like post with a value as the body, in JSON.
+func send[T any](ctx context.Context, c *Client, path string, body any) (v T, err error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return v, fmt.Errorf("encode: %w", err)
+	}
+	err = c.exchange(ctx, http.MethodPost, path, bytes.NewReader(raw), &v)
+	return v, err
 }
 
 // exchange sends a request and decodes the response. target is the path with the query,
@@ -133,44 +151,32 @@ func refusal(code int, raw []byte) error {
 
 // Status returns the live state of the daemon.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	var s Status
-	err := c.ask(ctx, http.MethodGet, "/status", nil, &s)
-	return s, err
+	return get[Status](ctx, c, "/status", nil)
 }
 
 // Why returns the histories of the messages with an ID.
 func (c *Client) Why(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
-	var chains []inbox.MessageHistory
-	err := c.ask(ctx, http.MethodGet, "/why", url.Values{"id": {id}}, &chains)
-	return chains, err
+	return get[[]inbox.MessageHistory](ctx, c, "/why", url.Values{"id": {id}})
 }
 
 // Outbox returns the rows that are not sent; with all, also those that are.
 func (c *Client) Outbox(ctx context.Context, all bool) (Outbox, error) {
-	var list Outbox
-	err := c.ask(ctx, http.MethodGet, "/outbox", url.Values{"all": {strconv.FormatBool(all)}}, &list)
-	return list, err
+	return get[Outbox](ctx, c, "/outbox", url.Values{"all": {strconv.FormatBool(all)}})
 }
 
 // Row returns one row of the outbox.
 func (c *Client) Row(ctx context.Context, id string) (outbox.Row, error) {
-	var row outbox.Row
-	err := c.ask(ctx, http.MethodGet, "/outbox/"+url.PathEscape(id), nil, &row)
-	return row, err
+	return get[outbox.Row](ctx, c, "/outbox/"+url.PathEscape(id), nil)
 }
 
 // Retry makes a row due now.
 func (c *Client) Retry(ctx context.Context, id string) (RowChange, error) {
-	var done RowChange
-	err := c.ask(ctx, http.MethodPost, "/outbox/"+url.PathEscape(id)+"/retry", nil, &done)
-	return done, err
+	return post[RowChange](ctx, c, "/outbox/"+url.PathEscape(id)+"/retry", nil)
 }
 
 // Drop stops retrying a row.
 func (c *Client) Drop(ctx context.Context, id string) (RowChange, error) {
-	var done RowChange
-	err := c.ask(ctx, http.MethodPost, "/outbox/"+url.PathEscape(id)+"/drop", nil, &done)
-	return done, err
+	return post[RowChange](ctx, c, "/outbox/"+url.PathEscape(id)+"/drop", nil)
 }
 
 // Sessions returns the newest sessions, at most most; 0 means the default.
@@ -179,49 +185,34 @@ func (c *Client) Sessions(ctx context.Context, most int) ([]session.Record, erro
 	if most > 0 {
 		q.Set("limit", strconv.Itoa(most))
 	}
-	var list []session.Record
-	err := c.ask(ctx, http.MethodGet, "/sessions", q, &list)
-	return list, err
+	return get[[]session.Record](ctx, c, "/sessions", q)
 }
 
 // Session returns a session and a page of its messages, from index from on. id
 // may be a part of the session's id.
 func (c *Client) Session(ctx context.Context, id string, from int) (Session, error) {
-	return c.session(ctx, id, url.Values{"from": {strconv.Itoa(from)}})
+	return get[Session](ctx, c, sessionPath(id, ""), url.Values{"from": {strconv.Itoa(from)}})
 }
 
 // SessionWithArchive is like Session but includes the archived messages.
 func (c *Client) SessionWithArchive(ctx context.Context, id string, from int) (Session, error) {
-	return c.session(ctx, id, url.Values{"from": {strconv.Itoa(from)}, "all": {"1"}})
-}
-
-func (c *Client) session(ctx context.Context, id string, q url.Values) (Session, error) {
-	var s Session
-	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id), q, &s)
-	return s, err
+	return get[Session](ctx, c, sessionPath(id, ""), url.Values{"from": {strconv.Itoa(from)}, "all": {"1"}})
 }
 
 // Prompt returns the cached prompt of a session. id may be a title or a part of
 // the session ID, also in the methods below.
 func (c *Client) Prompt(ctx context.Context, id string) (Prompt, error) {
-	var p Prompt
-	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/prompt", nil, &p)
-	return p, err
+	return get[Prompt](ctx, c, sessionPath(id, "/prompt"), nil)
 }
 
 // Trace returns the model calls of a session.
 func (c *Client) Trace(ctx context.Context, id string) (Trace, error) {
-	var t Trace
-	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/calls", nil, &t)
-	return t, err
+	return get[Trace](ctx, c, sessionPath(id, "/calls"), nil)
 }
 
 // Diff compares the prefixes of calls n and m of a session.
 func (c *Client) Diff(ctx context.Context, id string, n, m int) (Diff, error) {
-	var d Diff
-	q := url.Values{"n": {strconv.Itoa(n)}, "m": {strconv.Itoa(m)}}
-	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/diff", q, &d)
-	return d, err
+	return get[Diff](ctx, c, sessionPath(id, "/diff"), url.Values{"n": {strconv.Itoa(n)}, "m": {strconv.Itoa(m)}})
 }
 
 // Usage returns the tokens and costs of calls since a time, grouped by session,
@@ -231,7 +222,5 @@ func (c *Client) Usage(ctx context.Context, since time.Time, by string) (Usage, 
 	if !since.IsZero() {
 		q.Set("since", since.Format(time.RFC3339))
 	}
-	var u Usage
-	err := c.ask(ctx, http.MethodGet, "/usage", q, &u)
-	return u, err
+	return get[Usage](ctx, c, "/usage", q)
 }

@@ -57,9 +57,13 @@ type VerifyReport struct {
 	Findings []string `json:"findings"`
 }
 
-// long responds with the result of work, without a time limit. The header is sent
-// before work starts, so an error is reported in the body.
-func (h *Handler) long(w http.ResponseWriter, r *http.Request, work func(ctx context.Context, u Maintenance) (any, error)) {
+// long returns a handler that responds with the result of work, without a time limit.
+// The header is sent before work starts, so an error is reported in the body.
+func (h *Handler) long(work func(ctx context.Context, u Maintenance) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { h.serveLong(w, r, work) }
+}
+
+func (h *Handler) serveLong(w http.ResponseWriter, r *http.Request, work func(ctx context.Context, u Maintenance) (any, error)) {
 	if h.opts.Upkeep == nil {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "the store cannot be reached from here; is the daemon of another version?"})
 		return
@@ -88,49 +92,37 @@ func (h *Handler) long(w http.ResponseWriter, r *http.Request, work func(ctx con
 	}
 }
 
-func (h *Handler) backup(w http.ResponseWriter, r *http.Request) {
-	h.long(w, r, func(ctx context.Context, u Maintenance) (any, error) {
-		dir, err := os.MkdirTemp(h.opts.Home, BackupDir)
-		if err != nil {
-			return nil, err
-		}
-		path := filepath.Join(dir, "hermesd.db")
-		if err := u.Backup(ctx, path); err != nil {
-			return nil, errors.Join(err, os.RemoveAll(dir))
-		}
-		if ctx.Err() != nil { // the client disconnected and cannot remove it
-			return nil, errors.Join(ctx.Err(), os.RemoveAll(dir))
-		}
-		return Copy{path, u.Stats()}, nil
-	})
-}
-
-func (h *Handler) compact(w http.ResponseWriter, r *http.Request) {
-	h.long(w, r, func(ctx context.Context, u Maintenance) (any, error) {
-		c := Compaction{Before: u.Stats().Bytes}
-		err := u.Compact(ctx)
-		c.After = u.Stats().Bytes
-		return c, err
-	})
-}
-
-func (h *Handler) verify(w http.ResponseWriter, r *http.Request) {
-	h.long(w, r, func(ctx context.Context, u Maintenance) (any, error) {
-		v := VerifyReport{Findings: []string{}}
-		if err := u.Verify(ctx); err != nil {
-			v.Findings = strings.Split(err.Error(), "\n")
-		}
-		return v, ctx.Err()
-	})
-}
-
-func (h *Handler) reload(w http.ResponseWriter, r *http.Request) {
-	if h.opts.Reload == nil {
-		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; it reads the configuration when it starts"})
-		return
+func (h *Handler) backup(ctx context.Context, u Maintenance) (any, error) {
+	dir, err := os.MkdirTemp(h.opts.Home, BackupDir)
+	if err != nil {
+		return nil, err
 	}
-	h.reply(w, http.StatusOK, h.opts.Reload(r.Context()))
+	path := filepath.Join(dir, "hermesd.db")
+	if err := u.Backup(ctx, path); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if ctx.Err() != nil { // the client disconnected and cannot remove it
+		return nil, errors.Join(ctx.Err(), os.RemoveAll(dir))
+	}
+	return Copy{path, u.Stats()}, nil
 }
+
+func compact(ctx context.Context, u Maintenance) (any, error) {
+	c := Compaction{Before: u.Stats().Bytes}
+	err := u.Compact(ctx)
+	c.After = u.Stats().Bytes
+	return c, err
+}
+
+func verify(ctx context.Context, u Maintenance) (any, error) {
+	v := VerifyReport{Findings: []string{}}
+	if err := u.Verify(ctx); err != nil {
+		v.Findings = strings.Split(err.Error(), "\n")
+	}
+	return v, ctx.Err()
+}
+
+func (h *Handler) reload(r *http.Request) (any, error) { return h.opts.Reload(r.Context()), nil }
 
 // streamed is a response whose body may be an error although its status is OK.
 type streamed[T any] struct {
@@ -151,8 +143,7 @@ func (l *streamed[T]) UnmarshalJSON(raw []byte) error {
 }
 
 func wait[T any](ctx context.Context, c *Client, path string) (T, error) {
-	var l streamed[T]
-	err := c.ask(ctx, http.MethodPost, path, nil, &l)
+	l, err := post[streamed[T]](ctx, c, path, nil)
 	if err == nil && l.Error != "" {
 		err = &Error{http.StatusInternalServerError, l.Error}
 	}
@@ -174,7 +165,5 @@ func (c *Client) Verify(ctx context.Context) (VerifyReport, error) {
 
 // Reload makes the daemon reload its configuration and returns the result.
 func (c *Client) Reload(ctx context.Context) (Config, error) {
-	var done Config
-	err := c.ask(ctx, http.MethodPost, "/reload", nil, &done)
-	return done, err
+	return post[Config](ctx, c, "/reload", nil)
 }

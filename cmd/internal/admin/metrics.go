@@ -9,7 +9,7 @@ import (
 
 func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 	if h.opts.Metrics == nil {
-		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; start one with `hermesd run`"})
+		h.fail(w, &Error{http.StatusServiceUnavailable, noDaemon})
 		return
 	}
 	h.opts.Metrics.ServeHTTP(w, r)

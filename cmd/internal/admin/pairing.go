@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 
@@ -32,45 +31,19 @@ type Approved struct {
 // welcome is sent to a user whose access was approved.
 const welcome = "Your access was approved. Earlier messages were not processed; please send them again. `/help` lists the commands."
 
-// pairings registers the handlers for pairing.
-func (h *Handler) pairings() {
-	h.mux.HandleFunc("GET /pairing", paired(h, func(_ *http.Request, b PairingManager) (pairing.List, error) { return b.List(), nil }))
-	h.mux.HandleFunc("POST /pairing/approve", paired(h, h.approve))
-	h.mux.HandleFunc("POST /pairing/revoke", paired(h, func(r *http.Request, b PairingManager) (pairing.Person, error) {
-		return b.Revoke(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("id"))
-	}))
-	h.mux.HandleFunc("POST /pairing/clear", paired(h, func(r *http.Request, b PairingManager) ([]pairing.Person, error) {
-		gone, err := b.ClearPending(r.Context())
-		if gone == nil {
-			gone = []pairing.Person{}
-		}
-		return gone, err
-	}))
+func (h *Handler) pairings(*http.Request) (any, error) { return h.opts.Pairing.List(), nil }
+
+func (h *Handler) revoke(r *http.Request) (any, error) {
+	return h.opts.Pairing.Revoke(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("id"))
 }
 
-// paired returns a handler that responds with the result of do.
-func paired[T any](h *Handler, do func(*http.Request, PairingManager) (T, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if h.opts.Pairing == nil {
-			h.fail(w, &Error{http.StatusServiceUnavailable, "there is no pairing here"})
-			return
-		}
-		v, err := do(r, h.opts.Pairing)
-		var no *pairing.UserError
-		switch {
-		case errors.As(err, &no):
-			h.fail(w, &Error{http.StatusConflict, no.Text})
-		case err != nil:
-			h.fail(w, err)
-		default:
-			h.reply(w, http.StatusOK, v)
-		}
-	}
+func (h *Handler) clearPending(r *http.Request) (any, error) {
+	return list(h.opts.Pairing.ClearPending(r.Context()))
 }
 
 // approve grants access to a user and notifies the user.
-func (h *Handler) approve(r *http.Request, b PairingManager) (Approved, error) {
-	p, err := b.Approve(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("code"))
+func (h *Handler) approve(r *http.Request) (any, error) {
+	p, err := h.opts.Pairing.Approve(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("code"))
 	if err != nil || h.opts.Tell == nil || p.To == (chat.Address{}) {
 		return Approved{Person: p}, err
 	}
@@ -83,28 +56,20 @@ func (h *Handler) approve(r *http.Request, b PairingManager) (Approved, error) {
 
 // Pairings returns approved users and pending requests.
 func (c *Client) Pairings(ctx context.Context) (pairing.List, error) {
-	var l pairing.List
-	err := c.ask(ctx, http.MethodGet, "/pairing", nil, &l)
-	return l, err
+	return get[pairing.List](ctx, c, "/pairing", nil)
 }
 
 // Approve grants access to the user with a pairing code.
 func (c *Client) Approve(ctx context.Context, platform, code string) (Approved, error) {
-	var p Approved
-	err := c.ask(ctx, http.MethodPost, "/pairing/approve", url.Values{"platform": {platform}, "code": {code}}, &p)
-	return p, err
+	return post[Approved](ctx, c, "/pairing/approve", url.Values{"platform": {platform}, "code": {code}})
 }
 
 // Revoke revokes the access that Approve granted.
 func (c *Client) Revoke(ctx context.Context, platform, id string) (pairing.Person, error) {
-	var p pairing.Person
-	err := c.ask(ctx, http.MethodPost, "/pairing/revoke", url.Values{"platform": {platform}, "id": {id}}, &p)
-	return p, err
+	return post[pairing.Person](ctx, c, "/pairing/revoke", url.Values{"platform": {platform}, "id": {id}})
 }
 
 // ClearPending invalidates all pending codes and returns their users.
 func (c *Client) ClearPending(ctx context.Context) ([]pairing.Person, error) {
-	var gone []pairing.Person
-	err := c.ask(ctx, http.MethodPost, "/pairing/clear", nil, &gone)
-	return gone, err
+	return post[[]pairing.Person](ctx, c, "/pairing/clear", nil)
 }

@@ -46,16 +46,14 @@ type Diff struct {
 	Where string `json:"first_difference"`
 }
 
-func (h *Handler) prompt(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) prompt(r *http.Request) (any, error) {
 	rec, err := h.find(r, r.PathValue("id"))
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	p, err := h.prefix(r, rec.ID)
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	out := Prompt{Session: rec, Hash: p.Hash(), Layers: p.Layers(), Tools: []Tool{}}
 	for _, t := range p.Tools() {
@@ -64,7 +62,7 @@ func (h *Handler) prompt(w http.ResponseWriter, r *http.Request) {
 			Tokens: tokens.Text(t.Name) + tokens.Text(t.Description) + tokens.Text(string(t.Schema)),
 		})
 	}
-	h.reply(w, http.StatusOK, out)
+	return out, nil
 }
 
 // prefix returns the cached prompt of a session.
@@ -94,16 +92,14 @@ func (h *Handler) calls(r *http.Request, id session.ID) ([]ledger.Record, error)
 	return records, nil
 }
 
-func (h *Handler) trace(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) trace(r *http.Request) (any, error) {
 	rec, err := h.find(r, r.PathValue("id"))
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	records, err := h.calls(r, rec.ID)
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	out := Trace{Session: rec, Calls: records}
 	if len(records) > 0 {
@@ -112,19 +108,17 @@ func (h *Handler) trace(w http.ResponseWriter, r *http.Request) {
 	for i := range records {
 		records[i].Hashes = nil
 	}
-	h.reply(w, http.StatusOK, out)
+	return out, nil
 }
 
-func (h *Handler) diff(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) diff(r *http.Request) (any, error) {
 	rec, err := h.find(r, r.PathValue("id"))
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	records, err := h.calls(r, rec.ID)
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	out := Diff{Session: rec}
 	for _, call := range []struct {
@@ -132,16 +126,14 @@ func (h *Handler) diff(w http.ResponseWriter, r *http.Request) {
 		to   *ledger.Record
 	}{{"n", &out.A}, {"m", &out.B}} {
 		if *call.to, err = pick(r.FormValue(call.name), records); err != nil {
-			h.fail(w, err)
-			return
+			return nil, err
 		}
 	}
 	if out.Where, err = ledger.Diff(records, out.A.N, out.B.N); err != nil {
-		h.fail(w, &Error{http.StatusConflict, fmt.Sprintf("these calls cannot be compared: %v; `hermesd prompt trace` shows the calls that are kept", err)})
-		return
+		return nil, &Error{http.StatusConflict, fmt.Sprintf("these calls cannot be compared: %v; `hermesd prompt trace` shows the calls that are kept", err)}
 	}
 	out.A.Hashes, out.B.Hashes = nil, nil
-	h.reply(w, http.StatusOK, out)
+	return out, nil
 }
 
 // pick returns the call whose number is s.

@@ -24,7 +24,7 @@ type Found struct {
 // maxFound is the maximum number of results of a search.
 const maxFound = 200
 
-func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) search(r *http.Request) (any, error) {
 	most, err := number(r, "limit", 20, maxFound)
 	query := strings.TrimSpace(r.URL.Query().Get("q"))
 	switch {
@@ -34,26 +34,16 @@ func (h *Handler) search(w http.ResponseWriter, r *http.Request) {
 	case h.opts.Search == nil:
 		err = &Error{http.StatusServiceUnavailable, "the search index is not open; its problem stands in the daemon's log"}
 	}
-	var found []Found
-	if err == nil {
-		found, err = h.opts.Search(r.Context(), query, most)
-	}
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
-	if found == nil {
-		found = []Found{}
-	}
-	h.reply(w, http.StatusOK, found)
+	return list(h.opts.Search(r.Context(), query, most))
 }
 
 // Search returns at most most messages of all conversations, archived ones
 // included.
 func (c *Client) Search(ctx context.Context, query string, most int) ([]Found, error) {
-	var found []Found
-	err := c.ask(ctx, http.MethodGet, "/search", url.Values{"q": {query}, "limit": {strconv.Itoa(most)}}, &found)
-	return found, err
+	return get[[]Found](ctx, c, "/search", url.Values{"q": {query}, "limit": {strconv.Itoa(most)}})
 }
 
 // whole fills s with a page of all messages: the archived ones first, in the order

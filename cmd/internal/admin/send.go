@@ -56,68 +56,52 @@ func bodyLimit(path string) int64 {
 	return maxBody
 }
 
-// sending registers the handlers for sending messages.
-func (h *Handler) sending() {
-	h.mux.HandleFunc("GET /destinations", sent(h, func(r *http.Request, s Sender) (any, error) {
-		all, err := s.Destinations(r.Context())
-		if all == nil {
-			all = []gateway.TargetInfo{}
-		}
-		return all, err
-	}))
-	h.mux.HandleFunc("POST /files", sent(h, func(r *http.Request, s Sender) (any, error) {
-		return s.Keep(r.Context(), r.FormValue("name"), r.Body)
-	}))
-	h.mux.HandleFunc("POST /send", sent(h, func(r *http.Request, s Sender) (any, error) {
-		var m Message
-		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
-			var large *http.MaxBytesError
-			if errors.As(err, &large) {
-				return nil, errors.New("the message is too long; send it as a file")
-			}
-			return nil, fmt.Errorf("the message cannot be read: %w", err)
-		}
-		rows, err := s.Send(context.WithoutCancel(r.Context()), m)
-		return Outbox{Rows: rows}, err
-	}))
+func (h *Handler) destinations(r *http.Request) (any, error) {
+	return forSender(list(h.opts.Sender.Destinations(r.Context())))
 }
 
-// sent returns a handler that responds with the result of do. Errors of do are
-// shown to the sender.
-func sent(h *Handler, do func(*http.Request, Sender) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if h.opts.Sender == nil {
-			h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running; start one with `hermesd run`"})
-			return
+func (h *Handler) keep(r *http.Request) (any, error) {
+	path, err := h.opts.Sender.Keep(r.Context(), r.FormValue("name"), r.Body)
+	return forSender(path, err)
+}
+
+func (h *Handler) send(r *http.Request) (any, error) {
+	var m Message
+	if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return nil, &Error{http.StatusConflict, "the message is too long; send it as a file"}
 		}
-		v, err := do(r, h.opts.Sender)
-		if err != nil {
-			h.fail(w, &Error{http.StatusConflict, err.Error()})
-			return
-		}
-		h.reply(w, http.StatusOK, v)
+		return nil, &Error{http.StatusConflict, fmt.Sprintf("the message cannot be read: %v", err)}
 	}
+	rows, err := h.opts.Sender.Send(context.WithoutCancel(r.Context()), m)
+	return forSender(Outbox{Rows: rows}, err)
+}
+
+// forSender makes every error one that is shown to the sender.
+func forSender(v any, err error) (any, error) {
+	if err != nil {
+		err = &Error{http.StatusConflict, err.Error()}
+	}
+	return v, err
 }
 
 // Destinations returns the targets that messages can be sent to.
 func (c *Client) Destinations(ctx context.Context) ([]gateway.TargetInfo, error) {
-	var all []gateway.TargetInfo
-	err := c.ask(ctx, http.MethodGet, "/destinations", nil, &all)
-	return all, err
+	return get[[]gateway.TargetInfo](ctx, c, "/destinations", nil)
 }
 
 // Keep uploads a file for a message and returns its path on the daemon's side.
-func (c *Client) Keep(ctx context.Context, name string, from io.Reader) (string, error) {
-	var path string
-	err := c.exchange(ctx, http.MethodPost, "/files?"+url.Values{"name": {name}}.Encode(), from, &path)
+func (c *Client) Keep(ctx context.Context, name string, from io.Reader) (path string, err error) {
+	err = c.exchange(ctx, http.MethodPost, "/files?"+url.Values{"name": {name}}.Encode(), from, &path)
 	return path, err
 }
 
 // Send sends a message and returns its rows when each is sent or dead, or after
 // wait.
 func (c *Client) Send(ctx context.Context, m Message, wait time.Duration) ([]outbox.Row, error) {
-	var out Outbox
-	if err := c.send(ctx, "/send", m, &out); err != nil {
+	out, err := send[Outbox](ctx, c, "/send", m)
+	if err != nil {
 		return nil, err
 	}
 	late := time.After(wait)

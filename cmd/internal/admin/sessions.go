@@ -28,18 +28,10 @@ type Eraser interface {
 	Session(ctx context.Context, id session.ID) (session.Deleted, error)
 }
 
-// keeping registers the handlers that rename, export and delete conversations.
-func (h *Handler) keeping() {
-	h.mux.HandleFunc("POST /sessions/{id}/title", h.rename)
-	h.mux.HandleFunc("GET /sessions/{id}/export", h.export)
-	h.mux.HandleFunc("DELETE /sessions/{id}", h.delete)
-	h.mux.HandleFunc("GET /expired", h.expired)
-}
-
 var errNoKeeper = &Error{http.StatusServiceUnavailable, "conversations cannot be changed from here; is the daemon of another version?"}
 
 // rename sets the title of a session; an empty one clears it.
-func (h *Handler) rename(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) rename(r *http.Request) (any, error) {
 	rec, err := h.find(r, r.PathValue("id"))
 	if err == nil && h.opts.Keeper == nil {
 		err = errNoKeeper
@@ -48,11 +40,7 @@ func (h *Handler) rename(w http.ResponseWriter, r *http.Request) {
 		rec.Title, rec.TitleAuto = command.CleanTitle(r.FormValue("title")), false
 		err = h.opts.Keeper.SetTitle(r.Context(), rec.ID, rec.Title)
 	}
-	if err != nil {
-		h.fail(w, kept(rec.ID, err))
-		return
-	}
-	h.reply(w, http.StatusOK, rec)
+	return rec, kept(rec.ID, err)
 }
 
 // kept turns err into an error for the user.
@@ -72,7 +60,7 @@ type Exported struct {
 	Text    string     `json:"text"`
 }
 
-func (h *Handler) export(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) export(r *http.Request) (any, error) {
 	rec, err := h.find(r, r.PathValue("id"))
 	var b bytes.Buffer
 	if err == nil {
@@ -88,31 +76,23 @@ func (h *Handler) export(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	if err != nil {
-		h.fail(w, err)
-		return
-	}
-	h.reply(w, http.StatusOK, Exported{rec.ID, b.String()})
+	return Exported{rec.ID, b.String()}, err
 }
 
-func (h *Handler) delete(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) delete(r *http.Request) (any, error) {
 	rec, err := h.find(r, r.PathValue("id"))
 	if err == nil && h.opts.Eraser == nil {
 		err = errNoKeeper
 	}
-	var gone session.Deleted
-	if err == nil {
-		gone, err = h.opts.Eraser.Session(r.Context(), rec.ID)
-	}
 	if err != nil {
-		h.fail(w, kept(rec.ID, err))
-		return
+		return nil, kept(rec.ID, err)
 	}
-	h.reply(w, http.StatusOK, gone)
+	gone, err := h.opts.Eraser.Session(r.Context(), rec.ID)
+	return gone, kept(rec.ID, err)
 }
 
 // expired lists the sessions last used before a time.
-func (h *Handler) expired(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) expired(r *http.Request) (any, error) {
 	before, err := time.Parse(time.RFC3339, r.FormValue("before"))
 	switch {
 	case err != nil:
@@ -120,45 +100,32 @@ func (h *Handler) expired(w http.ResponseWriter, r *http.Request) {
 	case h.opts.Keeper == nil:
 		err = errNoKeeper
 	}
-	var ids []session.ID
-	if err == nil {
-		ids, err = h.opts.Keeper.Expired(r.Context(), before, 0)
-	}
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
-	if ids == nil {
-		ids = []session.ID{}
-	}
-	h.reply(w, http.StatusOK, ids)
+	return list(h.opts.Keeper.Expired(r.Context(), before, 0))
 }
 
 // Rename sets the title of a session; an empty title clears it. id may be a title
 // or a part of the session ID, also in the methods below.
 func (c *Client) Rename(ctx context.Context, id, title string) (session.Record, error) {
-	var rec session.Record
-	err := c.ask(ctx, http.MethodPost, "/sessions/"+url.PathEscape(id)+"/title", url.Values{"title": {title}}, &rec)
-	return rec, err
+	return post[session.Record](ctx, c, sessionPath(id, "/title"), url.Values{"title": {title}})
 }
 
 // Export returns the text of a session in a format: "markdown" or "jsonl".
 func (c *Client) Export(ctx context.Context, id, format string) (Exported, error) {
-	var e Exported
-	err := c.ask(ctx, http.MethodGet, "/sessions/"+url.PathEscape(id)+"/export", url.Values{"format": {format}}, &e)
-	return e, err
+	return get[Exported](ctx, c, sessionPath(id, "/export"), url.Values{"format": {format}})
 }
 
 // Delete deletes a session with everything stored about it.
-func (c *Client) Delete(ctx context.Context, id string) (session.Deleted, error) {
-	var gone session.Deleted
-	err := c.ask(ctx, http.MethodDelete, "/sessions/"+url.PathEscape(id), nil, &gone)
+func (c *Client) Delete(ctx context.Context, id string) (gone session.Deleted, err error) {
+	err = c.exchange(ctx, http.MethodDelete, sessionPath(id, ""), http.NoBody, &gone)
 	return gone, err
 }
 
 // Expired returns the sessions last used before a time, oldest first.
 func (c *Client) Expired(ctx context.Context, before time.Time) ([]session.ID, error) {
-	var ids []session.ID
-	err := c.ask(ctx, http.MethodGet, "/expired", url.Values{"before": {before.UTC().Format(time.RFC3339)}}, &ids)
-	return ids, err
+	return get[[]session.ID](ctx, c, "/expired", url.Values{"before": {before.UTC().Format(time.RFC3339)}})
 }
+
+func sessionPath(id, rest string) string { return "/sessions/" + url.PathEscape(id) + rest }

@@ -42,24 +42,22 @@ type Outbox struct {
 	Omitted int `json:"omitted,omitempty"`
 }
 
-func (h *Handler) outbox(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) outbox(r *http.Request) (any, error) {
 	most, err := number(r, "limit", maxRows, maxRows)
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	all, _ := strconv.ParseBool(r.FormValue("all"))
 	rows, err := h.opts.Store.Outbox(r.Context(), all)
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	list := Outbox{Rows: append([]outbox.Row{}, rows...)} // an empty list is not null
 	if len(rows) > most {
 		list.Omitted = len(rows) - most
 		list.Rows = rows[list.Omitted:]
 	}
-	h.reply(w, http.StatusOK, list)
+	return list, nil
 }
 
 // row returns the outbox row named in the path.
@@ -80,15 +78,6 @@ func (h *Handler) row(r *http.Request) (outbox.Row, error) {
 	return rows[i], nil
 }
 
-func (h *Handler) message(w http.ResponseWriter, r *http.Request) {
-	row, err := h.row(r)
-	if err != nil {
-		h.fail(w, err)
-		return
-	}
-	h.reply(w, http.StatusOK, row)
-}
-
 // RowChange is the result of a change to an outbox row.
 type RowChange struct {
 	ID outbox.ID `json:"id"`
@@ -97,7 +86,7 @@ type RowChange struct {
 	DaemonRunning bool `json:"daemon_running"`
 }
 
-func (h *Handler) retry(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) retry(r *http.Request) (any, error) {
 	row, err := h.row(r)
 	switch {
 	case err != nil:
@@ -109,16 +98,15 @@ func (h *Handler) retry(w http.ResponseWriter, r *http.Request) {
 		err = h.opts.Store.RetryRow(r.Context(), row.ID)
 	}
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	if h.opts.Wake != nil {
 		h.opts.Wake(row.Msg.To)
 	}
-	h.reply(w, http.StatusOK, RowChange{row.ID, h.opts.Wake != nil})
+	return RowChange{row.ID, h.opts.Wake != nil}, nil
 }
 
-func (h *Handler) drop(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) drop(r *http.Request) (any, error) {
 	row, err := h.row(r)
 	switch {
 	case err != nil:
@@ -128,30 +116,20 @@ func (h *Handler) drop(w http.ResponseWriter, r *http.Request) {
 		err = h.opts.Store.DropRow(r.Context(), row.ID, "dropped by the operator")
 	}
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	if h.opts.Wake != nil {
 		h.opts.Wake(row.Msg.To) // the next row of the queue may be sent now
 	}
-	h.reply(w, http.StatusOK, RowChange{row.ID, h.opts.Wake != nil})
+	return RowChange{row.ID, h.opts.Wake != nil}, nil
 }
 
-func (h *Handler) sessions(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) sessions(r *http.Request) (any, error) {
 	most, err := number(r, "limit", 50, maxSessions)
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
-	list, err := h.opts.Store.Sessions(r.Context(), most)
-	if err != nil {
-		h.fail(w, err)
-		return
-	}
-	if list == nil {
-		list = []session.Record{}
-	}
-	h.reply(w, http.StatusOK, list)
+	return list(h.opts.Store.Sessions(r.Context(), most))
 }
 
 // Session is one conversation as it is stored.
@@ -170,23 +148,16 @@ type Session struct {
 	Rows     []int         `json:"rows,omitempty"`
 }
 
-func (h *Handler) session(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) session(r *http.Request) (any, error) {
 	most, err := number(r, "limit", maxPage, maxPage)
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	from, err := number(r, "from", 0, 1<<30)
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
-	s, err := h.read(r, from, most)
-	if err != nil {
-		h.fail(w, err)
-		return
-	}
-	h.reply(w, http.StatusOK, s)
+	return h.read(r, from, most)
 }
 
 // read returns the session named in the path with a page of its messages.

@@ -128,27 +128,24 @@ func groups() map[string]func(session.Record, ledger.Record) (name, title string
 	}
 }
 
-func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
+func (h *Handler) usage(r *http.Request) (any, error) {
 	by := cmp.Or(r.FormValue("by"), "session")
 	group, ok := groups()[by]
 	if !ok {
-		h.fail(w, &Error{http.StatusBadRequest, fmt.Sprintf("calls cannot be told apart by %q; use session, platform or model", by)})
-		return
+		return nil, &Error{http.StatusBadRequest, fmt.Sprintf("calls cannot be told apart by %q; use session, platform or model", by)}
 	}
 	out := Usage{By: by, Rows: []UsageRow{}, Compacted: []Compacted{}, Total: UsageRow{Name: "together", Unknown: []string{}}}
 	if s := r.FormValue("since"); s != "" {
 		var err error
 		if out.Since, err = time.Parse(time.RFC3339, s); err != nil {
-			h.fail(w, &Error{http.StatusBadRequest, fmt.Sprintf("since is %q; it must be a time such as 2026-01-31T15:04:05Z", s)})
-			return
+			return nil, &Error{http.StatusBadRequest, fmt.Sprintf("since is %q; it must be a time such as 2026-01-31T15:04:05Z", s)}
 		}
 	}
 	prices := cmp.Or(h.opts.Prices, pricing.Builtin())
 	out.Prices = prices.Date + ", " + prices.Source
 	sessions, err := h.opts.Store.Sessions(r.Context(), every)
 	if err != nil {
-		h.fail(w, err)
-		return
+		return nil, err
 	}
 	rows := make(map[string]*UsageRow)
 	for _, s := range sessions {
@@ -157,8 +154,7 @@ func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
 		}
 		calls, err := h.calls(r, s.ID)
 		if err != nil {
-			h.fail(w, err)
-			return
+			return nil, err
 		}
 		if s.Archived() > 0 {
 			out.Compacted = append(out.Compacted, compacted(s, calls))
@@ -181,5 +177,5 @@ func (h *Handler) usage(w http.ResponseWriter, r *http.Request) {
 	slices.SortFunc(out.Rows, func(a, b UsageRow) int {
 		return cmp.Or(cmp.Compare(b.Costs.Paid, a.Costs.Paid), cmp.Compare(b.Usage.Prompt(), a.Usage.Prompt()), cmp.Compare(a.Name, b.Name))
 	})
-	h.reply(w, http.StatusOK, out)
+	return out, nil
 }
