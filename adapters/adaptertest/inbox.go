@@ -33,7 +33,6 @@ type Inbox struct {
 // reported to t.
 func NewInbox(t *testing.T) *Inbox { return &Inbox{t: t, seen: map[string]bool{}} }
 
-// Accept implements chat.Sink.
 func (b *Inbox) Accept(_ context.Context, batch []chat.Inbound) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -85,7 +85,6 @@ type Tape struct {
 // to t.
 func NewTape(t *testing.T) *Tape { return &Tape{inbox: NewInbox(t)} }
 
-// Accept implements chat.Sink.
 func (s *Tape) Accept(_ context.Context, batch []chat.Inbound) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

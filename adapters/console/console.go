@@ -129,7 +129,6 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// Capabilities implements chat.Adapter.
 func (a *Adapter) Capabilities() chat.Capabilities {
 	return chat.Capabilities{
 		MaxTextSize: limit, TextSize: func(r chat.RichText) int { return len(r.Text) }, CaptionLimit: limit,

@@ -240,7 +240,6 @@ func (a *Adapter) taken(ctx context.Context, e ingest.Event) {
 	}
 }
 
-// Capabilities implements chat.Adapter.
 func (a *Adapter) Capabilities() chat.Capabilities {
 	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: textLimit, EditInterval: editInterval, CanFind: true}
 }
@@ -253,7 +252,6 @@ func (a *Adapter) Identity() Identity {
 	return a.me
 }
 
-// Health implements chat.Adapter.
 func (a *Adapter) Health() chat.Health {
 	h := a.health.State()
 	a.mu.Lock()

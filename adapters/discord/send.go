@@ -179,7 +179,6 @@ func (a *Adapter) made(ctx context.Context, call apiclient.Call) (string, error)
 	return m.ID, nil
 }
 
-// Edit implements chat.Editor.
 func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	p, err := a.compose(m)
 	if err != nil {
@@ -196,7 +195,6 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	})
 }
 
-// Delete implements chat.Deleter.
 func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -238,7 +236,6 @@ func (a *Adapter) touch(ctx context.Context, to chat.Address, id string, call fu
 	return apierror.SendError(err)
 }
 
-// Typing implements chat.Typer.
 func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	if err := checkIDs(to); err != nil {
 		return err

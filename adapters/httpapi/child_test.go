@@ -37,7 +37,6 @@ type scripted struct {
 	work sync.WaitGroup
 }
 
-// Accept implements chat.Sink.
 func (s *scripted) Accept(_ context.Context, batch []chat.Inbound) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

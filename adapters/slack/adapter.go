@@ -198,12 +198,10 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// Capabilities implements chat.Adapter.
 func (a *Adapter) Capabilities() chat.Capabilities {
 	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: captionLimit, EditInterval: editInterval, CanFind: true}
 }
 
-// Health implements chat.Adapter.
 func (a *Adapter) Health() chat.Health {
 	h := a.health.State()
 	a.mu.Lock()

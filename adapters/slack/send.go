@@ -82,7 +82,6 @@ func (a *Adapter) respond(ctx context.Context, url string, l *outgoing) (string,
 	return "", err //nolint:wrapcheck // sendError converts it
 }
 
-// Edit implements chat.Editor.
 func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	l, err := newLetter(m)
 	if err != nil {
@@ -128,7 +127,6 @@ func tooLongToChange(err error) error {
 	return &chat.SendError{Outcome: chat.Permanent, Reason: "the text is too long for a message that is changed", Err: errors.Join(chat.ErrGone, err)}
 }
 
-// Delete implements chat.Deleter.
 func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error {
 	if err := checkAddress(to); err != nil {
 		return err

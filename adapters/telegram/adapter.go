@@ -168,12 +168,10 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// Capabilities implements chat.Adapter.
 func (a *Adapter) Capabilities() chat.Capabilities {
 	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: captionLimit, EditInterval: editInterval}
 }
 
-// Health implements chat.Adapter.
 func (a *Adapter) Health() chat.Health {
 	h := a.health.State()
 	id := a.me.get()

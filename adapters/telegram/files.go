@@ -71,7 +71,6 @@ func (a *Adapter) upload(ctx context.Context, l *outgoing, kind chat.FileKind, u
 // fileName returns the name under which a file is sent.
 func fileName(f chat.File) string { return entity.Cut(attachment.Name(f), 128) }
 
-// Fetch implements chat.FileFetcher.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
 	tooBig := attachment.TooLarge(limit)
 	if limit > downLimit || limit <= 0 {

@@ -181,7 +181,6 @@ func messageID(m *models.Message, err error) (int, error) {
 	return m.ID, nil
 }
 
-// Edit implements chat.Editor.
 func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	l, err := newLetter(m)
 	if err != nil {
@@ -214,7 +213,6 @@ func (a *Adapter) Edit(ctx context.Context, id string, m chat.Outbound) error {
 	}
 }
 
-// Delete implements chat.Deleter.
 func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error {
 	t, err := targetOf(to)
 	if err != nil {
@@ -237,7 +235,6 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 	return sendError(err, to)
 }
 
-// Typing implements chat.Typer.
 func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 	t, err := targetOf(to)
 	if err != nil {

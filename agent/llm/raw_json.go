@@ -10,7 +10,6 @@ import (
 // is stored as a string. A JSON string always holds the original bytes.
 type rawJSON []byte
 
-// MarshalJSON implements json.Marshaler.
 func (e rawJSON) MarshalJSON() ([]byte, error) {
 	var same bytes.Buffer
 	if len(e) > 0 && (e[0] == '{' || e[0] == '[') && json.Compact(&same, e) == nil {
@@ -23,7 +22,6 @@ func (e rawJSON) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(e))
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
 func (e *rawJSON) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		var s string

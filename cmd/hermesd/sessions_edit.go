@@ -22,10 +22,8 @@ import (
 // A folder is the directory of received files, used if no daemon is running.
 type folder string
 
-// Dir implements erase.Media.
 func (f folder) Dir() string { return string(f) }
 
-// Remove implements erase.Media.
 func (f folder) Remove(path string) error {
 	if err := os.Remove(filepath.Join(string(f), filepath.Base(path))); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove file of conversation: %w", err)

@@ -9,11 +9,12 @@ import (
 
 func TestExportedNamesHaveComments(t *testing.T) {
 	documented := map[string]bool{}
+	methods := interfaceMethods(t)
 	sources(t, func(path, pkg string) {
 		_, f := parse(t, path, parser.ParseComments)
 		documented[pkg] = documented[pkg] || f.Doc != nil
 		for _, d := range f.Decls {
-			for _, name := range undocumented(d) {
+			for _, name := range undocumented(d, methods) {
 				t.Errorf("%s: %s has no comment", path, name)
 			}
 		}
@@ -25,13 +26,37 @@ func TestExportedNamesHaveComments(t *testing.T) {
 	}
 }
 
+// interfaceMethods returns the names of the methods of interfaces, in the module and in
+// the standard library as far as it needs them: the comment is there.
+func interfaceMethods(t *testing.T) map[string]bool {
+	names := map[string]bool{}
+	for _, n := range strings.Fields("String Error Unwrap GoString Len Less Swap Read Write Close MarshalText UnmarshalText MarshalJSON UnmarshalJSON Do RoundTrip") {
+		names[n] = true
+	}
+	sources(t, func(path, _ string) {
+		_, f := parse(t, path, 0)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if i, ok := n.(*ast.InterfaceType); ok {
+				for _, m := range i.Methods.List {
+					for _, name := range m.Names {
+						names[name.Name] = true
+					}
+				}
+			}
+			return true
+		})
+	})
+	return names
+}
+
 // undocumented returns the exported names of d that have no comment. A comment
-// on a group of constants or variables counts for the group.
-func undocumented(d ast.Decl) []string {
+// on a group of constants or variables counts for the group. Methods of interfaces are
+// documented there.
+func undocumented(d ast.Decl, methods map[string]bool) []string {
 	var names []string
 	switch d := d.(type) {
 	case *ast.FuncDecl:
-		if d.Name.IsExported() && d.Doc == nil && !method(d) {
+		if d.Name.IsExported() && d.Doc == nil && !(d.Recv != nil && (methods[d.Name.Name] || unexportedReceiver(d))) {
 			names = append(names, d.Name.Name)
 		}
 	case *ast.GenDecl:
@@ -53,16 +78,8 @@ func undocumented(d ast.Decl) []string {
 	return names
 }
 
-// method reports whether d needs no comment of its own: a method of an
-// unexported type, or one whose name says all (String, Error, Unwrap, ...).
-func method(d *ast.FuncDecl) bool {
-	if d.Recv == nil {
-		return false
-	}
-	switch d.Name.Name {
-	case "String", "Error", "Unwrap", "GoString", "Len", "Less", "Swap":
-		return true
-	}
+// unexportedReceiver reports whether d is a method of an unexported type.
+func unexportedReceiver(d *ast.FuncDecl) bool {
 	e := d.Recv.List[0].Type
 	if s, ok := e.(*ast.StarExpr); ok {
 		e = s.X

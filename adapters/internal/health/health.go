@@ -68,7 +68,6 @@ type clocked struct {
 	r *Record
 }
 
-// RoundTrip implements http.RoundTripper.
 func (c *clocked) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := c.RoundTripper.RoundTrip(req)
 	if err == nil {

@@ -88,7 +88,6 @@ type Clerk struct {
 	Fail func(n int) (summary.Answer, error) // called with the call number; nil never fails
 }
 
-// Window implements summary.Completer.
 func (c *Clerk) Window() int {
 	if c.Size == 0 {
 		return 200_000
@@ -98,7 +97,6 @@ func (c *Clerk) Window() int {
 
 var factPattern = regexp.MustCompile(`fact-\d+`)
 
-// Complete implements summary.Completer.
 func (c *Clerk) Complete(ctx context.Context, r summary.Request) (summary.Answer, error) {
 	c.Calls++
 	c.Most = max(c.Most, tokens.Text(r.Prompt))

@@ -60,7 +60,6 @@ type summarizer struct {
 
 func (s *summarizer) Name() string { return Name }
 
-// Save implements compaction.Summarizer.
 func (s *summarizer) Save() json.RawMessage {
 	raw, err := json.Marshal(s.tree())
 	if err != nil {

@@ -235,7 +235,6 @@ type stderrTail struct {
 	buf []byte
 }
 
-// Write implements io.Writer.
 func (w *stderrTail) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

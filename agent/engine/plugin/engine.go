@@ -60,10 +60,8 @@ func (h *Host) New(o Options) *Engine {
 	return e
 }
 
-// Name implements agent.Engine.
 func (e *Engine) Name() string { return e.h.m.Name }
 
-// Update implements agent.Engine.
 func (e *Engine) Update(u llm.Usage) {
 	e.backup.Update(u)
 	e.h.notify("update", map[string]any{"session": e.session, "usage": u})
@@ -234,7 +232,6 @@ func buildCompaction(v agent.ContextView, a answer) (p agent.Compaction, err err
 	return p, nil
 }
 
-// State implements agent.Engine.
 func (e *Engine) State() json.RawMessage {
 	e.mu.Lock()
 	k := e.state
@@ -247,7 +244,6 @@ func (e *Engine) State() json.RawMessage {
 	return raw
 }
 
-// Status implements agent.Engine.
 func (e *Engine) Status() agent.EngineStatus {
 	n, last := e.h.Failures()
 	e.mu.Lock()
@@ -264,7 +260,6 @@ func (e *Engine) Status() agent.EngineStatus {
 	return s
 }
 
-// Limits implements agent.Lifecycle.
 func (e *Engine) Limits(l agent.Limits) {
 	e.mu.Lock()
 	e.limits, e.threshold = l, 0
@@ -274,7 +269,6 @@ func (e *Engine) Limits(l agent.Limits) {
 	}
 }
 
-// Reset implements agent.Lifecycle.
 func (e *Engine) Reset() {
 	if b, ok := e.backup.(agent.Lifecycle); ok {
 		b.Reset()

@@ -38,10 +38,8 @@ type Provider struct {
 // New returns a provider with an empty prefix cache.
 func New(o Options) *Provider { return &Provider{o: o, cache: newCache()} }
 
-// Name implements llm.Provider.
 func (p *Provider) Name() string { return "demo" }
 
-// Stream implements llm.Provider.
 func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if ctx.Err() != nil {

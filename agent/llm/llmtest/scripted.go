@@ -101,7 +101,6 @@ func NewScripted(answers ...Answer) *Scripted {
 	return &Scripted{answers: answers, arrived: make(chan struct{})}
 }
 
-// Name implements llm.Provider.
 func (s *Scripted) Name() string {
 	if s.ProviderName != "" {
 		return s.ProviderName
@@ -147,7 +146,6 @@ func (s *Scripted) Await(ctx context.Context, n int) error {
 	}
 }
 
-// Stream implements llm.Provider.
 func (s *Scripted) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		if len(r.Prefill) == 0 && (r.Transcript == nil || r.Transcript.Len() == 0) ||

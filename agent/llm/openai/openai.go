@@ -92,10 +92,8 @@ func New(o Options) *Provider {
 	return p
 }
 
-// Name implements llm.Provider.
 func (p *Provider) Name() string { return p.client.Name }
 
-// Stream implements llm.Provider.
 func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		call, err := p.ask(ctx, r)

@@ -93,7 +93,6 @@ func New(targets []Target, o Options) *Provider {
 // Name implements llm.Provider. It returns the name of the first target.
 func (p *Provider) Name() string { return p.targets[0].Provider.Name() }
 
-// Stream implements llm.Provider.
 func (p *Provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return p.Turn().Stream(ctx, r)
 }

@@ -19,7 +19,6 @@ type patchInput struct {
 	Patch string  `json:"patch"`
 }
 
-// patch implements the tool patch.
 func (e *editor) patch(ctx context.Context, c tool.Call, in patchInput) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)

@@ -19,7 +19,6 @@ type processInput struct {
 	Timeout int    `json:"timeout"`
 }
 
-// process implements the tool process.
 func (t *Terminal) process(ctx context.Context, c tool.Call, in processInput) (string, error) {
 	if in.Action == "list" {
 		return t.list(c.Session), nil

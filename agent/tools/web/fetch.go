@@ -244,7 +244,6 @@ type blocker struct {
 	blocked []string
 }
 
-// RoundTrip implements http.RoundTripper.
 func (b blocker) RoundTrip(r *http.Request) (*http.Response, error) {
 	for _, domain := range b.blocked {
 		if inDomain(r.URL.Hostname(), domain) {

@@ -44,10 +44,8 @@ func (m *Metrics) Watch(s Sources) {
 // series depend on the configuration.
 type watcher struct{ s Sources }
 
-// Describe implements prometheus.Collector.
 func (w *watcher) Describe(chan<- *prometheus.Desc) {}
 
-// Collect implements prometheus.Collector.
 func (w *watcher) Collect(out chan<- prometheus.Metric) {
 	e := emitter{out}
 	s := w.s.Status()

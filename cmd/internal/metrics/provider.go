@@ -36,7 +36,6 @@ type call struct {
 	heard     bool
 }
 
-// Stream implements llm.Provider.
 func (p *provider) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		c := call{m: p.m, on: p.Name(), model: p.m.models.name(cmp.Or(r.Model, p.Name())), began: time.Now()}

@@ -29,7 +29,6 @@ type exporter struct {
 	failed atomic.Bool
 }
 
-// ExportSpans implements sdk.SpanExporter.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	switch {
@@ -70,10 +69,8 @@ func newClient(s Settings) (*client, error) {
 	return c, nil
 }
 
-// Start implements otlptrace.Client.
 func (*client) Start(context.Context) error { return nil }
 
-// Stop implements otlptrace.Client.
 func (c *client) Stop(context.Context) error { c.http.CloseIdleConnections(); return nil }
 
 // UploadTraces implements otlptrace.Client. It retries transient failures until ctx

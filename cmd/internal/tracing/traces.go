@@ -235,7 +235,6 @@ func (ids) NewIDs(ctx context.Context) (id trace.TraceID, root trace.SpanID) {
 	return id, root
 }
 
-// NewSpanID implements sdk.IDGenerator.
 func (ids) NewSpanID(context.Context, trace.TraceID) (id trace.SpanID) {
 	for !id.IsValid() {
 		binary.NativeEndian.PutUint64(id[:], rand.Uint64())

@@ -41,7 +41,6 @@ type carrier struct {
 	limits *limits
 }
 
-// RoundTrip implements http.RoundTripper.
 func (t *carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	n, _ := r.Context().Value(noteKey{}).(*note)
 	if n == nil {

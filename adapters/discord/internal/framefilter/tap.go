@@ -110,7 +110,6 @@ func (c *Conn) note(change func(*End)) {
 	change(&c.end)
 }
 
-// Write implements net.Conn.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.wmu.Lock()
 	defer c.wmu.Unlock()
@@ -135,7 +134,6 @@ func (c *Conn) SendClose() {
 	_ = c.Close()
 }
 
-// Read implements net.Conn.
 func (c *Conn) Read(p []byte) (int, error) {
 	for c.out.Len() == 0 {
 		if c.err != nil {

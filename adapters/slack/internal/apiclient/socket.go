@@ -101,7 +101,6 @@ type frameReader struct {
 	err   error
 }
 
-// Read implements net.Conn.
 func (l *frameReader) Read(p []byte) (int, error) {
 	if l.blind {
 		n, err := l.Conn.Read(p)

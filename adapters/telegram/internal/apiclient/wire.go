@@ -65,7 +65,6 @@ type Client struct {
 	Token string
 }
 
-// Do implements the library's HttpClient.
 func (w *Client) Do(req *http.Request) (*http.Response, error) {
 	req, p, err := track(req)
 	if err != nil {

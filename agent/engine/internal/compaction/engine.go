@@ -62,13 +62,11 @@ func New(o Options, s Summarizer, read func(json.RawMessage)) *Engine {
 	return e
 }
 
-// Name implements agent.Engine.
 func (e *Engine) Name() string { return e.s.Name() }
 
 // Update implements agent.Engine. It does nothing: the caller tracks the usage.
 func (e *Engine) Update(llm.Usage) {}
 
-// Limits implements agent.Lifecycle.
 func (e *Engine) Limits(l agent.Limits) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -92,7 +90,6 @@ func (e *Engine) window() int {
 // ShouldCompress implements agent.Engine. Compress checks the cooldowns.
 func (e *Engine) ShouldCompress(tokens int) bool { return tokens >= e.TokenLimits().Threshold }
 
-// Reset implements agent.Lifecycle.
 func (e *Engine) Reset() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,7 +99,6 @@ func (e *Engine) Reset() {
 // End implements agent.Lifecycle. The engine has no resources.
 func (e *Engine) End() {}
 
-// State implements agent.Engine.
 func (e *Engine) State() json.RawMessage {
 	e.mu.Lock()
 	st := e.state
@@ -114,7 +110,6 @@ func (e *Engine) State() json.RawMessage {
 	return raw
 }
 
-// Status implements agent.Engine.
 func (e *Engine) Status() agent.EngineStatus {
 	e.mu.Lock()
 	defer e.mu.Unlock()

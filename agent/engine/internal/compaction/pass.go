@@ -51,7 +51,6 @@ type compactionRun struct {
 	previous string // block with the previous summary
 }
 
-// Compress implements agent.Engine.
 func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
 	if err := context.Cause(ctx); err != nil {
 		return agent.Compaction{}, err

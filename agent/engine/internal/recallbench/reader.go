@@ -20,13 +20,11 @@ type Reader struct {
 	Usage llm.Usage
 }
 
-// Window implements summary.Completer.
 func (r *Reader) Window() int { return r.Size }
 
 // headingsCost is the number of tokens of the headings.
 const headingsCost = 60
 
-// Complete implements summary.Completer.
 func (r *Reader) Complete(_ context.Context, q summary.Request) (summary.Answer, error) {
 	left := q.MaxTokens/2 - headingsCost
 	out, spent := takeLines(summaryEntries(tagContent(q.Prompt, "summary")), left/2)
