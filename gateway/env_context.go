@@ -149,7 +149,7 @@ func (e env) Context(ctx context.Context, c command.Call) (string, error) {
 	if err := e.writeCompactions(ctx, &b, c); err != nil {
 		return "", err
 	}
-	if line := e.g.runner.Passes().Stats().Describe(c.Printer); line != "" {
+	if line := e.g.passes.Stats().Describe(c.Printer); line != "" {
 		fmt.Fprintln(&b, c.T("- of all conversations: %s", line))
 	}
 	return b.String(), nil

@@ -20,6 +20,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/command"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
@@ -29,6 +30,7 @@ import (
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 	"hermesd/gateway/usage"
+	"hermesd/hygiene"
 	"hermesd/internal/secret"
 )
 
@@ -130,6 +132,7 @@ type Gateway struct {
 	homeOverrides atomic.Pointer[map[chat.Platform]chat.Address]
 	announceMu    sync.Mutex // serializes changes of announcements
 	approval      *approval.Service
+	passes        *hygiene.Passes
 	started       time.Time
 	settings      atomic.Pointer[ReloadableSettings]
 
@@ -166,20 +169,39 @@ func New(o Options) *Gateway {
 		Questions: questions, Permanent: approval.NewManager(o.Store), Jobs: g.cron, Active: o.Active,
 		Delivery: g.delivery, Mask: o.Agent.Mask, Options: o.Approvals,
 	})
+	if o.Reset == nil {
+		o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} }
+	}
+	locks := new(session.Locks)
+	g.passes = hygiene.NewPasses(o.Agent, locks, o.Log.Named("hygiene"))
+	sessions := conversation.NewBook(conversation.Parts{
+		Store: o.Store, Locks: locks, Passes: g.passes, Prefix: o.Prefix, HasBackground: g.hasBackground,
+		Options: conversation.Options{Policy: o.Policy, Reset: o.Reset, CacheBytes: o.Limits.TranscriptCacheBytes, Printer: o.Printer, Log: o.Log.Named("conversation")},
+	})
 	g.runner = turn.New(turn.Options{
-		Store: o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands, Env: env{g},
-		Wake: g.lanes.Wake, Prefix: o.Prefix, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode, AllowedCommands: o.AllowedCommands,
-		Attach: o.Attach, BackgroundCommands: o.BackgroundCommands, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
+		Sessions: sessions,
+		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands, Env: env{g},
+		Wake: g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode, AllowedCommands: o.AllowedCommands,
+		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
-		Printer: o.Printer, Choose: g.chooseModel, Policy: o.Policy, Reset: o.Reset, Progress: o.Progress,
+		Printer: o.Printer, Choose: g.chooseModel, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
-		Backlog: o.Backlog, Ahead: g.clockAhead, Inactivity: o.Limits.TurnTimeout, CacheBytes: o.Limits.TranscriptCacheBytes, Log: o.Log.Named("turn"),
+		Backlog: o.Backlog, Ahead: g.clockAhead, Inactivity: o.Limits.TurnTimeout, Log: o.Log.Named("turn"),
 	})
 	return g
 }
 
 // ApprovalManager returns the manager of permanent approvals.
 func (g *Gateway) ApprovalManager() *approval.Manager { return g.approval.Permanent }
+
+// hasBackground reports whether a background command of a session runs.
+func (g *Gateway) hasBackground(id session.ID) bool {
+	if g.opts.BackgroundCommands == nil {
+		return false
+	}
+	n, _ := g.opts.BackgroundCommands(id)
+	return n > 0
+}
 
 // Commands returns the table of chat commands.
 func (g *Gateway) Commands() *command.Table { return g.commands }

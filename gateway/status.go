@@ -55,7 +55,7 @@ func (g *Gateway) Status() Status {
 	s.Paused, s.Cron = g.Paused(), g.CronStatus()
 	s.TurnsRunning, s.TurnsQueued = g.lanes.Running()
 	s.Breaks, s.Caching, s.CallStats = g.opts.Usage.Breaks(), g.opts.HomeInfo.Caching, g.callStats()
-	s.BackgroundCompactions, s.Fallbacks = g.runner.Passes().Stats(), g.opts.Usage.Fallbacks()
+	s.BackgroundCompactions, s.Fallbacks = g.passes.Stats(), g.opts.Usage.Fallbacks()
 	for a, ad := range g.opts.Adapters {
 		h := ad.Health()
 		h.Since, h.LastContact = rebaseTime(h.Since), rebaseTime(h.LastContact)

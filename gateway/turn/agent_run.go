@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
@@ -55,11 +56,10 @@ func (t *turn) runAgent(ctx context.Context) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.locks.Release(s.record.ID)
-	defer t.runner.opts.Active.Remove(s.record.ID)
-	t.session, t.trace.Session = s, string(s.record.ID)
-	t.runner.opts.Active.Set(t.session.record.ID, t.claim)
-	t.storedMessages = s.transcript.Len()
+	defer t.runner.opts.Sessions.Release(s)
+	defer t.runner.opts.Active.Remove(s.Record.ID)
+	t.session, t.trace.Session = s, string(s.Record.ID)
+	t.runner.opts.Active.Set(t.session.Record.ID, t.claim)
 	t.react(chat.ReactionSeen)
 	input, steps, problems, err := t.loadInput(ctx)
 	if err != nil {
@@ -73,14 +73,14 @@ func (t *turn) runAgent(ctx context.Context) {
 	case t.runner.opts.EditFirst:
 		stream.ShowStatus(t.T(placeholder))
 	}
-	if s.resetNotice != "" {
-		problems = append([]string{s.resetNotice}, problems...)
+	if s.ResetNotice != "" {
+		problems = append([]string{s.ResetNotice}, problems...)
 	}
 	var modelErr error
-	if s.model, modelErr = t.runner.chooseModel(s.record.Settings); modelErr != nil {
-		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.LocalizeError(modelErr), s.model.Model))
+	if s.Model, modelErr = t.runner.chooseModel(s.Record.Settings); modelErr != nil {
+		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.LocalizeError(modelErr), s.Model.Model))
 	}
-	problems, s.notes = append(s.notes, problems...), nil
+	problems, s.Notes = append(s.Notes, problems...), nil
 	w, compactionRows := t.openContextWindow(ctx, len(steps) > 0)
 	rows := append(t.notices(problems), compactionRows...)
 	final, noticeRows, err := t.consumeEvents(ctx, stream, w, input, steps)
@@ -93,10 +93,30 @@ func (t *turn) runAgent(ctx context.Context) {
 	rows = append(rows, t.replyRows(t.answerDraft(), stream.FinalText(final.Text), preview, settled)...)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
 	t.endUnprocessed(&m)
+	isFirst := t.session.Stored() == 0
 	if t.commit(ctx, m) {
 		t.speak(final.Text)
-		t.generateTitle(final.Text)
+		t.generateTitle(isFirst, final.Text)
 	}
+}
+
+// acquireSession returns the locked session of the turn, once no other turn holds it.
+// A resumed turn continues in the session in which it started, even if another one is
+// the current session of the conversation now.
+func (t *turn) acquireSession(ctx context.Context) (*conversation.Conversation, error) {
+	if len(t.claim.Steps) == 0 {
+		return t.runner.opts.Sessions.Use(ctx, t.first(), false)
+	}
+	var first step
+	if err := json.Unmarshal(t.claim.Steps[0], &first); err != nil {
+		return nil, fmt.Errorf("decode step 0: %w", err)
+	}
+	if first.Session != "" {
+		if s, err := t.runner.opts.Sessions.UseStored(ctx, first.Session); s != nil || err != nil {
+			return s, err
+		}
+	}
+	return t.runner.opts.Sessions.Use(ctx, t.first(), true)
 }
 
 // endUnprocessed sets the outcome of entries that the model has not received,
@@ -120,6 +140,8 @@ func (t *turn) endUnprocessed(m *inbox.Commit) {
 // that an earlier run has recorded, or a new message and no steps. problems are
 // texts for the user.
 func (t *turn) loadInput(ctx context.Context) (m llm.Message, steps []agent.Step, problems []string, err error) {
+	var calls []json.RawMessage
+	var engine json.RawMessage
 	for i, raw := range t.claim.Steps {
 		var st step
 		if err := json.Unmarshal(raw, &st); err != nil {
@@ -132,18 +154,17 @@ func (t *turn) loadInput(ctx context.Context) (m llm.Message, steps []agent.Step
 		}
 		steps = append(steps, st.Agent)
 		t.lastSeen = st.LastSeen
-		t.calls = append(t.calls, st.Calls...)
+		calls = append(calls, st.Calls...)
 		if st.Engine != nil {
-			t.recordedEngineState = st.Engine
+			engine = st.Engine
 		}
 	}
 	if len(steps) > 0 {
-		t.recordedCalls = len(t.calls)
-		return m, steps, nil, t.session.loadLedger(ctx, t.runner.opts.Store, t.calls)
+		return m, steps, nil, t.runner.opts.Sessions.Resume(ctx, t.session, calls, engine)
 	}
 	t.lastSeen = t.last().ID
-	m, problems = t.runner.composeInput(ctx, t.claim.Entries, &t.session.record)
-	if text := t.announcements(ctx, t.session.record); text != "" {
+	m, problems = t.runner.composeInput(ctx, t.claim.Entries, &t.session.Record)
+	if text := t.announcements(ctx, t.session.Record); text != "" {
 		m.Blocks = append([]llm.Block{{Type: llm.Text, Text: text}}, m.Blocks...)
 	}
 	if len(problems) > 1 { // one message, because the answer waits until all earlier rows are sent
@@ -156,11 +177,11 @@ func (t *turn) loadInput(ctx context.Context) (m llm.Message, steps []agent.Step
 // prefix of the first call may break.
 func (t *turn) newAgentTurn(ctx context.Context, win *agent.ContextWindow, input llm.Message, steps []agent.Step) agent.Turn {
 	run := agent.Turn{
-		Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript, ContextWindow: win,
-		Provider: t.session.model.Provider, Model: t.session.model.Model, Effort: t.session.model.Effort, CacheTTL: t.session.model.CacheTTL,
-		Session: string(t.session.record.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.newSteerFunc(ctx),
+		Prefix: t.session.Prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.Transcript, ContextWindow: win,
+		Provider: t.session.Model.Provider, Model: t.session.Model.Model, Effort: t.session.Model.Effort, CacheTTL: t.session.Model.CacheTTL,
+		Session: string(t.session.Record.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.newSteerFunc(ctx),
 	}
-	if rec := t.session.record; t.runner.opts.CheckTool != nil {
+	if rec := t.session.Record; t.runner.opts.CheckTool != nil {
 		run.CheckTool = func(tool string) error {
 			actor, _ := t.runner.opts.Active.Actor(rec.ID)
 			return t.runner.opts.CheckTool(rec, actor.Principal, tool)
@@ -171,14 +192,14 @@ func (t *turn) newAgentTurn(ctx context.Context, win *agent.ContextWindow, input
 		run.AfterTool = func(_ string, input json.RawMessage) string { return d.After(input) }
 	}
 	if t.runner.opts.Overlay != nil {
-		run.Overlay = t.runner.opts.Overlay(t.session.record, t.last()).Render(t.runner.opts.Placement, t.session.model.Reasons())
+		run.Overlay = t.runner.opts.Overlay(t.session.Record, t.last()).Render(t.runner.opts.Placement, t.session.Model.Reasons())
 	}
-	t.session.record.UnstoredDigest = t.updateUnstoredDigest(run.Overlay.System)
-	if !run.Overlay.Turn.Empty() && t.session.lastModel != "" {
-		t.declareBreak(string(ledger.Overlay)) // the overlay of the previous turn is removed
+	t.session.DeclareUnstored(t.runner.opts.Prefill, run.Overlay.System)
+	if !run.Overlay.Turn.Empty() && t.session.HasCalls() {
+		t.session.DeclareBreak(string(ledger.Overlay)) // the overlay of the previous turn is removed
 	}
-	if t.session.record.PendingBreak != "" {
-		t.declareBreak(t.session.record.PendingBreak)
+	if t.session.Record.PendingBreak != "" {
+		t.session.DeclareBreak(t.session.Record.PendingBreak)
 	}
 	return run
 }
@@ -246,50 +267,50 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 // discovery returns the session's Discovery, nil if there is none. A new one is
 // told which project files are already in tool results of the transcript.
 func (t *turn) discovery() Discovery {
-	if t.session.discovery != nil || t.runner.opts.Discover == nil {
-		return t.session.discovery
+	if t.session.Discovery != nil || t.runner.opts.Discover == nil {
+		return t.session.Discovery
 	}
-	d := t.runner.opts.Discover(t.session.model.Window)
+	d := t.runner.opts.Discover(t.session.Model.Window)
 	if d == nil {
 		return nil
 	}
-	for _, m := range t.session.transcript.Since(0) {
+	for _, m := range t.session.Transcript.Since(0) {
 		for _, b := range m.Blocks {
 			if b.Type == llm.ToolResult {
 				d.MarkSeen(b.Text)
 			}
 		}
 	}
-	t.session.discovery = d
+	t.session.Discovery = d
 	return d
 }
 
 // recordStep stores a step. It returns once the step is on disk, and calls touch
 // while it waits for the store.
 func (t *turn) recordStep(ctx context.Context, first bool, input llm.Message, agentStep agent.Step, touch func()) error {
-	st := step{Agent: agentStep, LastSeen: t.lastSeen, Calls: t.calls[t.recordedCalls:]}
+	st := step{Agent: agentStep, LastSeen: t.lastSeen, Calls: t.session.UnrecordedCalls()}
 	if first {
 		raw, err := json.Marshal(input)
 		if err != nil {
 			return fmt.Errorf("encode turn input: %w", err)
 		}
-		st.Input, st.Session = raw, t.session.record.ID
+		st.Input, st.Session = raw, t.session.Record.ID
 	}
-	if state := t.changedEngineState(); state != nil {
-		st.Engine, t.recordedEngineState = state, state
+	if state := t.runner.opts.Sessions.UnsavedEngine(t.session); state != nil {
+		st.Engine, t.session.Engine.Recorded = state, state
 	}
 	raw, err := json.Marshal(st)
 	if err != nil {
 		return fmt.Errorf("encode step: %w", err)
 	}
 	err = t.writeUntilStored(ctx, "cannot record step", touch, func(ctx context.Context) error {
-		return t.runner.opts.Store.RecordStep(ctx, t.claim, t.session.created, raw)
+		return t.runner.opts.Store.RecordStep(ctx, t.claim, t.session.Creation(), raw)
 	})
 	if err != nil {
 		return fmt.Errorf("record step: %w", err)
 	}
 	t.claim.Steps = append(t.claim.Steps, raw)
-	t.recordedCalls = len(t.calls)
+	t.session.CallsRecorded()
 	return nil
 }
 
@@ -305,7 +326,7 @@ func (t *turn) joinEntries(ctx context.Context) []inbox.Entry {
 	}
 	t.addEntries(more)
 	t.lastSeen = more[len(more)-1].ID
-	t.runner.opts.Active.Set(t.session.record.ID, t.claim)
+	t.runner.opts.Active.Set(t.session.Record.ID, t.claim)
 	return more
 }
 
@@ -317,7 +338,7 @@ func (t *turn) newSteerFunc(ctx context.Context) func() []llm.Block {
 		if len(more) == 0 {
 			return nil
 		}
-		m, _ := t.runner.composeInput(ctx, more, &t.session.record)
+		m, _ := t.runner.composeInput(ctx, more, &t.session.Record)
 		return m.Blocks
 	}
 }
@@ -405,7 +426,7 @@ func (t *turn) handleNotice(n agent.Notice) []outbox.Row {
 	if n.Fallback == "" {
 		return nil
 	}
-	t.declareBreak(string(ledger.Fallback))
+	t.session.DeclareBreak(string(ledger.Fallback))
 	t.runner.opts.Usage.FellBack(n.Fallback, n.Err)
 	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, failure.Summary(t.Printer, n.Err))})
 }

@@ -79,12 +79,12 @@ func (t *turn) attachScope() AttachScope {
 			add(f.Path)
 		}
 	}
-	rec, check := t.session.record, t.runner.opts.CheckTool
+	rec, check := t.session.Record, t.runner.opts.CheckTool
 	if check != nil && check(rec, active.LeastPrivileged(t.claim.Entries), "read_file") != nil {
 		return s
 	}
 	s.Workspace, s.Received = true, append(s.Received, rec.Files...)
-	for _, m := range t.session.transcript.Since(0) {
+	for _, m := range t.session.Transcript.Since(0) {
 		for _, b := range m.Blocks {
 			add(b.Path)
 		}

@@ -34,7 +34,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 		t.fail(ctx, fmt.Errorf("load session %s: %w", e.Session, err))
 		return
 	}
-	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Shared: t.runner.opts.Policy.Shared(e.Inbound.Address), Allowed: t.runner.allowedCommands(e.Inbound.Address), Printer: t.runner.opts.Printer}
+	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Shared: t.runner.opts.Sessions.Options.Policy.Shared(e.Inbound.Address), Allowed: t.runner.allowedCommands(e.Inbound.Address), Printer: t.runner.opts.Printer}
 	res, err := t.runner.opts.Commands.Run(ctx, t.runner.opts.Env, call)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
@@ -73,12 +73,12 @@ func (t *turn) runCommand(cancelable context.Context) {
 		m.Cancel, m.CancelReason = []inbox.Lane{inbox.LaneOf(e.Session)}, "/"+name
 	}
 	if res.Open {
-		s, err := t.runner.newSession(e, res.Title)
+		s, err := t.runner.opts.Sessions.New(e, res.Title)
 		if err != nil {
 			t.fail(ctx, err)
 			return
 		}
-		m.Create, m.Session = s.created, session.Record{}
+		m.Create, m.Session = s.Creation(), session.Record{}
 	}
 	if t.commit(ctx, m) { // else the command runs again, here or in another process
 		t.applyCommandResult(ctx, res, rec, f)

@@ -1,9 +1,7 @@
 package turn
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +11,6 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/failure"
@@ -49,35 +46,14 @@ func (t *turn) keepHistory(ctx context.Context, err error) {
 	if errors.As(err, &le) {
 		switch le.Class {
 		case llm.ContextOverflow, llm.TooLarge, llm.ImageTooLarge, llm.Format:
-			undoErr := t.undoTurn(ctx)
+			undoErr := t.runner.opts.Sessions.Undo(ctx, t.session)
 			if undoErr == nil {
 				return
 			}
 			t.log.Error("cannot undo turn", zap.Error(undoErr))
 		}
 	}
-	agent.Close(t.session.transcript, "[No answer was given: "+t.failureText(i18n.Printer{}, err)+"]")
-}
-
-// undoTurn restores the conversation as it was before the turn. The turn's
-// compactions are dropped too, because their results contain the input.
-func (t *turn) undoTurn(ctx context.Context) error {
-	if len(t.compactions) == 0 {
-		t.session.transcript.Truncate(t.storedMessages)
-	} else {
-		before := &sessionState{record: t.session.record}
-		if err := t.runner.readPromptAndTranscript(context.WithoutCancel(ctx), before); err != nil {
-			return err
-		}
-		t.session.prefix, t.session.transcript, t.session.bytes = before.prefix, before.transcript, before.bytes
-		t.session.engine, t.session.savedEngineState = nil, nil // its state includes the dropped compactions
-		t.compactions, t.promptChanged, t.storedMessages = nil, false, before.transcript.Len()
-	}
-	if t.session.record.PromptMessages == 0 || t.session.record.PromptMessages > t.storedMessages {
-		t.session.record.PromptTokens, t.session.record.PromptMessages = 0, 0
-	}
-	t.session.record.PendingBreak = string(ledger.Undo)
-	return nil
+	agent.Close(t.session.Transcript, "[No answer was given: "+t.failureText(i18n.Printer{}, err)+"]")
 }
 
 // endInterrupted ends a run that was canceled with cause.
@@ -96,13 +72,13 @@ func (t *turn) endInterrupted(ctx context.Context, cause error) {
 		t.hasMoreWork = false
 	case errors.As(cause, &stopped):
 		if t.session != nil {
-			agent.Close(t.session.transcript, "[Stopped by the user.]")
+			agent.Close(t.session.Transcript, "[Stopped by the user.]")
 		}
 		t.commit(ctx, inbox.Commit{
 			Outcome: inbox.Outcome{Result: inbox.Cancelled, Reason: stopped.Person}, Rows: t.deletePreviewRows(),
 		})
 	case errors.As(cause, &newer) && merges:
-		agent.Close(t.session.transcript, "[Interrupted by the next message.]")
+		agent.Close(t.session.Transcript, "[Interrupted by the next message.]")
 		t.commit(ctx, inbox.Commit{
 			Outcome: inbox.Outcome{Result: inbox.Replied, MergedInto: newer.Entry}, Rows: t.deletePreviewRows(),
 		})
@@ -117,13 +93,8 @@ func (t *turn) endInterrupted(ctx context.Context, cause error) {
 // releaseClaim releases the claim, so that its entries wait again. Only steps that
 // are on disk remain of the run.
 func (t *turn) releaseClaim(ctx context.Context) {
-	// After a compaction, or with calls in its ledger that are not stored, the state
-	// in memory differs from the store and must not be cached.
-	if t.session != nil && len(t.compactions) == 0 && len(t.calls) == 0 {
-		t.session.transcript.Truncate(t.storedMessages)
-		if t.session.created == nil {
-			t.runner.cache.put(t.session)
-		}
+	if t.session != nil {
+		t.runner.opts.Sessions.Discard(t.session)
 	}
 	t.hasMoreWork = true
 	if len(t.claim.Steps) == 0 {
@@ -232,7 +203,7 @@ func (t *turn) endTooOld(ctx context.Context, reason failure.AbandonReason) {
 		t.endWithText(ctx, reason.Job(t.Printer, occurrence.Job), "too late")
 		return
 	}
-	s, err := t.runner.lockSession(ctx, t.first(), false)
+	s, err := t.runner.opts.Sessions.Use(ctx, t.first(), false)
 	switch {
 	case err != nil && ctx.Err() != nil: // canceled while waiting for another turn of the session
 		t.endInterrupted(ctx, context.Cause(ctx))
@@ -241,13 +212,12 @@ func (t *turn) endTooOld(ctx context.Context, reason failure.AbandonReason) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.locks.Release(s.record.ID)
+	defer t.runner.opts.Sessions.Release(s)
 	t.session = s
-	t.storedMessages = s.transcript.Len()
-	m, _ := t.runner.composeInput(ctx, t.claim.Entries, &s.record)
-	agent.Close(s.transcript, "")
-	s.transcript.Append(t.runner.opts.Agent.MaskMessage(m))
-	agent.Close(s.transcript, "[Not answered: it came while the daemon was away.]")
+	m, _ := t.runner.composeInput(ctx, t.claim.Entries, &s.Record)
+	agent.Close(s.Transcript, "")
+	s.Transcript.Append(t.runner.opts.Agent.MaskMessage(m))
+	agent.Close(s.Transcript, "[Not answered: it came while the daemon was away.]")
 	rows := append(t.deletePreviewRows(), t.render(reason.Message(t.Printer, len(t.claim.Entries)), t.failureDraft())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too late"}, Rows: rows})
 }
@@ -265,11 +235,7 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 		rows, err := t.runner.opts.Store.CommitTurn(context.WithoutCancel(ctx), t.claim, m)
 		if err == nil {
 			if t.session != nil {
-				t.session.created, t.session.record = nil, m.Session
-				for _, row := range m.Messages {
-					t.session.bytes += int64(len(row))
-				}
-				t.runner.cache.put(t.session)
+				t.runner.opts.Sessions.Committed(t.session, m)
 			}
 			t.runner.opts.Delivery.WakeRows(rows)
 			t.result = resultOf(m.Outcome)
@@ -302,59 +268,38 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 }
 
 // completeCommit adds the changes of the turn's session, and its trace, to m.
-func (t *turn) completeCommit(m *inbox.Commit) (err error) {
+func (t *turn) completeCommit(m *inbox.Commit) error {
 	t.trace.Took = time.Since(t.trace.Started)
 	m.Trace = t.trace.encode(t.runner.opts.Agent.Mask)
 	if t.session == nil {
 		return nil
 	}
-	if m.Messages, err = encodeMessages(t.session.transcript.Since(t.storedMessages)); err != nil {
-		return err
-	}
-	m.Compactions, m.Calls = t.compactions, t.calls
-	if t.promptChanged {
-		if m.Prompt, err = json.Marshal(t.session.prefix); err != nil {
-			return fmt.Errorf("encode prompt of %s: %w", t.session.record.ID, err)
-		}
-		t.session.record.Revision++
-		t.promptChanged = false
-	}
-	// A running compaction uses the engine; a later turn stores its state.
-	if e := t.session.engine; e != nil && t.runner.passes.Get(t.session.record.ID) == nil {
-		if state := e.State(); state != nil && !bytes.Equal(state, t.session.savedEngineState) {
-			m.Engine, t.session.savedEngineState = state, state
-		}
-	}
-	if t.session.record.PendingBreak == "" { // declared for a call that was not made
-		t.session.record.PendingBreak = string(t.session.ledger.Declared())
-	}
-	t.auxiliaryUsage = t.auxiliaryUsage.Add(t.runner.opts.Active.Remove(t.session.record.ID))
-	m.Create = t.session.created
-	m.Session = t.session.record
-	m.Session.Messages = t.session.transcript.Len()
-	m.Session.Turns++
-	m.Session.Crashes = 0
-	m.Session.Calls += len(t.calls)
-	m.Session.Updated = time.Now().UTC()
-	m.Session.Usage = t.sessionUsage()
-	return nil
-}
-
-// sessionUsage returns the encoded usage of the session including this turn.
-func (t *turn) sessionUsage() json.RawMessage {
-	var sum llm.Usage
-	if len(t.session.record.Usage) > 0 {
-		if err := json.Unmarshal(t.session.record.Usage, &sum); err != nil {
-			t.log.Warn("cannot decode session usage", zap.Error(err))
-		}
-	}
-	raw, err := json.Marshal(sum.Add(t.tokenUsage).Add(t.auxiliaryUsage))
-	if err != nil {
-		return t.session.record.Usage
-	}
-	return raw
+	t.auxiliaryUsage = t.auxiliaryUsage.Add(t.runner.opts.Active.Remove(t.session.Record.ID))
+	return t.runner.opts.Sessions.Delta(t.session, m, t.tokenUsage.Add(t.auxiliaryUsage))
 }
 
 // logStale logs that another process or claim has the entries of the turn. Nothing
 // else is to be done.
 func (t *turn) logStale(err error) { t.log.Warn("claim is stale", zap.Error(err)) }
+
+// writeUntilStored calls write until it succeeds, because for example a full disk
+// must not cost the result of a turn. It ends with an error when ctx or the daemon
+// ends, and for inbox.ErrStale and inbox.ErrConflict. It logs each failure with
+// message, and calls touch before each wait.
+func (t *turn) writeUntilStored(ctx context.Context, message string, touch func(), write func(context.Context) error) error {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		err := write(context.WithoutCancel(ctx))
+		if err == nil || errors.Is(err, inbox.ErrStale) || errors.Is(err, inbox.ErrConflict) {
+			return err
+		}
+		t.log.Error(message, zap.Error(err))
+		touch()
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		case <-t.runner.closing:
+			return err
+		}
+	}
+}

@@ -9,13 +9,14 @@ import (
 
 	"hermesd/agent"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/inbox"
 	"hermesd/hygiene"
 )
 
 // compressSession runs the command /compress.
 func (t *turn) compressSession(ctx context.Context, focus string) {
-	s, err := t.runner.lockSession(ctx, t.first(), false)
+	s, err := t.runner.opts.Sessions.Use(ctx, t.first(), false)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		t.endInterrupted(ctx, context.Cause(ctx))
@@ -24,7 +25,7 @@ func (t *turn) compressSession(ctx context.Context, focus string) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.locks.Release(s.record.ID)
+	defer t.runner.opts.Sessions.Release(s)
 	text, err := t.compactNow(ctx, s, focus)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -41,12 +42,12 @@ func (t *turn) compressSession(ctx context.Context, focus string) {
 
 // compactNow compacts s and returns the text for the user. If a compaction was made,
 // s becomes the session of the turn, whose commit stores the compaction.
-func (t *turn) compactNow(ctx context.Context, s *sessionState, focus string) (string, error) {
-	if s.created != nil || s.transcript.Len() == 0 {
+func (t *turn) compactNow(ctx context.Context, s *conversation.Conversation, focus string) (string, error) {
+	if s.IsNew() || s.Transcript.Len() == 0 {
 		return t.T("There is nothing to make smaller yet."), nil
 	}
-	s.model, _ = t.runner.chooseModel(s.record.Settings)
-	t.session, t.storedMessages = s, s.transcript.Len()
+	s.Model, _ = t.runner.chooseModel(s.Record.Settings)
+	t.session = s
 	e := t.engine(ctx)
 	switch {
 	case e == nil:
@@ -73,20 +74,20 @@ func (t *turn) compactNow(ctx context.Context, s *sessionState, focus string) (s
 		t.log.Warn("cannot compact session", zap.Error(err))
 		return t.T("I could not summarise it: %v. Everything is as it was.", err), nil
 	}
-	old := s.transcript.Since(0)
-	s.transcript.Replace(append(p.Messages[:len(p.Messages):len(p.Messages)], old[len(compaction.View.Messages):]...))
-	if err := t.recordCompaction(agent.Compacted{Compaction: p, Length: len(old), Replaced: old, Prefix: w.WithPromptNote(s.prefix, p), Reason: agent.WhyCompression}); err != nil {
+	old := s.Transcript.Since(0)
+	s.Transcript.Replace(append(p.Messages[:len(p.Messages):len(p.Messages)], old[len(compaction.View.Messages):]...))
+	if err := t.recordCompaction(agent.Compacted{Compaction: p, Length: len(old), Replaced: old, Prefix: w.WithPromptNote(s.Prefix, p), Reason: agent.WhyCompression}); err != nil {
 		return "", err
 	}
-	s.record.PendingBreak = agent.WhyCompression
-	t.runner.passes.Adopted()
+	s.Record.PendingBreak = agent.WhyCompression
+	t.runner.opts.Sessions.Passes.Adopted()
 	return t.T("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From) + t.compactionNote(p), nil
 }
 
 // hasOtherCompaction reports whether a compaction of the session is pending that
 // /compress with this focus cannot use.
 func (t *turn) hasOtherCompaction(focus string) bool {
-	p := t.runner.passes.Get(t.session.record.ID)
+	p := t.runner.opts.Sessions.Passes.Get(t.session.Record.ID)
 	return p != nil && (p.Reason != agent.WhyCompression || p.View.Focus != focus)
 }
 
@@ -96,15 +97,15 @@ func (t *turn) hasOtherCompaction(focus string) bool {
 // cancellation also cancels the compaction.
 func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, focus string) (*hygiene.Pass, error) {
 	for {
-		p := t.runner.passes.Get(t.session.record.ID)
+		p := t.runner.opts.Sessions.Passes.Get(t.session.Record.ID)
 		started := p == nil
 		if started {
 			if l, ok := w.Engine.(agent.Lifecycle); ok {
 				l.Reset()
 			}
-			v := w.View(&agent.Turn{Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript}, focus)
+			v := w.View(&agent.Turn{Prefix: t.session.Prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.Transcript}, focus)
 			v.Messages, v.Force = slices.Clone(v.Messages), true
-			p = t.runner.passes.Start(t.session.record.ID, t.session.transcript, w.Engine, v, agent.WhyCompression)
+			p = t.runner.opts.Sessions.Passes.Start(t.session.Record.ID, t.session.Transcript, w.Engine, v, agent.WhyCompression)
 		}
 		select {
 		case <-p.Done():
@@ -112,13 +113,13 @@ func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, fo
 			var newer SupersededError
 			if !errors.As(context.Cause(ctx), &newer) {
 				p.Cancel()
-				t.runner.passes.Remove(t.session.record.ID, p)
+				t.runner.opts.Sessions.Passes.Remove(t.session.Record.ID, p)
 			}
 			return nil, context.Cause(ctx)
 		}
 		t.claimCompaction(p)
-		w.Engine = t.session.engine
-		if started || p.Err != nil || p.AppliesTo(t.session.record.Start, t.session.transcript) {
+		w.Engine = t.session.Engine.Engine
+		if started || p.Err != nil || p.AppliesTo(t.session.Record.Start, t.session.Transcript) {
 			return p, nil
 		}
 	}

@@ -11,10 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/agent"
-	"hermesd/agent/llm"
 	"hermesd/agent/llm/tokens"
 	"hermesd/agent/prompt"
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/hygiene"
@@ -43,46 +41,46 @@ func (t *turn) engine(ctx context.Context) agent.Engine {
 	if t.runner.opts.Compression.Engine == nil {
 		return nil
 	}
-	if t.session.engine != nil {
+	if t.session.Engine.Engine != nil {
 		t.updateLimits()
-		return t.session.engine
+		return t.session.Engine.Engine
 	}
 	var state json.RawMessage
 	var err error
-	if t.session.created == nil {
-		if state, err = t.runner.opts.Store.Engine(ctx, t.session.record.ID); err != nil {
+	if !t.session.IsNew() {
+		if state, err = t.runner.opts.Store.Engine(ctx, t.session.Record.ID); err != nil {
 			t.log.Error("cannot load context engine state", zap.Error(err))
 			return nil
 		}
 	}
 	newest := state
-	if t.recordedEngineState != nil { // by an earlier run of the turn
-		newest = t.recordedEngineState
+	if t.session.Engine.Recorded != nil { // by an earlier run of the turn
+		newest = t.session.Engine.Recorded
 	}
-	e, err := t.runner.opts.Compression.Engine(t.session.record, t.session.model, newest)
+	e, err := t.runner.opts.Compression.Engine(t.session.Record, t.session.Model, newest)
 	if err != nil {
 		t.log.Error("cannot create context engine", zap.Error(err))
 		return nil
 	}
-	t.session.engine, t.session.savedEngineState, t.session.limits = e, state, t.limits()
+	t.session.Engine.Engine, t.session.Engine.Saved, t.session.Engine.Limits = e, state, t.limits()
 	return e
 }
 
 func (t *turn) limits() agent.Limits {
-	return agent.Limits{Model: t.session.model.Model, Window: t.session.model.Window}
+	return agent.Limits{Model: t.session.Model.Model, Window: t.session.Model.Window}
 }
 
 // updateLimits sets the limits of the current model on the engine, unless a
 // compaction uses the engine.
 func (t *turn) updateLimits() {
 	now := t.limits()
-	if now == t.session.limits || t.runner.passes.Get(t.session.record.ID) != nil {
+	if now == t.session.Engine.Limits || t.runner.opts.Sessions.Passes.Get(t.session.Record.ID) != nil {
 		return
 	}
-	if l, ok := t.session.engine.(agent.Lifecycle); ok {
+	if l, ok := t.session.Engine.Engine.(agent.Lifecycle); ok {
 		l.Limits(now)
 	}
-	t.session.limits = now
+	t.session.Engine.Limits = now
 }
 
 // openContextWindow returns the context window of the run, after a compaction by
@@ -110,19 +108,19 @@ func (t *turn) openContextWindow(ctx context.Context, resumed bool) (*agent.Cont
 // replaceEngine gives the session another engine while a compaction uses its own.
 // It returns nil if it cannot be created.
 func (t *turn) replaceEngine(ctx context.Context) agent.Engine {
-	if p := t.runner.passes.Get(t.session.record.ID); p != nil && p.Engine == t.session.engine {
-		t.runner.passes.HandOver(t.session.record.ID, p.Engine)
-		t.session.engine = nil
+	if p := t.runner.opts.Sessions.Passes.Get(t.session.Record.ID); p != nil && p.Engine == t.session.Engine.Engine {
+		t.runner.opts.Sessions.Passes.HandOver(t.session.Record.ID, p.Engine)
+		t.session.Engine.Engine = nil
 	}
 	return t.engine(ctx)
 }
 
 // newContextWindow returns the context window of the session as stored.
 func (t *turn) newContextWindow(e agent.Engine) *agent.ContextWindow {
-	window := t.session.model.Window
-	w := &agent.ContextWindow{Engine: e, Window: window, Limit: t.runner.opts.Compression.MaxRequest(window), First: t.session.record.Start, Reported: t.session.record.PromptTokens, At: t.session.record.PromptMessages}
+	window := t.session.Model.Window
+	w := &agent.ContextWindow{Engine: e, Window: window, Limit: t.runner.opts.Compression.MaxRequest(window), First: t.session.Record.Start, Reported: t.session.Record.PromptTokens, At: t.session.Record.PromptMessages}
 	if refresh := t.runner.opts.Compression.Refresh; refresh != nil {
-		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.session.record, p) }
+		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.session.Record, p) }
 	}
 	return w
 }
@@ -132,11 +130,11 @@ func (t *turn) newContextWindow(e agent.Engine) *agent.ContextWindow {
 // is made without a model. busy reports whether a compaction is still running, which a
 // later turn adopts.
 func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (rows []outbox.Row, busy bool) {
-	current := agent.Turn{Prefix: t.session.prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.transcript}
-	p := t.runner.passes.Get(t.session.record.ID)
+	current := agent.Turn{Prefix: t.session.Prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.Transcript}
+	p := t.runner.opts.Sessions.Passes.Get(t.session.Record.ID)
 	facts := hygiene.Facts{
-		Reported: t.session.record.PromptTokens, Since: tokens.Since(t.session.transcript, min(t.session.record.PromptMessages, t.session.transcript.Len())),
-		Window: t.session.model.Window, Messages: t.session.transcript.Len(), Busy: p != nil, CoolingDown: w.Engine.Status().Cooldown != "",
+		Reported: t.session.Record.PromptTokens, Since: tokens.Since(t.session.Transcript, min(t.session.Record.PromptMessages, t.session.Transcript.Len())),
+		Window: t.session.Model.Window, Messages: t.session.Transcript.Len(), Busy: p != nil, CoolingDown: w.Engine.Status().Cooldown != "",
 	}
 	if facts.Reported == 0 {
 		facts.Estimate = w.Size(&current)
@@ -145,7 +143,7 @@ func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (r
 	if p == nil && d.Compress {
 		v := w.View(&current, "")
 		v.Messages, v.Force = slices.Clone(v.Messages), d.Urgent
-		p = t.runner.passes.Start(t.session.record.ID, t.session.transcript, w.Engine, v, agent.WhyHygiene)
+		p = t.runner.opts.Sessions.Passes.Start(t.session.Record.ID, t.session.Transcript, w.Engine, v, agent.WhyHygiene)
 		t.log.Info("hygiene compaction started", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("reason", d.Reason))
 	}
 	if p == nil {
@@ -159,7 +157,7 @@ func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (r
 		p = t.compactWithoutModel(p, w, &current)
 	}
 	t.claimCompaction(p)
-	w.Engine = t.session.engine
+	w.Engine = t.session.Engine.Engine
 	return t.adoptCompaction(w, p, d), false
 }
 
@@ -173,7 +171,7 @@ func (t *turn) compactWithoutModel(p *hygiene.Pass, w *agent.ContextWindow, curr
 	t.claimCompaction(p)
 	v := w.View(current, "")
 	v.Messages, v.Force, v.WithoutModel = slices.Clone(v.Messages), true, true
-	p = t.runner.passes.Start(t.session.record.ID, t.session.transcript, t.session.engine, v, agent.WhyHygiene)
+	p = t.runner.opts.Sessions.Passes.Start(t.session.Record.ID, t.session.Transcript, t.session.Engine.Engine, v, agent.WhyHygiene)
 	<-p.Done()
 	return p
 }
@@ -208,15 +206,15 @@ func (t *turn) adoptCompaction(w *agent.ContextWindow, p *hygiene.Pass, d hygien
 		t.log.Warn("cannot compact session", zap.Error(p.Err))
 		t.reportCompaction(p.Reason, true, p.Result)
 		return t.notices([]string{t.T("I could not summarise the older part of this conversation: %v. Nothing is lost; I try again later.", p.Err)})
-	case !p.AppliesTo(t.session.record.Start, t.session.transcript):
+	case !p.AppliesTo(t.session.Record.Start, t.session.Transcript):
 		t.log.Info("compaction ignored: the conversation has changed since")
 		return nil
 	}
 	w.Ready, w.AdoptAt, w.Reason = &p.Result, len(p.View.Messages), p.Reason
-	if after := p.Result.After; after >= hygiene.Urgent(t.session.model.Window) {
-		t.log.Warn("conversation is too long even after compaction", zap.Int("tokens", after), zap.Int("window", t.session.model.Window))
+	if after := p.Result.After; after >= hygiene.Urgent(t.session.Model.Window) {
+		t.log.Warn("conversation is too long even after compaction", zap.Int("tokens", after), zap.Int("window", t.session.Model.Window))
 	}
-	t.runner.passes.Adopted()
+	t.runner.opts.Sessions.Passes.Adopted()
 	text := t.T("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.Result.After)
 	return t.notices([]string{text + t.compactionNote(p.Result)})
 }
@@ -241,56 +239,27 @@ func (t *turn) compactionNote(p agent.Compaction) (text string) {
 // engine, whose state includes the result. If the session got another engine in the
 // meantime, that one stays unless the result can be adopted.
 func (t *turn) claimCompaction(p *hygiene.Pass) {
-	t.runner.passes.Remove(t.session.record.ID, p)
-	unused := t.session.engine
-	if unused != nil && unused != p.Engine && (p.Err != nil || !p.AppliesTo(t.session.record.Start, t.session.transcript)) {
+	t.runner.opts.Sessions.Passes.Remove(t.session.Record.ID, p)
+	unused := t.session.Engine.Engine
+	if unused != nil && unused != p.Engine && (p.Err != nil || !p.AppliesTo(t.session.Record.Start, t.session.Transcript)) {
 		unused = p.Engine
 	} else {
-		t.session.engine = p.Engine
+		t.session.Engine.Engine = p.Engine
 	}
-	if l, ok := unused.(agent.Lifecycle); ok && unused != t.session.engine {
+	if l, ok := unused.(agent.Lifecycle); ok && unused != t.session.Engine.Engine {
 		l.End()
 	}
-	t.session.limits = agent.Limits{}
+	t.session.Engine.Limits = agent.Limits{}
 	t.updateLimits()
 }
 
 // recordCompaction adds a compaction by the agent to the changes of the turn.
 func (t *turn) recordCompaction(ev agent.Compacted) error {
-	added, err := encodeMessages(ev.Replaced[min(t.storedMessages, len(ev.Replaced)):])
-	if err != nil {
+	if err := t.session.Compacted(ev); err != nil {
 		return err
 	}
-	active, err := encodeMessages(ev.Messages)
-	if err != nil {
-		return err
-	}
-	t.compactions = append(t.compactions, inbox.Compaction{Length: t.storedMessages, Append: added, From: ev.From, To: ev.To, Active: active})
-	t.storedMessages = len(active)
-	t.session.bytes = 0
-	for _, row := range active {
-		t.session.bytes += int64(len(row))
-	}
-	t.session.record.PromptTokens, t.session.record.PromptMessages = 0, 0
-	if ev.Prefix.Hash() != t.session.prefix.Hash() {
-		t.session.prefix, t.promptChanged = ev.Prefix, true
-	}
-	t.declareBreak(ev.Reason)
 	t.reportCompaction(ev.Reason, false, ev.Compaction)
 	t.auxiliaryUsage = t.auxiliaryUsage.Add(ev.Usage)
 	t.trace.Notices = append(t.trace.Notices, fmt.Sprintf("%s: about %d tokens became %d, %d messages archived", ev.Reason, ev.Before, ev.After, ev.To-ev.From))
 	return nil
-}
-
-// encodeMessages returns messages in their stored format.
-func encodeMessages(ms []llm.Message) ([]json.RawMessage, error) {
-	out := make([]json.RawMessage, len(ms))
-	for i, m := range ms {
-		raw, err := json.Marshal(m)
-		if err != nil {
-			return nil, fmt.Errorf("encode message %d: %w", i, err)
-		}
-		out[i] = raw
-	}
-	return out, nil
 }

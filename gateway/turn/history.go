@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
@@ -20,7 +19,7 @@ import (
 // entry.
 func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
 	e := t.first()
-	s, err := t.runner.lockSession(ctx, e, true)
+	s, err := t.runner.opts.Sessions.Use(ctx, e, true)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		t.endInterrupted(ctx, context.Cause(ctx))
@@ -29,8 +28,8 @@ func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.locks.Release(s.record.ID)
-	at, message := findExchange(s.transcript, res.Undo)
+	defer t.runner.opts.Sessions.Release(s)
+	at, message := findExchange(s.Transcript, res.Undo)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
 	f := t.draft()
 	f.Purpose = chat.PurposeAnswer
@@ -39,33 +38,18 @@ func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
 		t.commit(ctx, m)
 		return
 	}
-	if err := t.archiveFrom(s, at); err != nil {
+	t.session = s
+	if err := s.ArchiveFrom(at); err != nil {
 		t.fail(ctx, err)
 		return
 	}
 	if res.Retry {
-		m.Accept = []inbox.Entry{newRetryEntry(e, message, s.record.Shared)}
+		m.Accept = []inbox.Entry{newRetryEntry(e, message, s.Record.Shared)}
 		t.hasMoreWork = true
 	} else {
 		m.Rows = t.runner.opts.Delivery.Render(t.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", t.quoteText(message)), f)
 	}
 	t.commit(ctx, m)
-}
-
-// archiveFrom archives the messages of the conversation from index at on.
-func (t *turn) archiveFrom(s *sessionState, at int) error {
-	active, err := encodeMessages(s.transcript.Since(0))
-	if err != nil {
-		return err
-	}
-	t.session = s
-	t.compactions = []inbox.Compaction{{Length: len(active), From: at, To: len(active), Active: active[:at:at]}}
-	s.transcript.Truncate(at)
-	t.storedMessages = at
-	s.engine, s.savedEngineState = nil, nil // its state may include archived messages
-	s.record.PromptTokens, s.record.PromptMessages = 0, 0
-	s.record.PendingBreak = string(ledger.Undo)
-	return nil
 }
 
 // findExchange returns the index of the n-th last user message, and the message; -1 if
@@ -162,11 +146,11 @@ func (r *Runner) sessionChanged(id session.ID) {
 // deleteSession deletes a session once no turn holds it, and returns the text for the
 // user.
 func (r *Runner) deleteSession(ctx context.Context, id session.ID) string {
-	if err := r.locks.Acquire(ctx, id); err != nil {
+	if err := r.opts.Sessions.Locks.Acquire(ctx, id); err != nil {
 		return r.opts.Printer.T("It could not be deleted: %v.", err)
 	}
-	defer r.locks.Release(id)
-	r.cache.take(id)
+	defer r.opts.Sessions.Locks.Release(id)
+	r.opts.Sessions.Forget(id)
 	deleted, err := r.opts.Store.DeleteSession(context.WithoutCancel(ctx), id)
 	switch {
 	case errors.Is(err, session.ErrNotFound):

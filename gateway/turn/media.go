@@ -66,7 +66,7 @@ func (r *Runner) describeFile(ctx context.Context, id session.ID, f chat.File) (
 // The recording is made in the background and is not repeated after a restart.
 func (t *turn) speak(answer string) {
 	text := markup.PlainText(markup.Parse(answer))
-	if t.runner.opts.Media.Synthesize == nil || !t.session.record.Settings.Voice || strings.TrimSpace(text) == "" {
+	if t.runner.opts.Media.Synthesize == nil || !t.session.Record.Settings.Voice || strings.TrimSpace(text) == "" {
 		return
 	}
 	f := delivery.Draft{To: t.last().Inbound.Address, Turn: t.claim.Turn}

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
+	"hermesd/gateway/usage"
 )
 
 // runObserved runs the turn, and emits events for its start and its end.
@@ -54,6 +58,22 @@ func (t *turn) reportModelCall(c agent.Call) {
 	t.runner.opts.Observe.Emit(observe.ModelCalled{Turn: t.claim.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
 }
 
+// recordCall adds a model call to the ledger, the trace and the usage, and logs an
+// error if its prefix broke for an undeclared reason.
+func (t *turn) recordCall(c agent.Call) {
+	t.trace.Calls = append(t.trace.Calls, Call{c.Provider, c.Model, c.Took, c.Usage})
+	t.tokenUsage = t.tokenUsage.Add(c.Usage)
+	rec, err := t.session.RecordCall(c)
+	if err != nil {
+		t.log.Error("cannot record call", zap.Error(err))
+	}
+	t.runner.opts.Usage.Called(rec)
+	if rec.Break == ledger.Undeclared {
+		t.log.Error("undeclared prefix break",
+			zap.Int("call", rec.N), zap.String("where", rec.BreakLayer), zap.String("model", usage.ModelName(c.Provider, c.Model)))
+	}
+}
+
 // reportModelRetry emits the event of a model call that is retried, if n is one.
 func (t *turn) reportModelRetry(n agent.Notice) {
 	if n.Kind != agent.Retry && n.Kind != agent.Fallback {
@@ -80,8 +100,8 @@ func (r *Runner) reportMediaTask(task observe.MediaTask, start time.Time, err er
 // failed.
 func (t *turn) reportCompaction(reason string, failed bool, p agent.Compaction) {
 	name := ""
-	if t.session != nil && t.session.engine != nil {
-		name = t.session.engine.Name()
+	if t.session != nil && t.session.Engine.Engine != nil {
+		name = t.session.Engine.Engine.Name()
 	}
 	t.runner.opts.Observe.Emit(observe.Compacted{Turn: t.claim.Turn, Engine: name, Reason: reason, Failed: failed, Before: p.Before, After: p.After})
 }

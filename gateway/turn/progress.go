@@ -10,14 +10,16 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/tool"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 )
 
 // progressMode returns how tool calls are shown in the chat: off, new, all or
 // verbose.
 func (t *turn) progressMode() string {
-	return cmp.Or(t.session.record.Settings.ToolProgress, t.runner.opts.Progress, "off")
+	return cmp.Or(t.session.Record.Settings.ToolProgress, t.runner.opts.Progress, "off")
 }
 
 // sendPreamble sends the text that precedes a tool call as a separate message if tool
@@ -59,4 +61,46 @@ func (t *turn) progressLine(c agent.ToolCall) string {
 		return fmt.Sprintf("🔧 %s `%s`", c.Name, strings.ReplaceAll(string(c.Input), "`", "'"))
 	}
 	return ""
+}
+
+// react sets the reaction on the messages of the turn. Commands get none.
+func (t *turn) react(reaction chat.Reaction) {
+	if t.runner.opts.React == nil {
+		return
+	}
+	for _, e := range t.claim.Entries {
+		if !e.Exclusive {
+			t.runner.opts.React(e.Inbound, reaction)
+		}
+	}
+}
+
+// showOutcome sets the reaction for the outcome of the turn.
+func (t *turn) showOutcome(o inbox.Outcome) {
+	switch o.Result {
+	case inbox.Replied:
+		t.react(chat.ReactionAnswered)
+	case inbox.Failed, inbox.Cancelled:
+		t.react(chat.ReactionFailed)
+	}
+}
+
+// messageIDs returns the platform IDs of the turn's messages for which keep returns
+// true; a nil keep selects all.
+func (t *turn) messageIDs(keep func(inbox.Entry) bool) []string {
+	ids := make([]string, 0, len(t.claim.Entries))
+	for _, e := range t.claim.Entries {
+		if keep == nil || keep(e) {
+			ids = append(ids, e.Inbound.ID)
+		}
+	}
+	return ids
+}
+
+// isSeen reports whether the model has received e.
+func (t *turn) isSeen(e inbox.Entry) bool { return e.ID <= t.lastSeen }
+
+// chatUsage returns the usage of the turn's model calls.
+func (t *turn) chatUsage() *chat.Usage {
+	return &chat.Usage{Prompt: t.tokenUsage.Prompt(), Cached: t.tokenUsage.CacheRead, Output: t.tokenUsage.Output}
 }

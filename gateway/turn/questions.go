@@ -16,7 +16,7 @@ import (
 // newUserChannel returns the connection of the turn's tools to the users of the chat.
 func (t *turn) newUserChannel() tool.UserChannel {
 	s, e := t.runner.opts.Approval, t.last()
-	at := approval.Turn{Session: t.session.record.ID, Lane: t.claim.Lane, Entry: e, Draft: t.draft(), Join: t.joinAnswer}
+	at := approval.Turn{Session: t.session.Record.ID, Lane: t.claim.Lane, Entry: e, Draft: t.draft(), Join: t.joinAnswer}
 	p := tool.UserChannel{Approve: func(ctx context.Context, req tool.ApprovalRequest) error { return s.Approve(ctx, at, req) }}
 	if t.runner.opts.Send != nil {
 		p.Send = func(ctx context.Context, m tool.Message) (string, error) {
@@ -40,7 +40,7 @@ func (t *turn) joinAnswer(ctx context.Context) string {
 	t.replies.add(more)
 	var texts []string
 	for _, e := range more {
-		text, _, _ := t.runner.entryContent(ctx, e, &session.Record{ID: t.session.record.ID}, false)
+		text, _, _ := t.runner.entryContent(ctx, e, &session.Record{ID: t.session.Record.ID}, false)
 		texts = append(texts, text)
 	}
 	return strings.Join(texts, "\n")
@@ -68,7 +68,7 @@ func (t *turn) absorbReplies() {
 		t.lastSeen = max(t.lastSeen, e.ID)
 	}
 	if len(t.replies.list) > 0 {
-		t.runner.opts.Active.Set(t.session.record.ID, t.claim)
+		t.runner.opts.Active.Set(t.session.Record.ID, t.claim)
 	}
 	t.replies.list = nil
 }

@@ -19,6 +19,7 @@ import (
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
@@ -26,7 +27,6 @@ import (
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
-	"hermesd/hygiene"
 )
 
 // Options configure a Runner.
@@ -40,9 +40,8 @@ type Options struct {
 	Env      command.Env
 	// Wake wakes a lane in which work waits.
 	Wake func(inbox.Lane)
-	// Prefix builds the cached prompt of a session, and returns texts for the user about
-	// what was omitted, and why.
-	Prefix func(session.Record) (prompt.Prefix, []string)
+	// Sessions holds the conversations. Close closes its passes.
+	Sessions *conversation.Book
 	// Choose returns the model of a session; nil means Model for all sessions.
 	Choose func(session.Settings) (ModelChoice, error)
 	// Overlay returns the overlay of a turn; nil means none. Placement is its position
@@ -73,9 +72,6 @@ type Options struct {
 	// Held reports whether nothing may start in a lane, not even immediate commands. The
 	// lane is woken when that ends. nil means never.
 	Held func(inbox.Lane) bool
-	// BackgroundCommands returns the number of running background commands of a session,
-	// and a function that ends them; nil means that there are none.
-	BackgroundCommands func(session.ID) (n int, end func())
 	// OnSessionDeleted, if set, is called after a session was deleted.
 	OnSessionDeleted func(session.Deleted)
 	// OnSessionChanged, if set, is called after messages of a session were committed. It
@@ -111,11 +107,8 @@ type Options struct {
 	ReplyToMode map[chat.Account]string
 
 	// Printer translates the daemon's own texts.
-	Printer i18n.Printer
-	Model   ModelChoice
-	Policy  session.KeyPolicy
-	// Reset returns the reset policy of sessions at an address; nil means never.
-	Reset         func(chat.Address) session.ResetPolicy
+	Printer       i18n.Printer
+	Model         ModelChoice
 	Progress      string // display.tool_progress: off, new, all or verbose
 	RestartNotice bool
 	EditFirst     bool
@@ -125,42 +118,22 @@ type Options struct {
 	// platform, which dates its messages; nil means 0.
 	Ahead      func(chat.Account) time.Duration
 	Inactivity time.Duration // time without progress after which a turn is canceled; 0 means no limit
-	CacheBytes int64
 	Log        *zap.Logger
 }
 
 // A ModelChoice is the model of a session and its settings.
-type ModelChoice struct {
-	Provider llm.Provider // nil means the agent's default
-	Model    string
-	Effort   string
-	CacheTTL string
-	Vision   bool // the model accepts images
-	Window   int  // context length in tokens
-}
+type ModelChoice = conversation.ModelChoice
 
 // A Discovery finds the project files of directories that tools access.
-type Discovery interface {
-	// After returns a text to append to the result of a call with that input, "" if
-	// there is none.
-	After(input json.RawMessage) string
-	// MarkSeen is called with each tool result that the session already contains.
-	MarkSeen(result string)
-}
-
-// Reasons reports whether reasoning is enabled.
-func (c ModelChoice) Reasons() bool { return c.Effort != "" && c.Effort != "none" }
+type Discovery = conversation.Discovery
 
 // A Runner runs the turns of claims. Run may be called concurrently for different
 // lanes, but not for the same lane.
 type Runner struct {
 	opts       Options
-	cache      *cache
 	waits      *inputWaits
-	locks      session.Locks
 	closing    chan struct{} // closed by Close
 	runs       laneRuns
-	passes     *hygiene.Passes
 	background sync.WaitGroup // see goBackground
 	closeOnce  sync.Once
 
@@ -174,26 +147,16 @@ func New(o Options) *Runner {
 		o.Log = zap.NewNop()
 	}
 	r := &Runner{opts: o, runs: newLaneRuns(), waits: newInputWaits(), closing: make(chan struct{}), offered: make(map[inbox.Lane]inbox.Claim)}
-	r.passes = hygiene.NewPasses(o.Agent, &r.locks, o.Log)
-	r.cache = newCache(o.CacheBytes, r.endEngine)
 	return r
-}
-
-// endEngine ends the context engine of an evicted session, unless a compaction uses
-// it.
-func (r *Runner) endEngine(s *sessionState) {
-	if l, ok := s.engine.(agent.Lifecycle); ok && !r.passes.HandOver(s.record.ID, s.engine) {
-		l.End()
-	}
 }
 
 // Close ends the retries of failed commits, which are left to the next start, and
 // cancels background work. It must be called before the runs are canceled.
-func (r *Runner) Close() { r.closeOnce.Do(func() { close(r.closing); r.passes.Close() }) }
+func (r *Runner) Close() { r.closeOnce.Do(func() { close(r.closing); r.opts.Sessions.Passes.Close() }) }
 
 // Wait waits for the end of background work, after Close.
 func (r *Runner) Wait() {
-	r.passes.Wait()
+	r.opts.Sessions.Passes.Wait()
 	r.background.Wait()
 }
 
@@ -286,34 +249,25 @@ func (r *Runner) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
 	return r.opts.Active.IsSoleAuthor(l, by)
 }
 
-// Passes returns the compactions that run outside of turns.
-func (r *Runner) Passes() *hygiene.Passes { return r.passes }
-
 // PartArrived notifies the turn of lane l that waits for more parts of its input, and
 // reports whether there is one. It may be called from any goroutine.
 func (r *Runner) PartArrived(l inbox.Lane) bool { return r.waits.notify(l) }
 
 // A turn is the processing of one claim, from its start to its commit.
 type turn struct {
-	i18n.Printer        // translates texts for users
-	runner              *Runner
-	claim               inbox.Claim
-	log                 *zap.Logger
-	session             *sessionState // nil until loaded
-	trace               Trace
-	tokenUsage          llm.Usage // of the turn's model calls, including those of earlier runs once it ends
-	auxiliaryUsage      llm.Usage // of compactions and of model calls by tools
-	lastSeen            inbox.ID  // newest entry that the model has received
-	storedMessages      int       // messages of the transcript that are in the store or in compactions
-	compactions         []inbox.Compaction
-	calls               []json.RawMessage // ledger records of model calls
-	recordedCalls       int               // number of calls in recorded steps
-	recordedEngineState json.RawMessage   // state of the context engine in recorded steps
-	promptChanged       bool              // the cached prompt has changed
-	commitRejected      bool              // a commit failed with inbox.ErrConflict
-	hasMoreWork         bool              // the lane must be woken again
-	replies             replies           // to questions of tools
-	result              observe.Result    // "" until committed
+	i18n.Printer   // translates texts for users
+	runner         *Runner
+	claim          inbox.Claim
+	log            *zap.Logger
+	session        *conversation.Conversation // nil until loaded
+	trace          Trace
+	tokenUsage     llm.Usage      // of the turn's model calls, including those of earlier runs once it ends
+	auxiliaryUsage llm.Usage      // of compactions and of model calls by tools
+	lastSeen       inbox.ID       // newest entry that the model has received
+	commitRejected bool           // a commit failed with inbox.ErrConflict
+	hasMoreWork    bool           // the lane must be woken again
+	replies        replies        // to questions of tools
+	result         observe.Result // "" until committed
 }
 
 func (t *turn) first() inbox.Entry { return t.claim.Entries[0] }

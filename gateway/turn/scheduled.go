@@ -72,19 +72,16 @@ func (t *turn) runScheduled(ctx context.Context) {
 		t.endUnprepared(ctx, err)
 		return
 	}
-	s, err := t.runner.lockSession(ctx, t.first(), true)
+	s, err := t.runner.opts.Sessions.Use(ctx, t.first(), true)
 	if err != nil {
 		t.endUnprepared(ctx, err)
 		return
 	}
-	defer t.runner.locks.Release(s.record.ID)
-	defer t.runner.opts.Active.Remove(s.record.ID)
-	t.session, t.trace.Session, t.storedMessages = s, string(s.record.ID), s.transcript.Len()
-	t.runner.opts.Active.Set(s.record.ID, t.claim)
-	if s.created != nil {
-		s.record.Title, s.record.Settings = run.Name, run.Settings
-		s.created.Record.Title, s.created.Record.Settings = run.Name, run.Settings
-	}
+	defer t.runner.opts.Sessions.Release(s)
+	defer t.runner.opts.Active.Remove(s.Record.ID)
+	t.session, t.trace.Session = s, string(s.Record.ID)
+	t.runner.opts.Active.Set(s.Record.ID, t.claim)
+	s.Configure(run.Name, run.Settings)
 	if run.Done {
 		t.session = nil // the conversation is not stored
 		t.finishScheduled(ctx, run, run.Say)
@@ -117,7 +114,7 @@ func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, 
 		input = llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.Text, Text: run.Input}}}
 	}
 	var modelErr error
-	if t.session.model, modelErr = t.runner.chooseModel(t.session.record.Settings); modelErr != nil {
+	if t.session.Model, modelErr = t.runner.chooseModel(t.session.Record.Settings); modelErr != nil {
 		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", modelErr, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.openContextWindow(ctx, len(steps) > 0)

@@ -33,14 +33,14 @@ func (r *Runner) chooseModel(s session.Settings) (ModelChoice, error) {
 // text for the user.
 func (t *turn) applySettings(ctx context.Context, m *inbox.Commit, rec session.Record, res command.Result) (string, error) {
 	if rec.ID == "" {
-		s, err := t.runner.newSession(t.first(), "")
+		s, err := t.runner.opts.Sessions.New(t.first(), "")
 		if err != nil {
 			return "", err
 		}
 		if res.Settings != nil {
-			s.created.Record.Settings = *res.Settings
+			s.Configure("", *res.Settings)
 		}
-		m.Create = s.created
+		m.Create = s.Creation()
 		return "", nil
 	}
 	if res.Settings != nil {
@@ -57,11 +57,11 @@ func (t *turn) applySettings(ctx context.Context, m *inbox.Commit, rec session.R
 // rebuildPrompt builds the prompt of m's session again, and sets reason as the pending
 // prefix break of its next call. It returns a text for the user.
 func (t *turn) rebuildPrompt(ctx context.Context, m *inbox.Commit, reason string) (string, error) {
-	old, err := t.runner.loadPrompt(ctx, m.Session.ID)
+	old, err := t.runner.opts.Sessions.Prompt(ctx, m.Session.ID)
 	if err != nil {
 		t.log.Error("cannot load old prompt", zap.Error(err))
 	}
-	next, notes := t.runner.opts.Prefix(m.Session)
+	next, notes := t.runner.opts.Sessions.Prefix(m.Session)
 	switched := reason == string(ledger.ModelSwitch)
 	if switched { // another model has none of the prefix cached, even with the same prompt
 		m.Session.PendingBreak = reason

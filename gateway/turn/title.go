@@ -13,9 +13,9 @@ import (
 // generateTitle starts, in the background, the generation of a title for a
 // conversation after its first answer. It never replaces a title that a user has
 // set, and is not repeated after a restart.
-func (t *turn) generateTitle(answer string) {
-	generate, rec := t.runner.opts.Title, t.session.record
-	if generate == nil || rec.Title != "" || t.storedMessages > 0 {
+func (t *turn) generateTitle(isFirst bool, answer string) {
+	generate, rec := t.runner.opts.Title, t.session.Record
+	if generate == nil || rec.Title != "" || !isFirst {
 		return
 	}
 	question := inboundText(t.claim.Entries)
