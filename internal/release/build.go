@@ -41,17 +41,21 @@ type builder struct {
 	source Source
 }
 
-// buildTarget builds the program for a target at path.
-func (b builder) buildTarget(ctx context.Context, t Target, path string) error {
+// buildTarget builds the programs for a target in dir.
+func (b builder) buildTarget(ctx context.Context, t Target, dir string) error {
 	env := environment(b.cache, "CGO_ENABLED=0", "GOOS="+t.OS, "GOARCH="+t.Arch)
-	_, err := runCommand(ctx, b.dir, env, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w "+b.ldflags(), "-o", path, "./cmd/hermesd")
+	args := []string{"build", "-tags", Tag, "-trimpath", "-buildvcs=false", "-ldflags", "-s -w " + b.ldflags(), "-o", dir + string(filepath.Separator)}
+	for _, name := range programs {
+		args = append(args, "./cmd/"+name)
+	}
+	_, err := runCommand(ctx, b.dir, env, "go", args...)
 	return err
 }
 
-// buildHost builds a program for this machine at path, with the same version information
+// buildHost builds hermesd for this machine at path, with the same version information
 // as the released ones. It may use packages that other builds left in the cache.
 func (b builder) buildHost(ctx context.Context, path string) error {
-	_, err := runCommand(ctx, b.dir, environment(b.cache), "go", "build", "-buildvcs=false", "-ldflags", b.ldflags(), "-o", path, "./cmd/hermesd")
+	_, err := runCommand(ctx, b.dir, environment(b.cache), "go", "build", "-tags", Tag, "-buildvcs=false", "-ldflags", b.ldflags(), "-o", path, "./cmd/hermesd")
 	return err
 }
 

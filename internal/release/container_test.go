@@ -49,7 +49,7 @@ func TestTheContainerIsMadeOfARelease(t *testing.T) {
 				t.Errorf("%v: it takes %s, which the archive does not hold", target, from)
 			}
 		}
-		if got := copied[folder+target.Program()]; got != "/usr/local/bin/hermesd" {
+		if got := copied[folder+target.Programs()[0]]; got != "/usr/local/bin/hermesd" {
 			t.Errorf("%v: the program goes to %q", target, got)
 		}
 	}

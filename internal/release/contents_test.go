@@ -2,6 +2,7 @@ package release_test
 
 import (
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -39,7 +40,7 @@ func TestTargetsAreReadByTheirNames(t *testing.T) {
 
 func TestWhatGoesIntoAnArchiveIsThere(t *testing.T) {
 	for _, target := range release.Targets() {
-		for _, want := range []string{target.Program(), "LICENSE", "README.md", "THIRD_PARTY_LICENSES.txt", "completions/", "config.example.yaml"} {
+		for _, want := range []string{target.Programs()[0], target.Programs()[1], "LICENSE", "README.md", "THIRD_PARTY_LICENSES.txt", "completions/", "config.example.yaml"} {
 			if !holds(target, want) {
 				t.Errorf("%v: %s is missing", target, want)
 			}
@@ -50,7 +51,7 @@ func TestWhatGoesIntoAnArchiveIsThere(t *testing.T) {
 		if got, want := holds(target, "systemd/hermesd.service"), target.OS == "linux"; got != want {
 			t.Errorf("%v: units are %v", target, got)
 		}
-		for _, item := range target.Contents()[1:] {
+		for _, item := range target.Contents()[2:] {
 			if slices.Contains([]string{"THIRD_PARTY_LICENSES.txt", "completions/", "man/"}, item) {
 				continue // generated
 			}
@@ -58,6 +59,28 @@ func TestWhatGoesIntoAnArchiveIsThere(t *testing.T) {
 				t.Errorf("%v: %s: %v", target, item, err)
 			}
 		}
+	}
+}
+
+// The simulators of a release are in hermesd-demo, not in the daemon.
+func TestReleasedDaemonHasNoSimulators(t *testing.T) {
+	simulators := func(program string) (found []string) {
+		out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", release.Tag, "hermesd/cmd/"+program).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(out)) {
+			if strings.HasPrefix(line, "hermesd/internal/sim/") || strings.HasPrefix(line, "hermesd/internal/daemontest") || strings.HasPrefix(line, "hermesd/cmd/internal/demo") {
+				found = append(found, strings.TrimSpace(line))
+			}
+		}
+		return found
+	}
+	if found := simulators("hermesd"); len(found) > 0 {
+		t.Errorf("hermesd contains %v", found)
+	}
+	if len(simulators("hermesd-demo")) == 0 {
+		t.Error("hermesd-demo contains no simulators")
 	}
 }
 

@@ -7,30 +7,37 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 )
 
 // licenceFile matches the names of license files.
 var licenceFile = regexp.MustCompile(`(?i)^(un)?(licen[cs]e|copying|copyright|notice|patents)([._-].*)?$`)
 
-// Licences returns the full license texts of everything linked into a program, the
+// Licences returns the full license texts of everything linked into programs, the
 // standard library first. Most licenses require that. dir is in the main module, whose
 // dependencies must have been downloaded.
-func Licences(ctx context.Context, dir string, info *debug.BuildInfo) (string, error) {
+func Licences(ctx context.Context, dir string, programs ...*debug.BuildInfo) (string, error) {
 	var b strings.Builder
 	b.WriteString("hermesd is made with the following works. Each is under the licence that stands with it.\n")
 	root, err := runCommand(ctx, dir, environment(""), "go", "env", "GOROOT")
 	if err != nil {
 		return "", err
 	}
-	if err := appendLicences(&b, "Go standard library, "+info.GoVersion, strings.TrimSpace(root)); err != nil {
+	if err := appendLicences(&b, "Go standard library, "+programs[0].GoVersion, strings.TrimSpace(root)); err != nil {
 		return "", err
 	}
-	at, err := moduleDirs(ctx, dir, info)
+	var modules []*debug.Module
+	for _, info := range programs {
+		modules = append(modules, info.Deps...)
+	}
+	slices.SortFunc(modules, func(a, b *debug.Module) int { return strings.Compare(a.Path, b.Path) })
+	modules = slices.CompactFunc(modules, func(a, b *debug.Module) bool { return a.Path == b.Path })
+	at, err := moduleDirs(ctx, dir, modules)
 	if err != nil {
 		return "", err
 	}
-	for _, m := range info.Deps {
+	for _, m := range modules {
 		name := m.Path + " " + m.Version
 		if err := appendLicences(&b, name, at[name]); err != nil {
 			return "", err
@@ -39,14 +46,14 @@ func Licences(ctx context.Context, dir string, info *debug.BuildInfo) (string, e
 	return b.String(), nil
 }
 
-// moduleDirs returns the directories of a program's modules, by path and version.
-func moduleDirs(ctx context.Context, dir string, info *debug.BuildInfo) (map[string]string, error) {
+// moduleDirs returns the directories of modules, by path and version.
+func moduleDirs(ctx context.Context, dir string, modules []*debug.Module) (map[string]string, error) {
 	at := map[string]string{}
-	if len(info.Deps) == 0 {
+	if len(modules) == 0 {
 		return at, nil
 	}
 	args := []string{"list", "-m", "-f", "{{.Path}} {{.Version}}\t{{.Dir}}"}
-	for _, m := range info.Deps {
+	for _, m := range modules {
 		args = append(args, m.Path)
 	}
 	out, err := runCommand(ctx, dir, environment(""), "go", args...)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 )
@@ -73,10 +74,10 @@ type work struct {
 	temp   string
 }
 
-func (w work) src() string             { return filepath.Join(w.temp, "src") }  // the repository's files
-func (w work) made() string            { return filepath.Join(w.temp, "made") } // pages and completions
-func (w work) out() string             { return filepath.Join(w.temp, "out") }
-func (w work) program(t Target) string { return filepath.Join(w.temp, t.OS+"-"+t.Arch, t.Program()) }
+func (w work) src() string           { return filepath.Join(w.temp, "src") }  // the repository's files
+func (w work) made() string          { return filepath.Join(w.temp, "made") } // pages and completions
+func (w work) out() string           { return filepath.Join(w.temp, "out") }
+func (w work) stage(t Target) string { return filepath.Join(w.temp, t.OS+"-"+t.Arch) } // what is packed
 
 func (w work) logf(format string, args ...any) {
 	_, _ = fmt.Fprintf(w.Log, format+"\n", args...) // an error cannot be reported
@@ -90,16 +91,16 @@ func (w work) makeAll(ctx context.Context) error {
 	b := builder{dir: w.src(), cache: w.Cache, source: w.source}
 	host := ""
 	for _, t := range w.Targets {
-		if err := b.buildTarget(ctx, t, w.program(t)); err != nil {
+		if err := b.buildTarget(ctx, t, w.stage(t)); err != nil {
 			return fmt.Errorf("release: %s: %w", t, err)
 		}
 		w.logf("%-14s is built", t)
 		if t.runsHere() {
-			host = w.program(t)
+			host = filepath.Join(w.stage(t), t.Programs()[0])
 		}
 	}
 	if host == "" {
-		host = filepath.Join(w.temp, "host", Target{OS: runtime.GOOS}.Program())
+		host = filepath.Join(w.temp, "host", Target{OS: runtime.GOOS}.Programs()[0])
 		if err := b.buildHost(ctx, host); err != nil {
 			return fmt.Errorf("release: build for this machine: %w", err)
 		}
@@ -115,48 +116,60 @@ func (w work) makeAll(ctx context.Context) error {
 	return nil
 }
 
-// packTarget creates the archive and the inventory of a built program.
+// packTarget creates the archive of a target and the inventories of its programs.
 func (w work) packTarget(ctx context.Context, t Target) error {
-	info, err := buildinfo.ReadFile(w.program(t))
-	if err != nil {
-		return err
+	infos := make([]*debug.BuildInfo, len(programs))
+	for i, file := range t.Programs() {
+		info, err := buildinfo.ReadFile(filepath.Join(w.stage(t), file))
+		if err != nil {
+			return err
+		}
+		infos[i] = info
+		if err := w.writeInventory(t, i, info); err != nil {
+			return err
+		}
 	}
-	texts, err := Licences(ctx, w.src(), info)
+	texts, err := Licences(ctx, w.src(), infos...)
 	if err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(w.made(), licences), []byte(texts), 0o600); err != nil {
 		return err
 	}
-	stage := filepath.Dir(w.program(t))
-	for _, item := range t.Contents()[1:] {
-		if err := w.stage(strings.TrimSuffix(item, "/"), stage); err != nil {
+	for _, item := range t.Contents()[len(programs):] {
+		if err := w.add(strings.TrimSuffix(item, "/"), w.stage(t)); err != nil {
 			return err
 		}
 	}
 	archive := filepath.Join(w.out(), t.Archive(w.source.Version))
-	if err := Pack(archive, stage, w.source.Time); err != nil {
-		return err
-	}
-	hash, err := hashOf(w.program(t))
-	if err != nil {
-		return err
-	}
-	bom, err := Inventory(Program{Version: w.source.Version, SHA256: hash, Time: w.source.Time}, info)
-	if err != nil {
+	if err := Pack(archive, w.stage(t), w.source.Time); err != nil {
 		return err
 	}
 	size, err := os.Stat(archive)
 	if err != nil {
 		return err
 	}
-	w.logf("%-14s %5.1f MB, %d modules", t, float64(size.Size())/1e6, len(info.Deps))
-	return writeTo(filepath.Join(w.out(), t.Name(w.source.Version)+".cdx.json"), func(f io.Writer) error { return WriteInventory(f, bom) })
+	w.logf("%-14s %5.1f MB, %d modules", t, float64(size.Size())/1e6, len(infos[0].Deps))
+	return nil
 }
 
-// stage copies a generated file or directory, or else one of the repository, to the
+// writeInventory writes the inventory of the program with index i.
+func (w work) writeInventory(t Target, i int, info *debug.BuildInfo) error {
+	hash, err := hashOf(filepath.Join(w.stage(t), t.Programs()[i]))
+	if err != nil {
+		return err
+	}
+	bom, err := Inventory(Program{Name: programs[i], Version: w.source.Version, SHA256: hash, Time: w.source.Time}, info)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(w.out(), t.nameOf(programs[i], w.source.Version)+".cdx.json")
+	return writeTo(path, func(f io.Writer) error { return WriteInventory(f, bom) })
+}
+
+// add copies a generated file or directory, or else one of the repository, to the
 // directory that is packed.
-func (w work) stage(item, to string) error {
+func (w work) add(item, to string) error {
 	from := filepath.Join(w.made(), filepath.FromSlash(item))
 	info, err := os.Stat(from)
 	if errors.Is(err, os.ErrNotExist) {

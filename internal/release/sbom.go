@@ -16,6 +16,7 @@ import (
 
 // A Program is the subject of an inventory.
 type Program struct {
+	Name    string
 	Version string
 	SHA256  string // of the program file, in hex
 	Time    time.Time
@@ -26,8 +27,8 @@ type Program struct {
 // arguments only.
 func Inventory(p Program, info *debug.BuildInfo) (*cdx.BOM, error) {
 	main := cdx.Component{
-		BOMRef: "hermesd@" + p.Version, Type: cdx.ComponentTypeApplication, Name: "hermesd", Version: p.Version,
-		PackageURL: "pkg:generic/hermesd@" + escape(p.Version),
+		BOMRef: p.Name + "@" + p.Version, Type: cdx.ComponentTypeApplication, Name: p.Name, Version: p.Version,
+		PackageURL: "pkg:generic/" + p.Name + "@" + escape(p.Version),
 		Hashes:     &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: p.SHA256}},
 		Properties: buildSettings(info),
 	}

@@ -51,7 +51,7 @@ func built(t *testing.T) *debug.BuildInfo {
 
 func inventory(t *testing.T, info *debug.BuildInfo) []byte {
 	t.Helper()
-	bom, err := release.Inventory(release.Program{Version: "v1.2.3", SHA256: strings.Repeat("ab", 32), Time: when}, info)
+	bom, err := release.Inventory(release.Program{Name: "hermesd", Version: "v1.2.3", SHA256: strings.Repeat("ab", 32), Time: when}, info)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
 // Package release builds reproducible releases: for each platform an archive with the
-// program and its files and a software bill of materials (SBOM), and one list of
+// programs and their files, a software bill of materials (SBOM) of each, and one list of
 // checksums. The main function is Make. The same commit built with the same version of Go
 // results in the same bytes on every machine. Publishing is not part of this package.
 package release
@@ -44,18 +44,31 @@ func ParseTargets(list string) ([]Target, error) {
 
 func (t Target) String() string { return t.OS + "/" + t.Arch }
 
-// Program returns the file name of the program.
-func (t Target) Program() string {
+// programs are the names of the programs of a release. Their packages are below cmd.
+var programs = []string{"hermesd", "hermesd-demo"}
+
+// Tag is the build tag of a release. With it hermesd contains no simulators: they are in
+// hermesd-demo.
+const Tag = "release"
+
+// Programs returns the file names of the programs, that of the daemon first.
+func (t Target) Programs() []string {
+	files := slices.Clone(programs)
 	if t.OS == "windows" {
-		return "hermesd.exe"
+		for i := range files {
+			files[i] += ".exe"
+		}
 	}
-	return "hermesd"
+	return files
 }
 
-// Name returns the base name of the files of a version: that of the directory in the
-// archive and, without extension, of the archive and the SBOM.
-func (t Target) Name(version string) string {
-	return "hermesd_" + version + "_" + t.OS + "_" + t.Arch
+// Name returns the name of the directory in the archive of a version and, without
+// extension, of the archive.
+func (t Target) Name(version string) string { return t.nameOf("hermesd", version) }
+
+// nameOf returns the name of a program's files, without extension.
+func (t Target) nameOf(program, version string) string {
+	return program + "_" + version + "_" + t.OS + "_" + t.Arch
 }
 
 // Archive returns the file name of the archive of a version.
@@ -70,7 +83,7 @@ func (t Target) Archive(version string) string {
 // ends in / is a directory with everything below it. Only files of use on the platform are
 // included: units on Linux, manual pages on systems with man.
 func (t Target) Contents() []string {
-	all := append([]string{t.Program()}, fromSource...)
+	all := append(t.Programs(), fromSource...)
 	all = append(all, fromMade...)
 	if t.OS != "windows" {
 		all = append(all, "man/")
@@ -81,7 +94,7 @@ func (t Target) Contents() []string {
 	return all
 }
 
-// The contents of an archive besides the program: files of the repository, generated
+// The contents of an archive besides the programs: files of the repository, generated
 // files, and files for Linux.
 var (
 	fromSource = []string{"ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", "config.example.yaml", "docs/"}

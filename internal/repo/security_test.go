@@ -100,6 +100,7 @@ func TestProcessesOnlyInListedPackages(t *testing.T) {
 		"cmd/internal/service":      "systemctl and journalctl, for the operator",
 		"internal/daemontest":       "tests and measurements",
 		"internal/release":          "git, the go command and what it built, for those who make a release",
+		"cmd/hermesd":               "hermesd-demo, in a release, for the operator",
 		"cmd/internal/demo":         "the daemon itself, as a child of the demo",
 		"cmd/internal/demo/picture": "the demo, for those who make its picture",
 	})

@@ -23,16 +23,13 @@ import (
 
 // Options configure Run.
 type Options struct {
-	Binary string // the program to start as daemon, usually this one
+	Binary  string // the program to start as daemon
+	Command string // how the user starts it, for the hint at the end
 	// Stay keeps the daemon running after the demo until ctx ends. Lines from In are
 	// sent in the direct chat.
 	Stay bool
 	In   io.Reader
 	Out  io.Writer
-	// Width is the width of the terminal in columns; 0 if there is none.
-	Width int
-	// Environ is the environment, for the capabilities of the terminal.
-	Environ []string
 }
 
 // A demoRun is one run of the demo.
@@ -61,7 +58,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer w.close()
-	t := &demoRun{simulators: w, screen: newScreen(o.Out, o.Width, o.Environ), o: o, shown: map[conversation]map[string]string{}, breaks: map[string]int{}}
+	t := &demoRun{simulators: w, screen: newScreen(o.Out, columns(o.Out), os.Environ()), o: o, shown: map[conversation]map[string]string{}, breaks: map[string]int{}}
 	for _, r := range append([]conversation{w.dm}, w.conversations...) {
 		t.shown[r] = map[string]string{}
 	}

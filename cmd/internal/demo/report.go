@@ -87,7 +87,7 @@ func (t *demoRun) showResults(ctx context.Context) error {
 	if err := t.prefixes(ctx); err != nil {
 		return err
 	}
-	t.paragraph("\nEverything was answered exactly once and in order. `go run ./cmd/hermesd chat` talks to it in this terminal.")
+	t.paragraph("\nEverything was answered exactly once and in order. `%s chat` talks to it in this terminal.", t.o.Command)
 	return nil
 }
 

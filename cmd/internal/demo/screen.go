@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"image/color"
 	"io"
+	"os"
 	"strings"
 	"sync"
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/colorprofile"
+	"github.com/charmbracelet/x/term"
 
 	"hermesd/cmd/internal/tui/text"
 	"hermesd/gateway/chat"
@@ -34,6 +36,19 @@ func newScreen(out io.Writer, width int, environ []string) *screen {
 		width = defaultWidth
 	}
 	return &screen{width: min(max(width, minWidth), maxWidth), out: colorprofile.NewWriter(out, environ)}
+}
+
+// columns returns the width of the terminal; 0 if out is not a terminal.
+func columns(out io.Writer) int {
+	f, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(f.Fd()) {
+		return 0
+	}
+	width, _, err := term.GetSize(f.Fd())
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 var (
