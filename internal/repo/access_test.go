@@ -85,20 +85,8 @@ const (
 
 func TestDocsAccessPage(t *testing.T) {
 	const name = "docs/access.md"
+	requireTables(t, name, accessTables()...)
 	page := string(read(t, name))
-	parts := strings.Split(page, opening)
-	tables := accessTables()
-	if len(parts) != len(tables)+1 {
-		t.Fatalf("%s has %d places for %d tables", name, len(parts)-1, len(tables))
-	}
-	for i, made := range tables {
-		_, rest, ok := strings.Cut(parts[i+1], closing)
-		if !ok {
-			t.Fatalf("%s: the end of table %d is missing", name, i+1)
-		}
-		parts[i+1] = made + closing + rest
-	}
-	requirePage(t, name, strings.Join(parts, opening))
 	limits := fmt.Sprintf("%d open codes per platform, one per user in %d minutes; %d wrong codes", pairing.MaxPending, int(pairing.CodeInterval.Minutes()), pairing.MaxWrongCodes)
 	for _, want := range []string{limits, "`" + pairing.RuleOffered + "`", "`" + pairing.RuleRecent + "`", "`" + pairing.RuleFull + "`", "`" + pairing.RuleLocked + "`"} {
 		if !strings.Contains(page, want) {
@@ -110,6 +98,24 @@ func TestDocsAccessPage(t *testing.T) {
 			t.Errorf("%s does not say what an event of kind %q does", name, kind)
 		}
 	}
+}
+
+// requireTables compares the generated tables of a page with what the code says, or
+// writes them with -update.
+func requireTables(t *testing.T, name string, tables ...string) {
+	t.Helper()
+	parts := strings.Split(string(read(t, name)), opening)
+	if len(parts) != len(tables)+1 {
+		t.Fatalf("%s has %d places for %d tables", name, len(parts)-1, len(tables))
+	}
+	for i, made := range tables {
+		_, rest, ok := strings.Cut(parts[i+1], closing)
+		if !ok {
+			t.Fatalf("%s: the end of table %d is missing", name, i+1)
+		}
+		parts[i+1] = made + closing + rest
+	}
+	requirePage(t, name, strings.Join(parts, opening))
 }
 
 // requirePage compares a page with what the code says, or writes it with -update.

@@ -115,14 +115,3 @@ func TestArchitectureListsDependencies(t *testing.T) {
 		}
 	}
 }
-
-func TestArchitectureListsPackages(t *testing.T) {
-	page := string(read(t, "ARCHITECTURE.md"))
-	seen := map[string]bool{}
-	sources(t, func(_, pkg string) {
-		if !seen[pkg] && !strings.Contains(page, "`"+pkg+"`") && !strings.Contains(pkg, "/internal/") {
-			t.Errorf("ARCHITECTURE.md has no line for package %s", pkg)
-		}
-		seen[pkg] = true
-	})
-}

@@ -1,8 +1,10 @@
 package repo_test
 
 import (
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -143,4 +145,58 @@ func TestSDKsStayInTheirPackages(t *testing.T) {
 			}
 		}
 	})
+}
+
+// listed reports whether a package is in the table of layers: not what only one folder
+// uses, nor tests and what they need.
+func listed(pkg string) bool {
+	own := strings.TrimPrefix(pkg, "cmd/internal/")
+	support := []string{"docs", "internal/sim", "internal/bench", "internal/release"}
+	return !strings.Contains(own, "/internal/") && !strings.HasSuffix(pkg, "test") &&
+		!slices.ContainsFunc(support, func(dir string) bool { return under(pkg, dir) })
+}
+
+// layers returns the packages of each layer, sorted. The layer of a package is one above
+// the highest that it imports.
+func layers(t *testing.T) (all [][]string) {
+	imported := map[string][]string{}
+	sources(t, func(file, pkg string) {
+		imported[pkg] = append(imported[pkg], imports(t, file)...)
+	})
+	layerOf := map[string]int{}
+	var find func(pkg string) int
+	find = func(pkg string) int {
+		if _, ok := layerOf[pkg]; !ok {
+			n := 0
+			for _, name := range imported[pkg] {
+				if p, inside := strings.CutPrefix(name, "hermesd/"); inside {
+					n = max(n, find(p)+1)
+				}
+			}
+			layerOf[pkg] = n
+		}
+		return layerOf[pkg]
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(imported)) {
+		if !listed(pkg) {
+			continue
+		}
+		n := find(pkg)
+		for len(all) <= n {
+			all = append(all, nil)
+		}
+		all[n] = append(all[n], "`"+pkg+"`")
+	}
+	return all
+}
+
+func TestDocsArchitecturePage(t *testing.T) {
+	var rows [][]string
+	for n, packages := range slices.Backward(layers(t)) {
+		rows = append(rows, []string{strconv.Itoa(n), strings.Join(packages, ", ")})
+	}
+	requireTables(t, "ARCHITECTURE.md", table([]string{"layer", "packages"}, rows...))
+	if n := len(lines(t, "ARCHITECTURE.md")); n > 200 {
+		t.Errorf("ARCHITECTURE.md has %d lines, more than 200", n)
+	}
 }
