@@ -77,6 +77,17 @@ type Turn struct {
 	// what users have written meanwhile. Overlay tags in its texts must be
 	// escaped.
 	Steer func() []llm.Block
+
+	tools []llm.Tool // see frozenTools
+}
+
+// frozenTools returns the tools of the prefix, which every prefix of a session has. The
+// caller must not change them.
+func (t *Turn) frozenTools() []llm.Tool {
+	if t.tools == nil {
+		t.tools = t.Prefix.Tools()
+	}
+	return t.tools
 }
 
 // An Agent runs turns. Its methods may be called from any goroutine.

@@ -84,7 +84,7 @@ func (t *Turn) estimatedTokens() int {
 // fixedTokens returns the estimated tokens of everything but the transcript.
 func (t *Turn) fixedTokens() int {
 	q := llm.Request{
-		System: t.Prefix.System(), Tools: t.Prefix.Tools(), Prefill: t.Prefill,
+		System: t.Prefix.System(), Tools: t.frozenTools(), Prefill: t.Prefill,
 		Overlay: t.Overlay.Tail.String(), SystemOverlay: t.Overlay.System,
 	}
 	return tokens.Request(&q) + tokens.Text(t.Overlay.Turn.String())

@@ -54,7 +54,7 @@ func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
 	if r.t.Transcript == nil {
 		r.t.Transcript = llm.NewTranscript()
 	}
-	for _, l := range t.Prefix.Tools() {
+	for _, l := range r.t.frozenTools() {
 		r.offeredTools[l.Name] = true
 	}
 	return r
@@ -205,7 +205,7 @@ const askSummary = "The limit of this turn is reached: no tool can be used any m
 // buildRequest returns the next model request.
 func (r *run) buildRequest(last bool) *llm.Request {
 	q := &llm.Request{
-		Model: r.t.Model, System: r.t.Prefix.System(), Tools: r.t.Prefix.Tools(), Prefill: r.t.Prefill,
+		Model: r.t.Model, System: r.t.Prefix.System(), Tools: r.t.frozenTools(), Prefill: r.t.Prefill,
 		Transcript: r.t.Transcript, Overlay: r.t.Overlay.Tail.String(), SystemOverlay: r.t.Overlay.System, MaxTokens: r.t.MaxTokens,
 		Effort: r.t.Effort, CacheTTL: r.t.CacheTTL, DropThinking: r.dropThinking,
 	}

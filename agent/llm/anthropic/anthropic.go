@@ -45,6 +45,7 @@ type Provider struct {
 	url       string
 	maxTokens int
 	header    http.Header
+	tools     apiclient.Tools
 }
 
 // New returns a provider. It makes no connection.

@@ -33,11 +33,9 @@ func (p *Provider) encode(b *apiclient.Body, r *llm.Request) error {
 	dst = strconv.AppendInt(append(dst, `,"max_tokens":`...), int64(th.maxTokens), 10)
 	dst = appendSystem(dst, r, mark)
 	if len(r.Tools) > 0 {
-		dst = append(dst, `,"tools":[`...)
-		for i, t := range r.Tools {
-			dst = appendTool(dst, i, t)
-		}
-		dst = append(dst, ']')
+		b.Buf = append(dst, `,"tools":[`...)
+		p.tools.Append(b, r.Tools, appendTool)
+		dst = append(b.Buf, ']')
 	}
 	b.Buf = append(dst, `,"messages":`...)
 	appendMessages(b, msgs, mark)
@@ -70,10 +68,7 @@ func appendSystem(dst []byte, r *llm.Request, mark string) []byte {
 	return dst
 }
 
-func appendTool(dst []byte, i int, t llm.Tool) []byte {
-	if i > 0 {
-		dst = append(dst, ',')
-	}
+func appendTool(dst []byte, t llm.Tool) []byte {
 	dst = apiclient.AppendString(append(dst, `{"name":`...), t.Name)
 	if t.Description != "" {
 		dst = apiclient.AppendString(append(dst, `,"description":`...), t.Description)

@@ -36,22 +36,20 @@ func (p *Provider) encode(b *apiclient.Body, r *llm.Request, s shape) error {
 	dst := apiclient.AppendString(append(b.Buf, `{"model":`...), r.Model)
 	b.Buf = append(dst, `,"messages":`...)
 	s.appendMessages(b, r, msgs)
+	if len(r.Tools) > 0 {
+		b.Buf = append(b.Buf, `,"tools":[`...)
+		p.tools.Append(b, r.Tools, appendTool)
+		b.Buf = append(b.Buf, ']')
+		if r.NoTools {
+			b.Buf = append(b.Buf, `,"tool_choice":"none"`...)
+		}
+	}
 	b.Buf = p.appendOptions(b.Buf, r)
 	return nil
 }
 
-// appendOptions appends the members after the messages.
+// appendOptions appends the members after the tools.
 func (p *Provider) appendOptions(dst []byte, r *llm.Request) []byte {
-	if len(r.Tools) > 0 {
-		dst = append(dst, `,"tools":[`...)
-		for i, t := range r.Tools {
-			dst = appendTool(dst, i, t)
-		}
-		dst = append(dst, ']')
-		if r.NoTools {
-			dst = append(dst, `,"tool_choice":"none"`...)
-		}
-	}
 	dst = append(dst, `,"stream":true,"stream_options":{"include_usage":true}`...)
 	n := cmp.Or(r.MaxTokens, p.maxTokens)
 	if r.OutputLimit > 0 && (n == 0 || n > r.OutputLimit) {
@@ -76,10 +74,7 @@ func (p *Provider) appendOptions(dst []byte, r *llm.Request) []byte {
 	return append(dst, '}')
 }
 
-func appendTool(dst []byte, i int, t llm.Tool) []byte {
-	if i > 0 {
-		dst = append(dst, ',')
-	}
+func appendTool(dst []byte, t llm.Tool) []byte {
 	dst = apiclient.AppendString(append(dst, `{"type":"function","function":{"name":`...), t.Name)
 	if t.Description != "" {
 		dst = apiclient.AppendString(append(dst, `,"description":`...), t.Description)

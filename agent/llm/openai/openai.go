@@ -70,6 +70,7 @@ type Provider struct {
 	header    http.Header
 	// plainTools is set once the service has rejected lists in tool messages.
 	plainTools atomic.Bool
+	tools      apiclient.Tools
 }
 
 // New returns a provider. It makes no connection.
