@@ -112,7 +112,7 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	if err := b.put(bAges, idKey(id), append(age, key...)); err != nil {
 		return inbox.Acceptance{}, err
 	}
-	if _, err := b.enqueue(e.Notices, ""); err != nil {
+	if _, err := b.enqueue(e.Notices, nil); err != nil {
 		return inbox.Acceptance{}, err
 	}
 	b.accepted++

@@ -94,10 +94,11 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 		return nil, err
 	}
 	t.Epoch, t.Ended, t.Trace, t.Session = 0, b.now, m.Trace, sessionOf(m)
-	if err := b.saveTurn(t); err != nil {
+	added, err := b.enqueue(append(rows, m.Rows...), &t)
+	if err != nil {
 		return nil, err
 	}
-	return b.enqueue(append(rows, m.Rows...), t.ID)
+	return added, b.saveTurn(t)
 }
 
 // sessionOf returns the session of a commit, "" if it has none.
@@ -250,7 +251,7 @@ func (b *batch) replaceSession(rec session.Record, passes []inbox.Compaction, me
 	if err := b.putRows(rec.ID, next.Start+rec.Messages-len(messages), messages); err != nil {
 		return err
 	}
-	return b.putSession(next)
+	return b.putSessionOver(old, known, next)
 }
 
 // maxCalls is the number of model calls that are kept per session.

@@ -20,7 +20,7 @@ func (s *Store) Enqueue(ctx context.Context, rows []outbox.Row) ([]outbox.Row, e
 	var added []outbox.Row
 	err := s.do(ctx, "enqueue", size, func(b *batch) error {
 		var err error
-		added, err = b.enqueue(rows, "")
+		added, err = b.enqueue(rows, nil)
 		return err
 	})
 	if err != nil {

@@ -181,8 +181,8 @@ func (b *batch) attemptHead(a chat.Address) error {
 }
 
 // enqueue adds rows and registers an attempt at those that are first in their
-// queue.
-func (b *batch) enqueue(rows []outbox.Row, turn string) ([]outbox.Row, error) {
+// queue. Rows without a turn are rows of t, unless it is nil; the caller saves t.
+func (b *batch) enqueue(rows []outbox.Row, t *turnRecord) ([]outbox.Row, error) {
 	added := make([]outbox.Row, 0, len(rows))
 	for _, r := range rows {
 		id, err := b.nextID(bRows)
@@ -190,8 +190,8 @@ func (b *batch) enqueue(rows []outbox.Row, turn string) ([]outbox.Row, error) {
 			return nil, err
 		}
 		r.ID = outbox.ID(id)
-		if r.Turn == "" {
-			r.Turn = turn
+		if r.Turn == "" && t != nil {
+			r.Turn = t.ID
 		}
 		r.State, r.Attempts, r.Epoch, r.Receipt, r.Settled = outbox.Queued, 0, 0, nil, time.Time{}
 		if r.Created.IsZero() {
@@ -201,15 +201,15 @@ func (b *batch) enqueue(rows []outbox.Row, turn string) ([]outbox.Row, error) {
 		if err != nil {
 			return nil, err
 		}
+		if before.row.ID == 0 && b.isSendable(r) {
+			r = r.Attempt(b.now, b.s.epoch)
+		}
 		if err := b.putRow(nil, r); err != nil {
 			return nil, err
 		}
-		if before.row.ID == 0 && b.isSendable(r) {
-			if r, err = b.registerAttempt(r); err != nil {
-				return nil, err
-			}
-		}
-		if err := b.addToTurn(r); err != nil {
+		if t != nil && r.Turn == t.ID {
+			t.addRow(r)
+		} else if err := b.addToTurn(r); err != nil {
 			return nil, err
 		}
 		added = append(added, r)
@@ -217,7 +217,7 @@ func (b *batch) enqueue(rows []outbox.Row, turn string) ([]outbox.Row, error) {
 	return added, nil
 }
 
-// addToTurn adds r to the rows and the previews of its turn.
+// addToTurn adds r to its turn.
 func (b *batch) addToTurn(r outbox.Row) error {
 	if r.Turn == "" {
 		return nil
@@ -229,13 +229,18 @@ func (b *batch) addToTurn(r outbox.Row) error {
 	if err != nil {
 		return err
 	}
+	t.addRow(r)
+	return b.saveTurn(t)
+}
+
+// addRow adds r to the rows and the previews of t.
+func (t *turnRecord) addRow(r outbox.Row) {
 	t.Rows = append(t.Rows, r.ID)
 	isDeleted := func(id outbox.ID) bool { return id == r.Delete || id == r.Replaces }
 	t.Previews = slices.DeleteFunc(t.Previews, isDeleted)
 	if r.Role == outbox.Preview && r.Delete == 0 {
 		t.Previews = append(t.Previews, r.ID)
 	}
-	return b.saveTurn(t)
 }
 
 // addresses returns the addresses of the queues that are not empty.

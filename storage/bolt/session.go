@@ -84,7 +84,12 @@ func (b *batch) putSession(rec sessionRecord) error {
 	if err != nil && !isDamage(err) {
 		return err
 	}
-	if ok && err == nil && !bytes.Equal(recentKey(old.Record), recentKey(rec.Record)) {
+	return b.putSessionOver(old, ok && err == nil, rec)
+}
+
+// putSessionOver is putSession for a caller that has the stored record, if known.
+func (b *batch) putSessionOver(old sessionRecord, known bool, rec sessionRecord) error {
+	if known && !bytes.Equal(recentKey(old.Record), recentKey(rec.Record)) {
 		if err := b.delete(bRecent, recentKey(old.Record)); err != nil {
 			return err
 		}
