@@ -70,6 +70,7 @@ func NewBook(p Parts) *Book {
 // in it or a background command of it runs.
 func (b *Book) Use(ctx context.Context, e inbox.Entry, resumed bool) (*Conversation, error) {
 	for {
+		released := b.Locks.Releases()
 		c, err := b.load(ctx, e, resumed)
 		if err != nil {
 			return nil, err
@@ -82,7 +83,7 @@ func (b *Book) Use(ctx context.Context, e inbox.Entry, resumed bool) (*Conversat
 				return nil, context.Cause(ctx)
 			}
 		}
-		if c.created != nil {
+		if c.created != nil || b.Locks.Releases() == released {
 			return c, nil
 		}
 		current, _, err := b.Store.Session(ctx, e.Session)

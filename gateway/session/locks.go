@@ -9,8 +9,9 @@ import (
 // a chat migration, when the old and the new lane lead to the same session. The zero
 // Locks is ready for use. Its methods may be called from any goroutine.
 type Locks struct {
-	mu   sync.Mutex // guards what follows
-	busy map[ID]chan struct{}
+	mu       sync.Mutex // guards what follows
+	busy     map[ID]chan struct{}
+	released uint64 // number of calls of Release
 }
 
 // TryAcquire locks the session and returns nil, or returns a channel that is closed when
@@ -50,4 +51,14 @@ func (l *Locks) Release(id ID) {
 	defer l.mu.Unlock()
 	close(l.busy[id])
 	delete(l.busy, id)
+	l.released++
+}
+
+// Releases returns how often sessions were released. Only the holder of a session commits
+// turns of it. If the number is the same before a record is read and after its session is
+// locked, there was no such commit in between.
+func (l *Locks) Releases() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.released
 }
