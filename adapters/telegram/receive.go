@@ -49,8 +49,8 @@ func (a *Adapter) converter() inbound.Converter {
 // convert converts one update. It always settles the update: one that cannot be
 // converted is recorded if it says where it happened, and never fetched again.
 func (a *Adapter) convert(c inbound.Converter, raw json.RawMessage) (in chat.Inbound, v inbound.ConvertResult) {
-	id, _ := inbound.ID(raw)
 	quarantine := func(err error) (chat.Inbound, inbound.ConvertResult) {
+		id, _ := inbound.ID(raw)
 		a.log.Error("cannot convert update", zap.Int64("update", id), zap.String("rule", inbound.RuleUnreadable), zap.Error(err))
 		a.log.Debug("unconverted update", zap.ByteString("raw", raw))
 		if in, ok := c.Quarantined(raw, id); ok {
@@ -69,6 +69,7 @@ func (a *Adapter) convert(c inbound.Converter, raw json.RawMessage) (in chat.Inb
 	} else if v != inbound.Skipped {
 		return in, v
 	}
+	id, _ := inbound.ID(raw)
 	if in, ok := c.Quarantined(raw, id); ok {
 		return in, inbound.Converted
 	}
