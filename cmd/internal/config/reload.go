@@ -14,8 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"hermesd/cmd/internal/config/yamlconf"
 )
 
@@ -80,16 +78,15 @@ const quiet = 300 * time.Millisecond
 // leaves all bytes the same is ignored. If watching is not possible, it returns an
 // error and never calls changed.
 func Watch(ctx context.Context, files []string, changed func()) error {
-	w, err := fsnotify.NewWatcher()
+	dirs := make([]string, len(files))
+	for i, f := range files {
+		dirs[i] = filepath.Dir(f)
+	}
+	touched, stop, err := watchDirs(dirs)
 	if err != nil {
 		return fmt.Errorf("watch the configuration: %w", err)
 	}
-	defer func() { _ = w.Close() }() // nothing was written
-	for _, f := range files {
-		if err := w.Add(filepath.Dir(f)); err != nil {
-			return fmt.Errorf("watch %s: %w", filepath.Dir(f), err)
-		}
-	}
+	defer stop()
 	var last [sha256.Size]byte
 	timer := time.NewTimer(0) // fires at once: the files may have changed since they were read
 	defer timer.Stop()
@@ -97,22 +94,13 @@ func Watch(ctx context.Context, files []string, changed func()) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e, ok := <-w.Events:
+		case name, ok := <-touched:
 			if !ok {
 				return errors.New("watch the configuration: it has ended by itself")
 			}
-			if slices.Contains(files, filepath.Clean(e.Name)) {
+			if name == "" || slices.Contains(files, filepath.Clean(name)) {
 				timer.Reset(quiet)
 			}
-		case err, ok := <-w.Errors:
-			if !ok {
-				return errors.New("watch the configuration: it has ended by itself")
-			}
-			if errors.Is(err, fsnotify.ErrEventOverflow) { // events were lost
-				timer.Reset(quiet)
-				continue
-			}
-			return fmt.Errorf("watch the configuration: %w", err)
 		case <-timer.C:
 			if now := digest(files); now != last {
 				last = now
