@@ -14,6 +14,7 @@ import (
 
 	"hermesd/adapters/httpapi/internal/openaiapi"
 	"hermesd/gateway/chat"
+	"hermesd/internal/shorten"
 )
 
 // Name is the model name that always means the agent.
@@ -112,7 +113,7 @@ func (a *Adapter) known(r *openaiapi.Request) *openaiapi.Failure {
 }
 
 func noModel(name string) *openaiapi.Failure {
-	f := openaiapi.Refuse("model", "model_not_found", "There is no model %q here. Ask for %q; GET /v1/models lists the names.", openaiapi.Clip(name), Name)
+	f := openaiapi.Refuse("model", "model_not_found", "There is no model %q here. Ask for %q; GET /v1/models lists the names.", shorten.To(name, 40), Name)
 	f.Status = http.StatusNotFound
 	return f
 }
@@ -209,7 +210,7 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *ope
 			return nil, openaiapi.Refuse("messages", "invalid_image", "%s cannot be taken: %s.", name, text)
 		}
 		if !strings.HasPrefix(f.MIME, "image/") {
-			return nil, openaiapi.Refuse("messages", "invalid_image", "%s cannot be taken: its content is no image but %s.", name, openaiapi.Clip(f.MIME))
+			return nil, openaiapi.Refuse("messages", "invalid_image", "%s cannot be taken: its content is no image but %s.", name, shorten.To(f.MIME, 40))
 		}
 		files = append(files, f)
 	}

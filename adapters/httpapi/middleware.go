@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/adapters/httpapi/internal/openaiapi"
+	"hermesd/internal/shorten"
 )
 
 // guard rejects requests that were sent to an unknown host name or that come
@@ -114,7 +115,7 @@ func quiet(l *zap.Logger) *log.Logger {
 // unknown handles paths that this API does not have.
 func unknown(w http.ResponseWriter, r *http.Request) {
 	f := &openaiapi.Failure{Status: http.StatusNotFound, Kind: openaiapi.Invalid, Code: "unknown_url",
-		Text: "There is no " + r.Method + " " + openaiapi.Clip(r.URL.Path) + ". This API has POST /v1/chat/completions, GET /v1/models, GET /healthz and GET /readyz."}
+		Text: "There is no " + r.Method + " " + shorten.To(r.URL.Path, 40) + ". This API has POST /v1/chat/completions, GET /v1/models, GET /healthz and GET /readyz."}
 	switch r.URL.Path {
 	case "/v1/chat/completions", "/v1/models", "/healthz", "/readyz":
 		f.Status, f.Code = http.StatusMethodNotAllowed, "method_not_allowed"

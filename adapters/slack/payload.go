@@ -10,6 +10,7 @@ import (
 	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/adapters/slack/internal/mrkdwn"
 	"hermesd/gateway/chat"
+	"hermesd/internal/shorten"
 )
 
 // Size returns the length of r as it is sent: as mrkdwn, in UTF-16 units.
@@ -88,15 +89,8 @@ func blocks(m chat.Outbound) []slack.Block {
 	return out
 }
 
-// cut shortens s to at most n runes.
-func cut(s string, n int) string {
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i]
-		}
-	}
-	return s
-}
+// cut returns the first n characters of s.
+func cut(s string, n int) string { return s[:shorten.Offset(s, n)] }
 
 // options returns the library's parameters of l; at most limit runes of the text
 // are sent if blocks show all of it.

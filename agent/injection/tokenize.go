@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"hermesd/internal/shorten"
 )
 
 // A word is one word of the normalized text.
@@ -67,7 +69,7 @@ func (s *scan) addFinding(id, excerpt string) {
 		s.hits = map[string]string{}
 	}
 	if _, ok := s.hits[id]; !ok {
-		s.hits[id] = truncate(strings.Join(strings.Fields(excerpt), " "), 120)
+		s.hits[id] = shorten.Line(excerpt, 120)
 	}
 }
 
@@ -79,16 +81,6 @@ func (s *scan) findings() []Finding {
 		}
 	}
 	return out
-}
-
-func truncate(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i] + "…"
-		}
-		n--
-	}
-	return s
 }
 
 // tokenize splits the text into words. It reports whether there are any.

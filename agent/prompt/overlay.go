@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"unicode"
+
+	"hermesd/internal/shorten"
 )
 
 // An Overlay is text of the gateway for a single call. The provider puts it
@@ -53,7 +55,7 @@ func Quote(s string) string {
 	// Truncating may complete a tag, and escaping lengthens: repeat until
 	// neither changes anything. Each round leaves fewer angle brackets.
 	for {
-		next := EscapeTags(truncate(s, maxQuotedChars))
+		next := EscapeTags(s[:shorten.Offset(s, maxQuotedChars)])
 		if next == s {
 			break
 		}
@@ -80,15 +82,4 @@ func isInvisible(r rune) bool {
 		return true
 	}
 	return false
-}
-
-// truncate returns the first n characters of s.
-func truncate(s string, n int) string {
-	for i := range s {
-		if n == 0 {
-			return s[:i]
-		}
-		n--
-	}
-	return s
 }

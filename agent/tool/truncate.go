@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"hermesd/internal/shorten"
 )
 
 // Truncate returns text with at most limit characters, with a note in place of its middle.
@@ -22,11 +24,11 @@ func Truncate(text string, limit int) string {
 	}
 	const room = 80 // for the note
 	if limit <= 2*room {
-		return text[:offset(text, max(limit, 0))]
+		return text[:shorten.Offset(text, max(limit, 0))]
 	}
 	keep := limit - room
-	head := text[:offset(text, keep*2/3)]
-	tail := text[offset(text, total-(keep-keep*2/3)):]
+	head := text[:shorten.Offset(text, keep*2/3)]
+	tail := text[shorten.Offset(text, total-(keep-keep*2/3)):]
 	if i := strings.LastIndexByte(head, '\n'); i > len(head)/2 {
 		head = head[:i]
 	}
@@ -35,17 +37,6 @@ func Truncate(text string, limit int) string {
 	}
 	left := total - utf8.RuneCountInString(head) - utf8.RuneCountInString(tail)
 	return fmt.Sprintf("%s\n\n[… %d of %d characters left out here …]\n\n%s", head, left, total, tail)
-}
-
-// offset returns the byte offset of character n of s.
-func offset(s string, n int) int {
-	for i := range s {
-		if n == 0 {
-			return i
-		}
-		n--
-	}
-	return len(s)
 }
 
 // FairShare returns the largest limit for which texts of these sizes, each truncated to it,
@@ -80,11 +71,7 @@ func InputSummary(input json.RawMessage) string {
 		if !ok || s == "" {
 			continue
 		}
-		s = strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "`", "'")
-		if r := []rune(s); len(r) > maxSummary {
-			s = string(r[:maxSummary]) + "…"
-		}
-		return "`" + s + "`"
+		return "`" + shorten.Line(strings.ReplaceAll(s, "`", "'"), maxSummary) + "`"
 	}
 	return ""
 }

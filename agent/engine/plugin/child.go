@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"hermesd/internal/shorten"
 	"hermesd/internal/spawn"
 )
 
@@ -40,13 +41,7 @@ type rpcError struct {
 
 func (e *rpcError) Error() string { return fmt.Sprintf("it says: %s (%d)", oneLine(e.Message), e.Code) }
 
-func oneLine(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "�")), " ")
-	if r := []rune(s); len(r) > 300 {
-		return string(r[:300]) + "…"
-	}
-	return s
-}
+func oneLine(s string) string { return shorten.Line(strings.ToValidUTF8(s, "�"), 300) }
 
 // A child is one process of the program. It ends when it breaks the protocol,
 // and by kill.

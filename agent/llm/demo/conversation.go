@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"hermesd/agent/llm"
+	"hermesd/internal/shorten"
 )
 
 // A conversation is a request, prepared for the rules.
@@ -101,7 +102,7 @@ func (c conversation) defaultText() string {
 	if c.newest == "" {
 		return "Demo model: there was no text for me to answer. " + seen
 	}
-	return "Demo model, without any intelligence. You said: “" + shorten(c.newest, 300) + "”. " + seen
+	return "Demo model, without any intelligence. You said: “" + shorten.Line(c.newest, 300) + "”. " + seen
 }
 
 func (c conversation) fromResults() string {
@@ -115,7 +116,7 @@ func (c conversation) fromResults() string {
 		if b.Failed {
 			verb = "failed with"
 		}
-		fmt.Fprintf(&s, "%s %s: “%s”.", c.toolOf(b.ID), verb, shorten(b.Text, 300))
+		fmt.Fprintf(&s, "%s %s: “%s”.", c.toolOf(b.ID), verb, shorten.Line(b.Text, 300))
 	}
 	return s.String()
 }
@@ -170,11 +171,11 @@ func (c conversation) summary() string {
 	text := c.newest
 	var said []string
 	for _, m := range saidLine.FindAllStringSubmatch(text, 200) {
-		said = append(said, shorten(m[1], 160))
+		said = append(said, shorten.Line(m[1], 160))
 	}
 	for _, m := range c.messages[:len(c.messages)-1] {
 		if s := textOf(m); m.Role == llm.User && s != "" {
-			said = append(said, shorten(s, 160))
+			said = append(said, shorten.Line(s, 160))
 		}
 	}
 	goal, newest := "Not stated.", "Wait for the person."

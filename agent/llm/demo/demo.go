@@ -14,7 +14,6 @@ import (
 	"context"
 	"hash/fnv"
 	"iter"
-	"strings"
 	"sync"
 	"time"
 
@@ -155,15 +154,6 @@ func pieces(s string) []string {
 		s = s[end:]
 	}
 	return parts
-}
-
-// shorten returns at most n runes of s, on one line.
-func shorten(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > n {
-		return string(r[:n]) + "…"
-	}
-	return s
 }
 
 // cache stores the recently seen prefixes of conversations, to report the usage of a

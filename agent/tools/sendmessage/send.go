@@ -14,6 +14,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/tool"
+	"hermesd/internal/shorten"
 )
 
 // Name is the name of the tool.
@@ -131,20 +132,11 @@ func (s sender) targets(ctx context.Context, session string) (string, error) {
 			fmt.Fprintf(&b, "and %d more\n", len(all)-i)
 			break
 		}
-		b.WriteString("- " + oneLine(t.Name))
-		if note := oneLine(t.Note); note != "" {
+		b.WriteString("- " + shorten.Line(t.Name, 100))
+		if note := shorten.Line(t.Note, 100); note != "" {
 			b.WriteString(": " + note)
 		}
 		b.WriteString("\n")
 	}
 	return strings.TrimSpace(b.String()), nil
-}
-
-// oneLine returns untrusted text as one short line.
-func oneLine(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if r := []rune(s); len(r) > 100 {
-		s = string(r[:100]) + "…"
-	}
-	return s
 }

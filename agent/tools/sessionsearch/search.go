@@ -16,6 +16,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/tool"
+	"hermesd/internal/shorten"
 )
 
 // Name is the name of the tool.
@@ -408,11 +409,11 @@ func headline(s Session) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Session %s", s.ID)
 	if s.Title != "" {
-		fmt.Fprintf(&b, " %q", clip(s.Title, 100))
+		fmt.Fprintf(&b, " %q", shorten.To(s.Title, 100))
 	}
 	b.WriteString(" (" + s.Platform)
 	if s.Place != "" {
-		fmt.Fprintf(&b, ", %q", clip(s.Place, 60))
+		fmt.Fprintf(&b, ", %q", shorten.To(s.Place, 60))
 	}
 	fmt.Fprintf(&b, ", from %s to %s UTC, rows: %d", s.Began.UTC().Format(timeFormat), s.Used.UTC().Format(timeFormat), s.Rows)
 	if s.Archived > 0 {
@@ -424,13 +425,6 @@ func headline(s Session) string {
 // formatRow formats one message. Its further lines are indented, so that a message cannot pose
 // as another.
 func formatRow(mark string, p Passage, most int) string {
-	text := strings.ReplaceAll(clip(strings.TrimSpace(p.Text), most), "\n", "\n      ")
+	text := strings.ReplaceAll(shorten.To(strings.TrimSpace(p.Text), most), "\n", "\n      ")
 	return fmt.Sprintf("%s[%d %s] %s\n", mark, p.Row, p.Role, text)
-}
-
-func clip(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s)[:most]) + "…"
 }

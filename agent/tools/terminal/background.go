@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/agent/tool"
+	"hermesd/internal/shorten"
 	"hermesd/internal/spawn"
 )
 
@@ -157,7 +158,7 @@ func (t *Terminal) list(session string) string {
 	t.mu.Unlock()
 	var b strings.Builder
 	for _, j := range jobs {
-		fmt.Fprintf(&b, "%s  %s  %s\n", j.id, j.state(), oneLine(t.o.Secrets.Mask(j.command)))
+		fmt.Fprintf(&b, "%s  %s  %s\n", j.id, j.state(), shorten.Line(t.o.Secrets.Mask(j.command), 120))
 	}
 	if b.Len() == 0 {
 		return "This conversation has no background processes."
@@ -213,13 +214,4 @@ func (t *Terminal) fullLog(j *job) string {
 // withState puts a state, which is in brackets, before other notes.
 func withState(state string, more []string) []string {
 	return append([]string{strings.TrimSuffix(strings.TrimPrefix(state, "["), "]")}, more...)
-}
-
-// oneLine returns the beginning of a command on one line.
-func oneLine(s string) string {
-	r := []rune(strings.Join(strings.Fields(s), " "))
-	if len(r) > 120 {
-		return string(r[:120]) + "…"
-	}
-	return string(r)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"hermesd/agent/tool"
+	"hermesd/internal/shorten"
 	"hermesd/internal/spawn"
 )
 
@@ -92,7 +93,7 @@ func (t *Terminal) write(ctx context.Context, c tool.Call, j *job, in processInp
 		return "", fmt.Errorf("a line has more than %d KiB", maxCommand>>10)
 	}
 	if strings.TrimSpace(line) != "" {
-		v, err := t.authorize(ctx, c, PolicyRequest{Command: line, Dir: j.dir, Session: c.Session, Network: j.network.shared}, []string{fmt.Sprintf("typed into %s: %s", j.id, oneLine(j.command))})
+		v, err := t.authorize(ctx, c, PolicyRequest{Command: line, Dir: j.dir, Session: c.Session, Network: j.network.shared}, []string{fmt.Sprintf("typed into %s: %s", j.id, shorten.Line(j.command, 120))})
 		switch {
 		case err != nil:
 			return "", err

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"hermesd/agent/tool"
+	"hermesd/internal/shorten"
 )
 
 type extractInput struct {
@@ -79,10 +80,10 @@ func (w *Web) show(pages []page, offset int) (string, error) {
 func (w *Web) showPage(b *strings.Builder, p page, offset, share int) {
 	size := utf8.RuneCountInString(p.read.text)
 	from := min(offset, size)
-	body := p.read.text[byteIndex(p.read.text, from):]
+	body := p.read.text[shorten.Offset(p.read.text, from):]
 	to := size
 	if size-from > share {
-		body = body[:byteIndex(body, share)]
+		body = body[:shorten.Offset(body, share)]
 		// Cut between lines if a line end is near enough.
 		if i := strings.LastIndexByte(body, '\n'); i > len(body)*3/4 {
 			body = body[:i+1]
@@ -110,17 +111,6 @@ func (w *Web) showPage(b *strings.Builder, p page, offset, share int) {
 		body = "Title: " + p.read.title + "\n\n" + body
 	}
 	b.WriteString(w.wrapUntrusted("web-page", body))
-}
-
-// byteIndex returns the byte offset of character n of text.
-func byteIndex(text string, n int) int {
-	for i := range text {
-		if n == 0 {
-			return i
-		}
-		n--
-	}
-	return len(text)
 }
 
 // shortAddress returns an address, shortened for display.

@@ -15,6 +15,7 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
+	"hermesd/internal/shorten"
 )
 
 // Limits of one request.
@@ -337,9 +338,5 @@ func statusError(host string, status int, body []byte) error {
 
 // oneLine returns the text of a server as one short line without control characters.
 func oneLine(s string) string {
-	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f && r < 0xa0 }), " ")
-	if r := []rune(s); len(r) > 200 {
-		s = string(r[:200]) + "…"
-	}
-	return s
+	return shorten.To(strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f && r < 0xa0 }), " "), 200)
 }

@@ -9,6 +9,8 @@ import (
 	"mime"
 	"slices"
 	"strings"
+
+	"hermesd/internal/shorten"
 )
 
 // A Request is a parsed request.
@@ -239,18 +241,10 @@ func content(raw json.RawMessage, at string) (text string, images []string, f *F
 			images = append(images, p.Image.URL)
 		default:
 			where := fmt.Sprintf("%s.content[%d]", at, i)
-			return "", nil, Refuse(where, "unsupported_content", "%s: parts of type %q are not supported, only text and image_url.", where, Clip(p.Type))
+			return "", nil, Refuse(where, "unsupported_content", "%s: parts of type %q are not supported, only text and image_url.", where, shorten.To(p.Type, 40))
 		}
 	}
 	return strings.Join(texts, "\n"), images, nil
-}
-
-// Clip shortens text of a client that is repeated in an error.
-func Clip(s string) string {
-	if r := []rune(s); len(r) > 40 {
-		return string(r[:40]) + "…"
-	}
-	return s
 }
 
 // Quoted returns the client's copy of an earlier conversation as a quotation
