@@ -11,9 +11,9 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"hermesd/internal/atomicfile"
 	"hermesd/internal/secret"
 )
 
@@ -134,25 +134,15 @@ func LoadKey(path string) (key secret.Value, created bool, err error) {
 	return secret.Value(text), false, nil
 }
 
-// newKey writes a new key. The file is created completely or not at all.
-func newKey(path string) (_ secret.Value, err error) {
+// newKey writes a new key.
+func newKey(path string) (secret.Value, error) {
 	var b [32]byte
 	rand.Read(b[:])
 	text := "hk-" + base64.RawURLEncoding.EncodeToString(b[:])
-	f, err := os.CreateTemp(filepath.Dir(path), ".key-*") // 0600
-	if err != nil {
+	if err := atomicfile.Replace(path, []byte(text+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("API key: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("API key: %w", err), os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.WriteString(text + "\n")
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return "", err
-	}
-	return secret.Value(text), os.Rename(f.Name(), path)
+	return secret.Value(text), nil
 }
 
 // digest makes secrets of any length comparable in constant time.

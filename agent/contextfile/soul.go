@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"hermesd/agent/injection"
+	"hermesd/internal/atomicfile"
 )
 
 // SoulFile is the name of the file with the agent's identity, in the home
@@ -80,7 +81,11 @@ func WriteStarterSoul(home, text, earlier string) (bool, error) {
 			return false, nil
 		}
 	}
-	if err := writeStarter(home, path, text+"\n", exists); err != nil && !errors.Is(err, fs.ErrExist) {
+	write := atomicfile.Create
+	if exists {
+		write = atomicfile.Replace
+	}
+	if err := write(path, []byte(text+"\n"), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false, fmt.Errorf("write the starter %s: %w", SoulFile, err)
 	} else if err != nil {
 		return false, nil // somebody has written one meanwhile
@@ -107,22 +112,4 @@ func readStarter(home, name string) string {
 		return ""
 	}
 	return strings.TrimSpace(text)
-}
-
-// writeStarter writes text to path and, if replace is not set, fails with
-// fs.ErrExist if there is a file.
-func writeStarter(home, path, text string, replace bool) error {
-	f, err := os.CreateTemp(home, ".soul_*.tmp") // 0600
-	if err != nil {
-		return err //nolint:wrapcheck // wrapped by the caller
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // by then a second name of the file, or gone
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if replace {
-		return os.Rename(f.Name(), path) //nolint:wrapcheck // wrapped by the caller
-	}
-	return os.Link(f.Name(), path) //nolint:wrapcheck // wrapped by the caller
 }

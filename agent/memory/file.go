@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"hermesd/agent/injection"
+	"hermesd/internal/atomicfile"
 )
 
 // maxFileBytes is the size of the largest file that is read. No limit allows so
@@ -99,44 +100,12 @@ func (s *Store) lock(ctx context.Context, t Target) (unlock func(), err error) {
 	}
 }
 
-// replaceFile replaces a file atomically. The new content is on disk when it
-// returns; if it fails, the old file is unchanged. A symbolic link is kept, and
-// its target is replaced.
-func replaceFile(path string, data []byte) (err error) {
+// replaceFile replaces a file. A symbolic link is kept, and its target is replaced.
+func replaceFile(path string, data []byte) error {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".mem_*.tmp")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()           // the first error counts
-			_ = os.Remove(f.Name()) // best effort
-		}
-	}()
-	if _, err = f.Write(data); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return atomicfile.Replace(path, data, 0o600)
 }
 
 // copyToBackup copies a file into its directory, and returns the path of the

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"hermesd/agent/memory"
+	"hermesd/internal/atomicfile"
 )
 
 func child(t *testing.T, what, dir string, env ...string) *exec.Cmd {
@@ -58,7 +59,7 @@ func TestEightProcessesLoseNoWrite(t *testing.T) {
 			t.Errorf("%q is there %d times", e, have[e])
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(dir, ".mem_*"))
+	left, err := filepath.Glob(filepath.Join(dir, atomicfile.Prefix+"*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
@@ -77,7 +78,7 @@ func TestADiskWithoutRoomChangesNothing(t *testing.T) {
 	if got := onDisk(t, dir, "MEMORY.md"); got != "old" {
 		t.Errorf("got %q", got)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, ".mem_*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(dir, atomicfile.Prefix+"*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -28,6 +28,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"hermesd/internal/atomicfile"
 )
 
 const (
@@ -112,7 +114,7 @@ func Write(name string, o Options) (Manifest, error) {
 	}
 	_ = os.Remove(f.Name()) // linked under its name, or incomplete
 	if err == nil {
-		err = syncDir(filepath.Dir(name))
+		err = atomicfile.SyncDir(filepath.Dir(name))
 	}
 	if err != nil {
 		return m, fmt.Errorf("backup to %s: %w", name, err)

@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"hermesd/internal/atomicfile"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 )
@@ -137,7 +137,7 @@ func writePlan(h *storage.Home, p plan) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := syncDir(h.Path(p.Stage)); err != nil {
+	if err := atomicfile.SyncDir(h.Path(p.Stage)); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	tmp := h.Path(p.Stage + ".plan")
@@ -151,7 +151,7 @@ func writePlan(h *storage.Home, p plan) error {
 		err = os.Rename(tmp, h.Path(planName))
 	}
 	if err == nil {
-		err = syncDir(h.Path())
+		err = atomicfile.SyncDir(h.Path())
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("restore: %w", err), os.Remove(tmp))
@@ -213,14 +213,14 @@ func applyPlan(h *storage.Home, rename renameFunc) error {
 			}
 		}
 	}
-	if err := errors.Join(syncDir(h.Path()), syncDir(h.Path(p.Aside))); err != nil {
+	if err := errors.Join(atomicfile.SyncDir(h.Path()), atomicfile.SyncDir(h.Path(p.Aside))); err != nil {
 		return err
 	}
 	if err := os.Remove(h.Path(planName)); err != nil {
 		return err
 	}
 	_ = os.Remove(h.Path(p.Aside)) // removes it if it is empty
-	return errors.Join(os.RemoveAll(h.Path(p.Stage)), syncDir(h.Path()))
+	return errors.Join(os.RemoveAll(h.Path(p.Stage)), atomicfile.SyncDir(h.Path()))
 }
 
 // removeStages removes the directories of restores that were interrupted before they
@@ -244,16 +244,4 @@ func removeStages(home string) error {
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
-}
-
-// syncDir makes changes of the entries of dir durable.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // neither possible nor necessary
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -77,7 +77,7 @@ func (s *Service) installProfile(ctx context.Context, r *Report, force bool) err
 		r.note("the AppArmor profile %s is not of hermesd's making and stays; --force replaces it", s.profilePath())
 		return nil
 	}
-	if err := writeAtomically(s.profilePath(), text); err != nil {
+	if err := writeFile(s.profilePath(), text); err != nil {
 		r.note("the AppArmor profile for the sandbox of commands cannot be written: %v", err)
 		return nil
 	}

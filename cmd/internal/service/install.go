@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"hermesd/internal/atomicfile"
 	"hermesd/systemd"
 )
 
@@ -216,7 +217,7 @@ func (s *Service) writeUnit(ctx context.Context, r *Report) error {
 	}
 	old, err := os.ReadFile(s.path)
 	if err != nil || string(old) != text {
-		if err := writeAtomically(s.path, text); err != nil {
+		if err := writeFile(s.path, text); err != nil {
 			return fmt.Errorf("write unit file: %w", err)
 		}
 		r.Changed = true
@@ -225,24 +226,12 @@ func (s *Service) writeUnit(ctx context.Context, r *Report) error {
 	return err
 }
 
-// writeAtomically writes a file completely or not at all.
-func writeAtomically(path, text string) error {
+// writeFile writes a file that everybody may read.
+func writeFile(path, text string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".hermesd-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // incomplete
-	}
-	return err
+	return atomicfile.Replace(path, []byte(text), 0o644)
 }
 
 // enableLinger lets the user's services run without a login, or notes how to do

@@ -16,9 +16,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
+
+	"hermesd/internal/atomicfile"
 )
 
 const (
@@ -147,7 +148,7 @@ func writeJournal(home string, steps []step) error {
 	name := filepath.Join(home, journalName)
 	tmp, err := stageFile(name, raw, 0o600)
 	if err == nil {
-		if err = errors.Join(os.Rename(tmp, name), syncDir(home)); err != nil {
+		if err = errors.Join(os.Rename(tmp, name), atomicfile.SyncDir(home)); err != nil {
 			err = errors.Join(err, remove(tmp), remove(name))
 		}
 	}
@@ -173,7 +174,7 @@ func applySteps(home string, steps []step, do move) (kept []string, err error) {
 			if err = do(s.Staged, s.Path); errors.Is(err, fs.ErrNotExist) {
 				kept, err = append(kept, s.Path), nil
 			}
-			err = errors.Join(err, syncDir(filepath.Dir(s.Path)))
+			err = errors.Join(err, atomicfile.SyncDir(filepath.Dir(s.Path)))
 		default:
 			kept = append(kept, s.Path)
 			err = remove(s.Staged)
@@ -185,7 +186,7 @@ func applySteps(home string, steps []step, do move) (kept []string, err error) {
 	if len(steps) == 0 {
 		return nil, nil
 	}
-	if err := errors.Join(remove(filepath.Join(home, journalName)), syncDir(home)); err != nil {
+	if err := errors.Join(remove(filepath.Join(home, journalName)), atomicfile.SyncDir(home)); err != nil {
 		return kept, fmt.Errorf("remove journal: %w", err)
 	}
 	return kept, nil
@@ -234,16 +235,4 @@ func sumOf(path string) (string, error) {
 func sum(text []byte) string {
 	s := sha256.Sum256(text)
 	return hex.EncodeToString(s[:])
-}
-
-// syncDir makes changes of the entries of dir durable.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // neither possible nor necessary
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err //nolint:wrapcheck // names the directory
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
