@@ -13,6 +13,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
+	"hermesd/internal/similar"
 )
 
 // A Command is one row of a Table.
@@ -319,7 +320,7 @@ func (t *Table) suggest(c Call, name string) []string {
 				begin = append(begin, n)
 				break
 			}
-			if d := distance(name, n); d < bestDistance {
+			if d := similar.Distance(name, n); d < bestDistance {
 				best, bestDistance = n, d
 			}
 		}
@@ -328,24 +329,4 @@ func (t *Table) suggest(c Call, name string) []string {
 		return []string{best}
 	}
 	return begin
-}
-
-// distance returns the Levenshtein distance of a and b in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diag := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			next := diag
-			if a[i] != b[j] {
-				next = 1 + min(diag, row[j], row[j+1])
-			}
-			diag, row[j+1] = row[j+1], next
-		}
-	}
-	return row[len(b)]
 }

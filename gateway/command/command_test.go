@@ -227,6 +227,7 @@ func TestCommandsReply(t *testing.T) {
 		{"/delete", "Delete this conversation for good? 4 messages"},
 		{"/delete now", "I delete"},
 		{"/hlep", "Did you mean `/help`?"},
+		{"/nwe", "Did you mean `/new`?"},
 		{"/s", "Did you mean `/start`, `/status`, `/stop`, `/sessions`, `/skills`, `/steer`?"},
 		{"/re", "Did you mean `/reset`, `/reasoning`, `/reload`, `/retry`, `/resume`?"},
 		{"/z", "There is no command `/z`. `/help` lists"},

@@ -17,6 +17,7 @@ var allowedImports = map[string]string{
 	"internal/lazyregexp":          "",
 	"internal/atomicfile":          "",
 	"internal/shorten":             "",
+	"internal/similar":             "",
 	"internal/secret":              "",
 	"internal/safehttp":            "",
 	"internal/diskspace":           "",
@@ -85,7 +86,7 @@ var allowedImports = map[string]string{
 }
 
 // baseLayer lists the packages that any package may import.
-const baseLayer = "internal/atomicfile internal/diskspace internal/lazyregexp internal/secret internal/safehttp internal/shorten internal/spawn"
+const baseLayer = "internal/atomicfile internal/diskspace internal/lazyregexp internal/secret internal/safehttp internal/shorten internal/similar internal/spawn"
 
 func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
 

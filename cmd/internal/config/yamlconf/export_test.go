@@ -1,7 +1,4 @@
 package yamlconf
 
-// Distance and Expand export the internal functions.
-var (
-	Distance = distance
-	Expand   = expand
-)
+// Expand exports expand.
+var Expand = expand

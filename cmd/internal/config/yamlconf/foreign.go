@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermesd/internal/similar"
 )
 
 // A foreignKey is a key of another program, with advice about it.
@@ -73,7 +75,7 @@ func (l *Loader) here(fs []*field, path string) []string {
 // Near reports whether a name may be a misspelt other one: they differ by at most two
 // letters, dashes and case aside.
 func Near(name, other string) bool {
-	return len(name) > nearby && distance(plain(name), plain(other)) <= nearby
+	return len(name) > nearby && similar.Distance(plain(name), plain(other)) <= nearby
 }
 
 // addForeign notes a foreign key. A section that is foreign as a whole is noted with
