@@ -2,8 +2,10 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -178,4 +180,33 @@ func (h *Handler) usage(r *http.Request) (any, error) {
 		return cmp.Or(cmp.Compare(b.Costs.Paid, a.Costs.Paid), cmp.Compare(b.Usage.Prompt(), a.Usage.Prompt()), cmp.Compare(a.Name, b.Name))
 	})
 	return out, nil
+}
+
+func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
+	if h.opts.Metrics == nil {
+		h.fail(w, &Error{http.StatusServiceUnavailable, noDaemon})
+		return
+	}
+	h.opts.Metrics.ServeHTTP(w, r)
+}
+
+// Metrics returns the metrics of the daemon in the text format of Prometheus.
+func (c *Client) Metrics(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://hermesd/metrics", http.NoBody)
+	if err != nil {
+		return "", fmt.Errorf("ask the daemon: %w", err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("ask the daemon: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return "", fmt.Errorf("ask the daemon: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", refusal(resp.StatusCode, raw)
+	}
+	return string(raw), nil
 }
