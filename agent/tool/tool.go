@@ -7,6 +7,7 @@ package tool
 import (
 	"cmp"
 	"context"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -120,6 +121,19 @@ func (s Set) Names() []string {
 		out[i] = t.Spec().Name
 	}
 	return out
+}
+
+// Definition returns the definition of a tool whose description is the file name.md of
+// texts, and whose schema is name.json.
+func Definition(texts embed.FS, name string) llm.Tool {
+	text := func(ending string) string {
+		b, err := texts.ReadFile(name + ending)
+		if err != nil {
+			panic(err) // the program was built without it
+		}
+		return strings.TrimSpace(string(b))
+	}
+	return llm.Tool{Name: name, Description: text(".md"), Schema: json.RawMessage(text(".json"))}
 }
 
 // New returns a tool whose input is decoded into an In. Fields that In does not have are

@@ -7,26 +7,20 @@ package clarify
 
 import (
 	"context"
-	_ "embed"
-	"encoding/json"
+	"embed"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 )
 
 // Name is the name of the tool.
 const Name = "clarify"
 
-var (
-	//go:embed clarify.md
-	description string
-	//go:embed clarify.json
-	schema string
-)
+//go:embed clarify.md clarify.json
+var texts embed.FS
 
 const (
 	maxChoices  = 4
@@ -38,7 +32,7 @@ const (
 // New returns the tool. It asks through the UserChannel of the call.
 func New() tool.Tool {
 	return tool.New(tool.Spec{
-		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Tool:   tool.Definition(texts, Name),
 		Effect: tool.Pure, MaxResult: maxAnswer,
 	}, run)
 }

@@ -4,7 +4,7 @@ package cronjob
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,19 +12,14 @@ import (
 	"strings"
 	"time"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 )
 
 // Name is the name of the tool.
 const Name = "cronjob"
 
-var (
-	//go:embed cronjob.md
-	description string
-	//go:embed cronjob.json
-	schema string
-)
+//go:embed cronjob.md cronjob.json
+var texts embed.FS
 
 // A Caller identifies the tool call for which jobs are read and changed. The session
 // decides which jobs are accessible; Call identifies the call, so that a repeated call
@@ -83,7 +78,7 @@ const maxCount = 20_000
 func New(jobs JobService) tool.Tool {
 	r := runner{jobs}
 	return tool.New(tool.Spec{
-		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Tool:   tool.Definition(texts, Name),
 		Effect: tool.Idempotent, MaxResult: maxCount,
 	}, r.run)
 }

@@ -16,8 +16,7 @@ package delegate
 
 import (
 	"context"
-	_ "embed"
-	"encoding/json"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,14 +33,11 @@ import (
 // Name is the name of the tool.
 const Name = "delegate_task"
 
-var (
-	//go:embed delegate_task.md
-	description string
-	//go:embed delegate_task.json
-	schema string
-	//go:embed child.md
-	childPrompt string
-)
+//go:embed delegate_task.md delegate_task.json
+var texts embed.FS
+
+//go:embed child.md
+var childPrompt string
 
 const (
 	maxTasks             = 3
@@ -120,7 +116,7 @@ func New(o Options) tool.Tool {
 		o.MaxReport = maxReport
 	}
 	return tool.New(tool.Spec{
-		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Tool:   tool.Definition(texts, Name),
 		Effect: tool.AtMostOnce,
 	}, delegation{o}.run)
 }

@@ -6,7 +6,6 @@ package files
 
 import (
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,6 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 )
 
@@ -59,17 +57,9 @@ func (w *Workspace) Tools() []tool.Tool {
 
 func spec(name string) tool.Spec {
 	return tool.Spec{
-		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
+		Tool:   tool.Definition(texts, name),
 		Effect: tool.Pure, Parallel: true,
 	}
-}
-
-func text(name string) string {
-	b, err := texts.ReadFile(name)
-	if err != nil {
-		panic(err) // embedded above
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // relative returns p relative to the workspace. An absolute path is accepted if it is inside.

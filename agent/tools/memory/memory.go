@@ -5,7 +5,7 @@ package memory
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,12 +19,8 @@ import (
 // Name is the name of the tool.
 const Name = "memory"
 
-var (
-	//go:embed memory.md
-	description string
-	//go:embed memory.json
-	schema string
-)
+//go:embed memory.md memory.json
+var texts embed.FS
 
 // Options configure the tool.
 type Options struct {
@@ -43,7 +39,7 @@ type Options struct {
 func New(s *memory.Store, o Options) tool.Tool {
 	c := changer{s, o}
 	return tool.New(tool.Spec{
-		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Tool:   tool.Definition(texts, Name),
 		Effect: tool.Idempotent,
 	}, c.run)
 }

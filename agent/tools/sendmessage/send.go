@@ -5,14 +5,12 @@ package sendmessage
 
 import (
 	"context"
-	_ "embed"
-	"encoding/json"
+	"embed"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 	"hermesd/internal/shorten"
 )
@@ -20,12 +18,8 @@ import (
 // Name is the name of the tool.
 const Name = "send_message"
 
-var (
-	//go:embed send_message.md
-	description string
-	//go:embed send_message.json
-	schema string
-)
+//go:embed send_message.md send_message.json
+var texts embed.FS
 
 const (
 	maxText    = 50_000 // characters
@@ -45,7 +39,7 @@ type Target struct {
 func New(list func(ctx context.Context, session string) ([]Target, error)) tool.Tool {
 	s := sender{list}
 	return tool.New(tool.Spec{
-		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Tool:   tool.Definition(texts, Name),
 		Effect: tool.AtMostOnce,
 	}, s.run)
 }

@@ -4,8 +4,7 @@ package sessionsearch
 
 import (
 	"context"
-	_ "embed"
-	"encoding/json"
+	"embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -22,14 +21,11 @@ import (
 // Name is the name of the tool.
 const Name = "session_search"
 
-var (
-	//go:embed session_search.md
-	description string
-	//go:embed session_search.json
-	schema string
-	//go:embed summarize.md
-	summaryPrompt string
-)
+//go:embed session_search.md session_search.json
+var texts embed.FS
+
+//go:embed summarize.md
+var summaryPrompt string
 
 // Errors of a Library for which the model gets a specific text.
 var (
@@ -112,7 +108,7 @@ const (
 func New(l Library, o Options) tool.Tool {
 	s := searcher{l, o}
 	return tool.New(tool.Spec{
-		Tool:      llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Tool:      tool.Definition(texts, Name),
 		Effect:    tool.Pure,
 		Parallel:  true,
 		MaxResult: maxResult,

@@ -5,13 +5,11 @@ package skills
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/skills"
 	"hermesd/agent/tool"
 )
@@ -50,17 +48,9 @@ func Tools(o Options) []tool.Tool {
 
 func spec(name string, effect tool.Effect) tool.Spec {
 	return tool.Spec{
-		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
+		Tool:   tool.Definition(texts, name),
 		Effect: effect, Parallel: effect == tool.Pure,
 	}
-}
-
-func text(name string) string {
-	b, err := texts.ReadFile(name)
-	if err != nil {
-		panic(err) // embedded above
-	}
-	return strings.TrimSpace(string(b))
 }
 
 func (s toolSet) filter(session string) skills.Filter {

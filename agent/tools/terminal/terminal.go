@@ -10,17 +10,14 @@ package terminal
 import (
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 	"hermesd/internal/secret"
 	"hermesd/internal/spawn"
@@ -165,17 +162,9 @@ func (t *Terminal) Tools() []tool.Tool {
 
 func (t *Terminal) spec(name string) tool.Spec {
 	return tool.Spec{
-		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
+		Tool:   tool.Definition(texts, name),
 		Effect: tool.AtMostOnce, MaxResult: t.o.MaxOutput + maxNotes,
 	}
-}
-
-func text(name string) string {
-	b, err := texts.ReadFile(name)
-	if err != nil {
-		panic(err) // embedded above
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // Close ends all background processes and their children, and waits for that until ctx

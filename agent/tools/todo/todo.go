@@ -5,7 +5,7 @@ package todo
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -18,12 +18,8 @@ import (
 // Name is the name of the tool.
 const Name = "todo"
 
-var (
-	//go:embed todo.md
-	description string
-	//go:embed todo.json
-	schema string
-)
+//go:embed todo.md todo.json
+var texts embed.FS
 
 // A Status is the state of an item.
 type Status string
@@ -52,7 +48,7 @@ const (
 // New returns the tool.
 func New() tool.Tool {
 	return tool.New(tool.Spec{
-		Tool:   llm.Tool{Name: Name, Description: strings.TrimSpace(description), Schema: json.RawMessage(strings.TrimSpace(schema))},
+		Tool:   tool.Definition(texts, Name),
 		Effect: tool.Idempotent,
 	}, run)
 }

@@ -14,18 +14,15 @@ package web
 import (
 	"cmp"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 	"hermesd/internal/safehttp"
 	"hermesd/internal/secret"
@@ -131,17 +128,9 @@ func (w *Web) Close() {
 
 func spec(name string, limit int) tool.Spec {
 	return tool.Spec{
-		Tool:   llm.Tool{Name: name, Description: text(name + ".md"), Schema: json.RawMessage(text(name + ".json"))},
+		Tool:   tool.Definition(texts, name),
 		Effect: tool.Pure, Parallel: true, MaxResult: limit,
 	}
-}
-
-func text(name string) string {
-	b, err := texts.ReadFile(name)
-	if err != nil {
-		panic(err) // embedded above
-	}
-	return strings.TrimSpace(string(b))
 }
 
 // secretIn reports whether s contains a secret, in plain or in URL encoding.
