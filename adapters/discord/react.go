@@ -9,8 +9,8 @@ import (
 
 	"hermesd/adapters/discord/internal/apiclient"
 	"hermesd/adapters/discord/internal/apierror"
-	"hermesd/adapters/internal/backoff"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 // reactionEmojis maps the states of a message to emojis.

@@ -13,10 +13,10 @@ import (
 	"github.com/slack-go/slack"
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/backoff"
 	"hermesd/adapters/slack/internal/apierror"
 	"hermesd/adapters/slack/internal/checkpoint"
 	"hermesd/adapters/slack/internal/inbound"
+	"hermesd/internal/backoff"
 )
 
 // backfill fetches, from the histories of the channels with conversations, the

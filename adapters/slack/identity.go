@@ -8,11 +8,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/backoff"
 	"hermesd/adapters/slack/internal/apierror"
 	"hermesd/adapters/slack/internal/connection"
 	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 // scopes returns the scopes that the app needs; Manifest requests the same.

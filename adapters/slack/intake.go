@@ -9,10 +9,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/backoff"
 	"hermesd/adapters/slack/internal/connection"
 	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 const (

@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/backoff"
 	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 // An Identity is the bot's own account. Username is empty until it is known.

@@ -14,10 +14,10 @@ import (
 	"github.com/go-telegram/bot/models"
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/backoff"
 	"hermesd/adapters/telegram/internal/apiclient"
 	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 // allowed lists the update types to receive.

@@ -15,9 +15,9 @@ import (
 	"github.com/go-telegram/bot"
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/backoff"
 	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 // secretHeader carries the webhook's secret.

@@ -16,6 +16,7 @@ import (
 
 	"hermesd/agent/injection"
 	"hermesd/internal/atomicfile"
+	"hermesd/internal/backoff"
 )
 
 // maxFileBytes is the size of the largest file that is read. No limit allows so
@@ -91,11 +92,9 @@ func (s *Store) lock(ctx context.Context, t Target) (unlock func(), err error) {
 		case !held:
 			return unlock, nil
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, time.Millisecond+rand.N(4*time.Millisecond)) != nil {
 			unlock()
 			return nil, context.Cause(ctx)
-		case <-time.After(time.Millisecond + rand.N(4*time.Millisecond)):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"hermesd/internal/backoff"
 	"hermesd/internal/secret"
 )
 
@@ -53,11 +54,7 @@ func (c *call) do(ctx context.Context) error {
 		if end, _ := ctx.Deadline(); time.Now().Add(wait).After(end) {
 			return err
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-outer.Done():
-			t.Stop()
+		if backoff.Sleep(outer, wait) != nil {
 			return context.Cause(outer)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 var allowedImports = map[string]string{
 	"systemd":                      "",
 	"internal/lazyregexp":          "",
+	"internal/backoff":             "",
 	"internal/atomicfile":          "",
 	"internal/shorten":             "",
 	"internal/similar":             "",
@@ -86,7 +87,7 @@ var allowedImports = map[string]string{
 }
 
 // baseLayer lists the packages that any package may import.
-const baseLayer = "internal/atomicfile internal/diskspace internal/lazyregexp internal/secret internal/safehttp internal/shorten internal/similar internal/spawn"
+const baseLayer = "internal/atomicfile internal/backoff internal/diskspace internal/lazyregexp internal/secret internal/safehttp internal/shorten internal/similar internal/spawn"
 
 func under(pkg, dir string) bool { return pkg == dir || strings.HasPrefix(pkg, dir+"/") }
 

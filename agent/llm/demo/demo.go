@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
+	"hermesd/internal/backoff"
 )
 
 // Model is the name of the only model of this provider.
@@ -75,14 +76,7 @@ func (p *Provider) wait(ctx context.Context) bool {
 	if p.o.Delay <= 0 {
 		return ctx.Err() == nil
 	}
-	t := time.NewTimer(p.o.Delay)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	return backoff.Sleep(ctx, p.o.Delay) == nil
 }
 
 // An answer is one answer of the demo model.

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
+	"hermesd/internal/backoff"
 )
 
 // A Target is a model of a provider.
@@ -276,14 +277,10 @@ func (c *call) pause(d time.Duration, e *llm.Error) error {
 	if err := c.emit(llm.Notice{Retry: c.tries, After: d, Err: e}); err != nil {
 		return err
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-c.ctx.Done():
+	if backoff.Sleep(c.ctx, d) != nil {
 		return context.Cause(c.ctx)
 	}
+	return nil
 }
 
 func (c *call) emit(e llm.Event) error {

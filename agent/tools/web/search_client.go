@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"hermesd/internal/backoff"
 	"hermesd/internal/safehttp"
 	"hermesd/internal/secret"
 )
@@ -116,11 +117,7 @@ func (e *searchClient) ask(ctx context.Context, query string, limit int) ([]resu
 			e.pauseFor(wait)
 			return nil, "", e.busyError(wait)
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if backoff.Sleep(ctx, wait) != nil {
 			return nil, "", context.Cause(ctx)
 		}
 	}

@@ -18,6 +18,8 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
+
+	"hermesd/internal/backoff"
 )
 
 // An exporter logs when spans begin to be lost and when the collector accepts them
@@ -95,9 +97,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 		if err == nil || !retry {
 			return err
 		}
-		select {
-		case <-time.After(max(wait, after)):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, max(wait, after)) != nil {
 			return err
 		}
 	}

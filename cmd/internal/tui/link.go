@@ -9,6 +9,7 @@ import (
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/tui/text"
+	"hermesd/internal/backoff"
 )
 
 // Messages of a link.
@@ -68,12 +69,8 @@ func (l *link) run(ctx context.Context, chat Chat) {
 			if err != nil && !l.emit(ctx, disconnected{err}) {
 				return
 			}
-			timer := time.NewTimer(pause)
-			select {
-			case <-ctx.Done():
-				timer.Stop()
+			if backoff.Sleep(ctx, pause) != nil {
 				return
-			case <-timer.C:
 			}
 			l.mu.Lock()
 			has := slices.Clone(l.shown)

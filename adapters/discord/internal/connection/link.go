@@ -25,8 +25,8 @@ import (
 	"hermesd/adapters/discord/internal/apiclient"
 	"hermesd/adapters/discord/internal/apierror"
 	"hermesd/adapters/discord/internal/framefilter"
-	"hermesd/adapters/internal/backoff"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 // intents are the events to receive: guilds, and messages in guilds and direct

@@ -13,7 +13,7 @@ import (
 	"hermesd/adapters/discord/internal/apiclient"
 	"hermesd/adapters/discord/internal/apierror"
 	"hermesd/adapters/discord/internal/inbound"
-	"hermesd/adapters/internal/backoff"
+	"hermesd/internal/backoff"
 )
 
 const (

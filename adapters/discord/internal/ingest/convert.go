@@ -14,8 +14,8 @@ import (
 	"hermesd/adapters/discord/internal/apiclient"
 	"hermesd/adapters/discord/internal/apierror"
 	"hermesd/adapters/discord/internal/inbound"
-	"hermesd/adapters/internal/backoff"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 // The events that users cause by writing or pressing.

@@ -20,8 +20,8 @@ import (
 
 	"hermesd/adapters/discord/internal/apiclient"
 	"hermesd/adapters/discord/internal/inbound"
-	"hermesd/adapters/internal/backoff"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 const (

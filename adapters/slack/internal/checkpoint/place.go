@@ -13,9 +13,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/backoff"
 	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 )
 
 const (

@@ -21,12 +21,12 @@ import (
 	"github.com/slack-go/slack/socketmode"
 	"go.uber.org/zap"
 
-	"hermesd/adapters/internal/backoff"
 	"hermesd/adapters/internal/transport"
 	"hermesd/adapters/slack/internal/apiclient"
 	"hermesd/adapters/slack/internal/apierror"
 	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
+	"hermesd/internal/backoff"
 	"hermesd/internal/secret"
 )
 

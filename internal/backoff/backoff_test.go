@@ -9,7 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"hermesd/adapters/internal/backoff"
+	"hermesd/internal/backoff"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
