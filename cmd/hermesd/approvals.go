@@ -26,13 +26,7 @@ nowhere else. Runs of jobs have only the approvals of their creator and of their
 		if len(args) > 0 {
 			return unknown(cmd, args)
 		}
-		return c.withClient(cmd.Context(), func(client *admin.Client) error {
-			list, err := client.Approvals(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return c.show(list, func() string { return approvalsText(list, time.Now()) })
-		})
+		return ask(cmd.Context(), c, (*admin.Client).Approvals, func(list []approval.Record) string { return approvalsText(list, time.Now()) })
 	}
 	cmd.AddCommand(
 		c.approvalsChangeCmd("add SHAPE", "Approve a shape permanently", "Approved", (*admin.Client).AddApproval),

@@ -156,14 +156,8 @@ func (c *cli) compactCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "compact", Short: "Reclaim disk space after deletions; works while the daemon runs", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				done, err := client.Compact(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return c.show(done, func() string {
-					return fmt.Sprintf("The store had %s and has %s.\n", text.Bytes(done.Before), text.Bytes(done.After))
-				})
+			return ask(cmd.Context(), c, (*admin.Client).Compact, func(done admin.Compaction) string {
+				return fmt.Sprintf("The store had %s and has %s.\n", text.Bytes(done.Before), text.Bytes(done.After))
 			})
 		},
 	}

@@ -43,6 +43,17 @@ func (c *cli) withClient(ctx context.Context, f func(*admin.Client) error) error
 	return errors.Join(f(client), client.Close(ctx))
 }
 
+// ask prints what do returns for a client like that of withClient.
+func ask[T any](ctx context.Context, c *cli, do func(*admin.Client, context.Context) (T, error), text func(T) string) error {
+	return c.withClient(ctx, func(client *admin.Client) error {
+		v, err := do(client, ctx)
+		if err != nil {
+			return err
+		}
+		return c.show(v, func() string { return text(v) })
+	})
+}
+
 // withDaemon calls f with a client of the running daemon; it is an error if there
 // is none.
 func (c *cli) withDaemon(ctx context.Context, f func(*admin.Client) error) error {

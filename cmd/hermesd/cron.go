@@ -33,13 +33,7 @@ JOB is the id of a job or its name. Jobs run only while the daemon does.`
 		&cobra.Command{
 			Use: "list", Short: "List the jobs, those that are due next first", Args: args(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return c.withClient(cmd.Context(), func(client *admin.Client) error {
-					list, err := client.Jobs(cmd.Context())
-					if err != nil {
-						return err
-					}
-					return c.show(list, func() string { return jobsText(list, time.Now()) })
-				})
+				return ask(cmd.Context(), c, (*admin.Client).Jobs, func(list []schedule.JobView) string { return jobsText(list, time.Now()) })
 			},
 		},
 		c.cronCreateCmd(), c.cronEditCmd(),
@@ -217,13 +211,9 @@ func (c *cli) cronHistoryCmd() *cobra.Command {
 			if most < 1 || most > 1000 {
 				return &usageError{fmt.Sprintf("--limit is %d; it must be from 1 to 1000", most)}
 			}
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				list, err := client.Slots(cmd.Context(), strings.Join(args, ""), most)
-				if err != nil {
-					return err
-				}
-				return c.show(list, func() string { return occurrencesText(list) })
-			})
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) ([]schedule.Occurrence, error) {
+				return client.Slots(ctx, strings.Join(args, ""), most)
+			}, occurrencesText)
 		},
 	}
 	cmd.Flags().IntVar(&most, "limit", 50, "how many, from 1 to 1000")
@@ -257,13 +247,7 @@ func (c *cli) cronStatusCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show whether scheduled prompts run", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				s, err := client.CronStatus(cmd.Context())
-				if err != nil {
-					return err
-				}
-				return c.show(s, func() string { return cronText(s, time.Now()) })
-			})
+			return ask(cmd.Context(), c, (*admin.Client).CronStatus, func(s admin.Cron) string { return cronText(s, time.Now()) })
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,13 +21,9 @@ func (c *cli) outboxCmd() *cobra.Command {
 	list := &cobra.Command{
 		Use: "list", Short: "List what is not delivered, and why", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				box, err := client.Outbox(cmd.Context(), all)
-				if err != nil {
-					return err
-				}
-				return c.show(box, func() string { return outboxText(box, time.Now()) })
-			})
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Outbox, error) {
+				return client.Outbox(ctx, all)
+			}, func(box admin.Outbox) string { return outboxText(box, time.Now()) })
 		},
 	}
 	list.Flags().BoolVar(&all, "all", false, "also what was delivered and is still kept")

@@ -30,39 +30,23 @@ a row lock the platform for an hour.`
 		&cobra.Command{
 			Use: "list", Short: "List who is paired and who waits for approval", Args: args(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return c.withClient(cmd.Context(), func(client *admin.Client) error {
-					l, err := client.Pairings(cmd.Context())
-					if err != nil {
-						return err
-					}
-					return c.show(l, func() string { return pairingText(l, time.Now()) })
-				})
+				return ask(cmd.Context(), c, (*admin.Client).Pairings, func(l pairing.List) string { return pairingText(l, time.Now()) })
 			},
 		},
 		c.approveCmd(),
 		&cobra.Command{
 			Use: "revoke PLATFORM ID", Short: "Revoke the access of an approved user", Args: args(2, 2),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return c.withClient(cmd.Context(), func(client *admin.Client) error {
-					p, err := client.Revoke(cmd.Context(), args[0], args[1])
-					if err != nil {
-						return err
-					}
-					return c.show(p, func() string { return named(p) + " is no longer paired.\n" })
-				})
+				return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (pairing.Person, error) {
+					return client.Revoke(ctx, args[0], args[1])
+				}, func(p pairing.Person) string { return named(p) + " is no longer paired.\n" })
 			},
 		},
 		&cobra.Command{
 			Use: "clear-pending", Short: "Invalidate all pending pairing codes", Args: args(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return c.withClient(cmd.Context(), func(client *admin.Client) error {
-					gone, err := client.ClearPending(cmd.Context())
-					if err != nil {
-						return err
-					}
-					return c.show(gone, func() string {
-						return text.Count(len(gone), "code") + text.Form(len(gone), " was out; it is", " were out; they are") + " worthless now.\n"
-					})
+				return ask(cmd.Context(), c, (*admin.Client).ClearPending, func(gone []pairing.Person) string {
+					return text.Count(len(gone), "code") + text.Form(len(gone), " was out; it is", " were out; they are") + " worthless now.\n"
 				})
 			},
 		},
@@ -74,18 +58,14 @@ func (c *cli) approveCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "approve PLATFORM CODE", Short: "Let in the person who was told CODE", Args: args(2, 9),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				p, err := client.Approve(cmd.Context(), args[0], strings.Join(args[1:], ""))
-				if err != nil {
-					return err
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Approved, error) {
+				return client.Approve(ctx, args[0], strings.Join(args[1:], ""))
+			}, func(p admin.Approved) string {
+				s := named(p.Person) + " is paired, as a member.\n"
+				if !p.Notified {
+					s += "The person could not be told; the log says why.\n"
 				}
-				return c.show(p, func() string {
-					s := named(p.Person) + " is paired, as a member.\n"
-					if !p.Notified {
-						s += "The person could not be told; the log says why.\n"
-					}
-					return s
-				})
+				return s
 			})
 		},
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -25,13 +26,9 @@ func (c *cli) promptCmd() *cobra.Command {
 		Use: "show SESSION", Short: "Show the frozen prompt of a conversation by layer, with sizes, and its tools", Args: args(1, 1),
 		Long: "Show the frozen prompt of a conversation by layer, with sizes, and its tools." + whichSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				p, err := client.Prompt(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return c.show(p, func() string { return promptText(p, full) })
-			})
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Prompt, error) {
+				return client.Prompt(ctx, args[0])
+			}, func(p admin.Prompt) string { return promptText(p, full) })
 		},
 	}
 	show.Flags().BoolVar(&full, "text", false, "print what the layers say too")
@@ -39,13 +36,9 @@ func (c *cli) promptCmd() *cobra.Command {
 		Use: "trace SESSION", Short: "List the model calls of a conversation: what was reused, what broke and why", Args: args(1, 1),
 		Long: "List the model calls of a conversation: what was reused, what broke and why." + whichSession,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				t, err := client.Trace(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				return c.show(t, func() string { return traceText(t) })
-			})
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Trace, error) {
+				return client.Trace(ctx, args[0])
+			}, traceText)
 		},
 	}
 	cmd.AddCommand(show, trace, c.diffCmd())
@@ -65,13 +58,9 @@ func (c *cli) diffCmd() *cobra.Command {
 				}
 				calls[i] = n
 			}
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				d, err := client.Diff(cmd.Context(), args[0], calls[0], calls[1])
-				if err != nil {
-					return err
-				}
-				return c.show(d, func() string { return diffText(d) })
-			})
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Diff, error) {
+				return client.Diff(ctx, args[0], calls[0], calls[1])
+			}, diffText)
 		},
 	}
 }

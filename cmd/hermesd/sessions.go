@@ -56,13 +56,9 @@ func (c *cli) sessionsCmd() *cobra.Command {
 			if most < 1 || most > 1000 {
 				return &usageError{fmt.Sprintf("--limit is %d; it must be from 1 to 1000", most)}
 			}
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				all, err := client.Sessions(cmd.Context(), most)
-				if err != nil {
-					return err
-				}
-				return c.show(all, func() string { return sessionsText(all, time.Now()) })
-			})
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) ([]session.Record, error) {
+				return client.Sessions(ctx, most)
+			}, func(all []session.Record) string { return sessionsText(all, time.Now()) })
 		},
 	}
 	list.Flags().IntVar(&most, "limit", 50, "how many, from 1 to 1000")
@@ -79,13 +75,9 @@ func (c *cli) searchCmd() *cobra.Command {
 All words must be there; "a phrase", a OR b, NOT a and begin* are understood. If
 nothing has all of it, what has any of it is shown.`,
 		RunE: func(cmd *cobra.Command, words []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				found, err := client.Search(cmd.Context(), strings.Join(words, " "), most)
-				if err != nil {
-					return err
-				}
-				return c.show(found, func() string { return foundText(found, time.Now()) })
-			})
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) ([]admin.Found, error) {
+				return client.Search(ctx, strings.Join(words, " "), most)
+			}, func(found []admin.Found) string { return foundText(found, time.Now()) })
 		},
 	}
 	cmd.Flags().IntVar(&most, "limit", 20, "how many, from 1 to 200")

@@ -35,17 +35,13 @@ func (c *cli) renameCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "rename SESSION [TITLE]", Short: "Set or clear the title of a conversation", Args: args(1, 100),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				rec, err := client.Rename(cmd.Context(), args[0], strings.Join(args[1:], " "))
-				if err != nil {
-					return err
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (session.Record, error) {
+				return client.Rename(ctx, args[0], strings.Join(args[1:], " "))
+			}, func(rec session.Record) string {
+				if rec.Title == "" {
+					return fmt.Sprintf("%s has no name now.\n", rec.ID)
 				}
-				return c.show(rec, func() string {
-					if rec.Title == "" {
-						return fmt.Sprintf("%s has no name now.\n", rec.ID)
-					}
-					return fmt.Sprintf("%s is called %s now.\n", rec.ID, text.Line(rec.Title))
-				})
+				return fmt.Sprintf("%s is called %s now.\n", rec.ID, text.Line(rec.Title))
 			})
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/tui/text"
 	"hermesd/gateway"
+	"hermesd/gateway/inbox"
 )
 
 func (c *cli) statusCmd() *cobra.Command {
@@ -132,18 +134,14 @@ func (c *cli) whyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "why ID", Short: "Tell what became of a message, by the platform's message id or ours (m12, o7)", Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				chains, err := client.Why(cmd.Context(), args[0])
-				if err != nil {
-					return err
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) ([]inbox.MessageHistory, error) {
+				return client.Why(ctx, args[0])
+			}, func(chains []inbox.MessageHistory) string {
+				stories := make([]string, len(chains))
+				for i, ch := range chains {
+					stories[i] = text.Clean(gateway.FormatHistory(ch))
 				}
-				return c.show(chains, func() string {
-					stories := make([]string, len(chains))
-					for i, ch := range chains {
-						stories[i] = text.Clean(gateway.FormatHistory(ch))
-					}
-					return strings.Join(stories, "\n")
-				})
+				return strings.Join(stories, "\n")
 			})
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,13 +34,9 @@ conversation, those of conversations that were deleted not at all. Models withou
 			if err != nil {
 				return &usageError{err.Error()}
 			}
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				u, err := client.Usage(cmd.Context(), from, by)
-				if err != nil {
-					return err
-				}
-				return c.show(u, func() string { return usageText(u) })
-			})
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Usage, error) {
+				return client.Usage(ctx, from, by)
+			}, usageText)
 		},
 	}
 	cmd.Flags().StringVar(&since, "since", "", "only calls from then on: `7d`, 12h, or a date such as 2026-01-31")
