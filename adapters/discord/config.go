@@ -12,25 +12,24 @@ import (
 )
 
 // Config is the configuration of one account: a bot and which messages it
-// answers. Only Token is required. The zero value of a boolean is not replaced
-// by its default, so the caller must apply the defaults in the tags.
+// answers. Only Token is required.
 type Config struct {
-	Token   secret.Value `yaml:"token" doc:"The bot's token, as the developer portal gave it."`
-	BaseURL string       `yaml:"api_url" default:"https://discord.com" doc:"Address of the API server."`
-	Proxy   secret.Value `yaml:"proxy" doc:"Proxy for this account (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
+	Token   secret.Value
+	BaseURL string       // of the API server; "": https://discord.com
+	Proxy   secret.Value // http, https or socks5 URL; "": HTTPS_PROXY of the environment
 
-	RequireMention    bool              `yaml:"require_mention" default:"true" doc:"In guilds, answer only when mentioned or replied to."`
-	FreeResponseChats []string          `yaml:"free_response_chats" doc:"Ids of channels in which everything is answered although require_mention is set; * is all."`
-	AllowedChats      []string          `yaml:"allowed_chats" doc:"Ids of the channels that are listened to; empty: all."`
-	IgnoredChats      []string          `yaml:"ignored_channels" doc:"Ids of channels that are never listened to."`
-	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
-	NativeMentions    []string          `yaml:"native_mention_only_channels" doc:"Ids of channels in which mention_patterns do not count."`
-	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt per channel id."`
+	RequireMention    bool              // in guilds, answer only when mentioned or replied to
+	FreeResponseChats []string          // IDs of channels in which everything is answered; * is all
+	AllowedChats      []string          // IDs of channels whose messages are processed; empty: all
+	IgnoredChats      []string          // IDs of channels whose messages are never processed
+	MentionPatterns   []string          // RE2, any case; each counts as a mention
+	NativeMentions    []string          // IDs of channels in which MentionPatterns do not count
+	ChatPrompts       map[string]string // extra prompt by channel ID
 
-	StrictMention bool     `yaml:"thread_require_mention" default:"false" doc:"In threads too, answer only when mentioned."`
-	AutoThread    bool     `yaml:"auto_thread" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
-	AllowMentions []string `yaml:"allow_mentions" doc:"What answers may ping besides people: everyone, roles. nobody: not even people; no_reply: not the person whom an answer quotes."`
-	Reactions     bool     `yaml:"reactions" default:"true" doc:"Mark people's messages with what has become of them."`
+	StrictMention bool     // require a mention in threads too
+	AutoThread    bool     // a mention in a channel starts a thread
+	AllowMentions []string // what answers may mention besides users: everyone, roles; or nobody, no_reply
+	Reactions     bool     // mark messages with what became of them
 }
 
 // withDefaults returns c with empty fields set to their defaults.

@@ -17,23 +17,23 @@ import (
 // Config is the configuration of one account: an app in one workspace, and which
 // messages it answers. Only the tokens are required.
 type Config struct {
-	Token    secret.Value `yaml:"token" doc:"The bot token (xoxb-…) of the app in the workspace."`
-	AppToken secret.Value `yaml:"app_token" doc:"The app-level token (xapp-…) with connections:write, for Socket Mode."`
-	APIURL   string       `yaml:"api_url" default:"https://slack.com/api/" doc:"Address of the Web API."`
-	Proxy    secret.Value `yaml:"proxy" doc:"Proxy for this account (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
+	Token    secret.Value // of the bot: xoxb-…
+	AppToken secret.Value // app-level, with connections:write: xapp-…
+	APIURL   string       // "": https://slack.com/api/
+	Proxy    secret.Value // http, https or socks5 URL; "": HTTPS_PROXY of the environment
 
-	RequireMention    bool              `yaml:"require_mention" default:"true" doc:"In channels, answer only when mentioned, or in a thread in which the bot takes part."`
-	StrictMention     bool              `yaml:"strict_mention" default:"false" doc:"In threads too, answer only when mentioned."`
-	MentionChats      []string          `yaml:"require_mention_channels" doc:"Ids of channels in which a mention is required whatever else is set."`
-	IgnoreOthers      bool              `yaml:"ignore_other_user_mentions" default:"false" doc:"A message that begins with a mention of somebody else is not for the bot."`
-	ReplyInThread     bool              `yaml:"reply_in_thread" default:"true" doc:"A message to the bot in a channel opens a thread, which is a conversation of its own."`
-	FreeResponseChats []string          `yaml:"free_response_chats" doc:"Ids of channels in which everything is answered."`
-	AllowedChats      []string          `yaml:"allowed_chats" doc:"Ids of the channels that are listened to; empty: all."`
-	IgnoredChats      []string          `yaml:"ignored_chats" doc:"Ids of channels that are never listened to."`
-	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
-	NativeMentions    []string          `yaml:"native_mention_only_channels" doc:"Ids of channels in which mention_patterns do not count."`
-	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt per channel id."`
-	Reactions         bool              `yaml:"reactions" default:"true" doc:"Mark people's messages with what has become of them."`
+	RequireMention    bool              // in channels, answer only when mentioned, or in a thread with the bot
+	StrictMention     bool              // require a mention in threads too
+	MentionChats      []string          // IDs of channels in which a mention is required whatever else is set
+	IgnoreOthers      bool              // a message that begins with a mention of somebody else is not for the bot
+	ReplyInThread     bool              // a message to the bot in a channel starts a thread
+	FreeResponseChats []string          // IDs of channels in which everything is answered
+	AllowedChats      []string          // IDs of channels whose messages are processed; empty: all
+	IgnoredChats      []string          // IDs of channels whose messages are never processed
+	MentionPatterns   []string          // RE2, any case; each counts as a mention
+	NativeMentions    []string          // IDs of channels in which MentionPatterns do not count
+	ChatPrompts       map[string]string // extra prompt by channel ID
+	Reactions         bool              // mark messages with what became of them
 }
 
 const defaultAPIURL = "https://slack.com/api/"

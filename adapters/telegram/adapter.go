@@ -138,7 +138,7 @@ func (a *Adapter) newBot(c bot.HttpClient, more ...bot.Option) (*bot.Bot, error)
 	options := append([]bot.Option{
 		bot.WithServerURL(a.cfg.BaseURL),
 		bot.WithSkipGetMe(),
-		bot.WithHTTPClient(a.cfg.PollTimeout+time.Second, c), // the library subtracts a second
+		bot.WithHTTPClient(pollTimeout+time.Second, c), // the library subtracts a second
 		bot.WithErrorsHandler(func(err error) {
 			a.log.Debug("client library error", zap.String("err", a.wire.Mask(err.Error())))
 		}),

@@ -14,30 +14,31 @@ import (
 )
 
 // Config is the configuration of one account: a bot and how it receives updates.
-// The zero value of every field except Token means the default in its tag.
+// Only Token is required.
 type Config struct {
-	Token       secret.Value  `yaml:"token" doc:"The bot's token, as @BotFather gave it."`
-	BaseURL     string        `yaml:"api_url" default:"https://api.telegram.org" doc:"Address of the Bot API server."`
-	Proxy       secret.Value  `yaml:"proxy" doc:"Proxy for this account (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
-	PollTimeout time.Duration `yaml:"poll_timeout" default:"30s" range:"5s..50s" doc:"How long Telegram holds a poll open when there is nothing new."`
+	Token   secret.Value
+	BaseURL string       // of the Bot API server; "": https://api.telegram.org
+	Proxy   secret.Value // http, https or socks5 URL; "": HTTPS_PROXY of the environment
 
-	WebhookURL    string       `yaml:"webhook_url" doc:"Public https address at which Telegram delivers messages; empty: long polling."`
-	WebhookSecret secret.Value `yaml:"webhook_secret" doc:"Secret that Telegram sends with each delivery; required with webhook_url."`
-	WebhookListen string       `yaml:"webhook_listen" default:"127.0.0.1:8443" doc:"Where the webhook listens; the path is that of webhook_url."`
+	WebhookURL    string       // public https address; "": long polling
+	WebhookSecret secret.Value // sent with each delivery; required with WebhookURL
+	WebhookListen string       // "": 127.0.0.1:8443; the path is that of WebhookURL
 
-	RequireMention    bool              `yaml:"require_mention" default:"false" doc:"In groups, answer only when mentioned or replied to."`
-	FreeResponseChats []string          `yaml:"free_response_chats" doc:"Ids of groups in which everything is answered although require_mention is set."`
-	AllowedChats      []string          `yaml:"allowed_chats" doc:"Ids of the groups and channels that are listened to; empty: all."`
-	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
-	NativeMentions    []string          `yaml:"native_mention_only_chats" doc:"Ids of groups in which mention_patterns do not count."`
-	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt per chat id."`
+	RequireMention    bool              // in groups, answer only when mentioned or replied to
+	FreeResponseChats []string          // IDs of groups in which everything is answered
+	AllowedChats      []string          // IDs of chats whose messages are processed; empty: all
+	MentionPatterns   []string          // RE2, any case; each counts as a mention
+	NativeMentions    []string          // IDs of groups in which MentionPatterns do not count
+	ChatPrompts       map[string]string // extra prompt by chat ID
 }
 
 const (
 	defaultBaseURL = "https://api.telegram.org"
-	defaultPoll    = 30 * time.Second
 	defaultListen  = "127.0.0.1:8443"
 )
+
+// pollTimeout is how long Telegram holds a poll open if there are no updates.
+const pollTimeout = 30 * time.Second
 
 // withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
@@ -45,9 +46,6 @@ func (c Config) withDefaults() Config {
 		c.BaseURL = defaultBaseURL
 	}
 	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
-	if c.PollTimeout == 0 {
-		c.PollTimeout = defaultPoll
-	}
 	if c.WebhookListen == "" {
 		c.WebhookListen = defaultListen
 	}
@@ -74,9 +72,6 @@ func (c Config) Validate() error {
 	}
 	if err := transport.CheckProxy(c.Proxy); err != nil {
 		return err
-	}
-	if c.PollTimeout < 5*time.Second || c.PollTimeout > 50*time.Second {
-		return fmt.Errorf("poll_timeout: %v is not between 5s and 50s", c.PollTimeout)
 	}
 	if err := c.validateWebhook(); err != nil {
 		return err

@@ -216,7 +216,7 @@ func (a *Adapter) dropIdle() {
 
 // fetch makes one poll, which is canceled if it does not return in time.
 func (p *poller) fetch(ctx context.Context, u *url.URL, form url.Values) ([]json.RawMessage, error) {
-	open := p.a.cfg.PollTimeout
+	open := pollTimeout
 	if !p.proven {
 		form, open = maps.Clone(form), 0
 		form.Del("timeout")

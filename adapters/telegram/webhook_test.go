@@ -202,7 +202,6 @@ func TestConfigErrorsSayWhatToDo(t *testing.T) {
 		{func(c *telegram.Config) { c.Token = "99:a/../b" }, "not a bot token"},
 		{func(c *telegram.Config) { c.BaseURL = "ftp://x" }, "api_url"},
 		{func(c *telegram.Config) { c.Proxy = secret.Value("nonsense-with-password") }, "proxy"},
-		{func(c *telegram.Config) { c.PollTimeout = time.Second }, "poll_timeout"},
 		{func(c *telegram.Config) { c.WebhookURL = hookURL }, "webhook_secret: required"},
 		{func(c *telegram.Config) { c.WebhookURL, c.WebhookSecret = "http://x/", "s" }, "webhook_url"},
 		{func(c *telegram.Config) { c.WebhookURL, c.WebhookSecret = hookURL, "not allowed!" }, "webhook_secret: must"},
