@@ -3,9 +3,7 @@ package prompt
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"regexp"
-	"strings"
 )
 
 // OverlayParts holds the parts of an overlay, which belongs to one turn and is
@@ -36,17 +34,6 @@ const (
 	Turn   Placement = "turn"
 	System Placement = "system"
 )
-
-// ParsePlacement parses the setting agent.overlay_placement; "" is Tail.
-func ParsePlacement(s string) (Placement, error) {
-	switch p := Placement(strings.ToLower(strings.TrimSpace(s))); p {
-	case "":
-		return Tail, nil
-	case Tail, Turn, System:
-		return p, nil
-	}
-	return "", fmt.Errorf("agent.overlay_placement is %q: use tail, turn or system", s)
-}
 
 // A PlacedOverlay is the overlay of one turn, by position.
 type PlacedOverlay struct {

@@ -6,16 +6,6 @@ import (
 	"strings"
 )
 
-// Thinks reports whether model reasons when it is called with effort. Newer models always
-// do; their thinking blocks become invalid as soon as anything before them changes.
-func Thinks(model, effort string) bool {
-	switch effort {
-	case "", "none":
-		return formOf(model) == alwaysOn
-	}
-	return true
-}
-
 // A form is the way in which thinking is requested from a model.
 type form int
 

@@ -3,11 +3,9 @@ package tokens
 import (
 	_ "embed" // the table
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"strconv"
 	"strings"
 	"sync"
 )
@@ -154,31 +152,6 @@ func checkLength(n int) error {
 		return fmt.Errorf("%d is no context length: it is between %d and %d tokens", n, minLength, maxLength)
 	}
 	return nil
-}
-
-var errLength = errors.New("a context length is a plain number of tokens, such as 200000")
-
-// ParseLength parses a context length written by a user: a plain number of tokens. For
-// values such as 256K, the error says what to write instead.
-func ParseLength(s string) (int, error) {
-	s = strings.TrimSpace(s)
-	n, err := strconv.Atoi(s)
-	if err == nil {
-		return n, checkLength(n)
-	}
-	digits := strings.TrimRight(s, "kKmM")
-	f, err := strconv.ParseFloat(digits, 64)
-	if err != nil || len(s)-len(digits) != 1 {
-		return 0, fmt.Errorf("%w, not %q", errLength, s)
-	}
-	unit := 1000.0
-	if strings.ContainsAny(s, "mM") {
-		unit = 1e6
-	}
-	if checkLength(int(f*unit)) != nil { // includes NaN and infinities
-		return 0, fmt.Errorf("%w, not %q", errLength, s)
-	}
-	return 0, fmt.Errorf("%w: write %d, not %q", errLength, int(f*unit), s)
 }
 
 // LearnedLengths holds the context lengths and output limits that providers reported. Its methods may be

@@ -1,7 +1,6 @@
 package tokens_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -127,33 +126,6 @@ func TestLearnedLimitSurvivesSameReport(t *testing.T) {
 	if n, _ := l.Context("m", "u"); n != 100_000 {
 		t.Errorf("%d, though the server says otherwise now", n)
 	}
-}
-
-func TestParseLength(t *testing.T) {
-	for in, want := range map[string]int{"200000": 200_000, " 16384 ": 16_384} {
-		if got, err := tokens.ParseLength(in); got != want || err != nil {
-			t.Errorf("%q: got %d, %v", in, got, err)
-		}
-	}
-	for in, says := range map[string]string{
-		"256K": "write 256000", "1m": "write 1000000", "0": "no context length", "-5": "no context length", "": "plain number", "lots": "plain number",
-		"NaNk": "plain number", "Infk": "plain number", "12kk": "plain number", "0.1k": "plain number", "1e30": "plain number", "99999999999": "no context length",
-	} {
-		if got, err := tokens.ParseLength(in); err == nil || got != 0 && !errors.Is(err, nil) && strings.Contains(says, "write") || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: got %d, %v", in, got, err)
-		}
-	}
-}
-
-func FuzzParseLength(f *testing.F) {
-	for _, s := range []string{"256K", "1.5M", "0", "200000", "NaNk"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if n, err := tokens.ParseLength(s); err == nil && (n < 1024 || n > 10_000_000) {
-			t.Errorf("%q: %d", s, n)
-		}
-	})
 }
 
 func FuzzTable(f *testing.F) {

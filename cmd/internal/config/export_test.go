@@ -1,7 +1,20 @@
 package config
 
-// UpstreamKeys exports upstreamKeys.
-func UpstreamKeys() []string { return upstreamKeys() }
+import (
+	"slices"
+	"strings"
+)
+
+// UpstreamKeys returns the paths of the list.
+func UpstreamKeys() (paths []string) {
+	for _, ps := range upstreamPatterns() {
+		for _, p := range ps {
+			paths = append(paths, strings.Join(p.parts, "."))
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
 
 // ParseDotenv parses a .env file into names and values.
 func ParseDotenv(data []byte) (names, values []string, problems []Problem) {

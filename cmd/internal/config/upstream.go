@@ -66,17 +66,6 @@ var upstreamPatterns = sync.OnceValue(func() map[string][]pattern {
 	return m
 })
 
-// upstreamKeys returns the paths of the list.
-func upstreamKeys() (paths []string) {
-	for _, ps := range upstreamPatterns() {
-		for _, p := range ps {
-			paths = append(paths, strings.Join(p.parts, "."))
-		}
-	}
-	slices.Sort(paths)
-	return paths
-}
-
 // upstreamKey reports whether upstream Hermes has a key or section at path, and
 // returns advice about it. Upstream also accepts the keys of a platform in a section
 // at the top.
