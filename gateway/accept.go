@@ -166,13 +166,17 @@ func (g *Gateway) hasWork(immediate inbox.Lane) bool {
 // of an entry that is already done.
 func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 	if e.Inbound.Kind == chat.Callback {
-		g.answerCallback(e)
+		text := ""
+		if e.State == inbox.Done {
+			text = g.opts.Printer.T("This button does nothing.")
+		}
+		g.opts.Accounts.AnswerCallback(e.Inbound, text)
 	}
 	switch {
 	case awaitsPairingCode(e):
 		g.sendPairingCode(ctx, e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
-		g.dismiss(e)
+		g.opts.Accounts.Dismiss(e.Inbound)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Failed:
 		g.delivery.WakeRows(e.Notices)
 	case e.State == inbox.Done || e.Inbound.Kind == chat.Edit:
@@ -202,39 +206,6 @@ func (g *Gateway) mayChangeTurn(e inbox.Entry) bool {
 func (g *Gateway) renderQueueFull(e inbox.Entry) []outbox.Row {
 	text := g.opts.Printer.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.opts.Limits.MaxQueuedMessages)
 	return g.delivery.Render(text, delivery.Draft{To: e.Inbound.Address, Role: outbox.Notice, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure, ReplyToIDs: []string{e.Inbound.ID}})
-}
-
-// canAnswerCallbacks reports whether a implements chat.CallbackAnswerer.
-func canAnswerCallbacks(a chat.Adapter) bool {
-	_, ok := a.(chat.CallbackAnswerer)
-	return ok
-}
-
-// answerCallback confirms a button press to the platform after Accept has returned:
-// some platforms require the acknowledgment of the event first.
-func (g *Gateway) answerCallback(e inbox.Entry) {
-	account := e.Inbound.Address.AccountID()
-	a, ok := g.opts.Adapters[account].(chat.CallbackAnswerer)
-	if !ok {
-		return
-	}
-	text := ""
-	if e.State == inbox.Done {
-		text = g.opts.Printer.T("This button does nothing.")
-	}
-	g.callbacks.add(account, func(ctx context.Context) {
-		if err := a.AnswerCallback(ctx, e.Inbound, text); err != nil {
-			g.opts.Log.Warn("cannot answer callback", zap.Error(err))
-		}
-	})
-}
-
-// dismiss informs an adapter that implements chat.Dismisser that e will not be
-// answered.
-func (g *Gateway) dismiss(e inbox.Entry) {
-	if a, ok := g.opts.Adapters[e.Inbound.Address.AccountID()].(chat.Dismisser); ok {
-		a.Dismiss(e.Inbound)
-	}
 }
 
 // migrateChat moves everything that belongs to a chat to the chat's new ID.

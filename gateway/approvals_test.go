@@ -127,7 +127,7 @@ func TestApprovalDeniedWhereNobodyCanAnswer(t *testing.T) {
 		w.tools = []tool.Tool{approvalTool{}}
 		raw := &rawAdapter{fakeAdapter: w.adapter}
 		w.configure = func(o *gateway.Options) {
-			o.Access, o.Adapters = ownerChecker(t), map[chat.Account]chat.Adapter{account: raw}
+			o.Access, o.Accounts = ownerChecker(t), accountsOf(raw)
 			o.Approvals = approval.Options{Mode: "manual", Timeout: 5 * time.Minute, Level: access.ToolLevel}
 		}
 		w.start()

@@ -75,7 +75,7 @@ func BenchmarkTurnInLongSession(b *testing.B) {
 			gw := gateway.New(gateway.Options{
 				Active: turns, Usage: usage.NewMeter(turns),
 				Store: store, Agent: agent.New(agent.Config{}, provider, noTools(b)),
-				Adapters: map[chat.Account]chat.Adapter{account: w}, Access: defaultChecker(b),
+				Accounts: accountsOf(w), Access: defaultChecker(b),
 				Prefix: func(r session.Record) (prompt.Prefix, []string) {
 					return prompt.Build(prompt.Inputs{Session: string(r.ID)}), nil
 				},

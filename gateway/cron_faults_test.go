@@ -222,7 +222,7 @@ func TestCronRunsWhilePlatformIsDown(t *testing.T) {
 		inner := w.configure
 		w.configure = func(o *gateway.Options) {
 			inner(o)
-			o.Adapters[chat.Account{Platform: chat.Discord}] = down
+			o.Accounts.Add(chat.Account{Platform: chat.Discord}, down)
 		}
 		w.start()
 		defer w.stop()

@@ -71,7 +71,7 @@ func (c *cronRunner) pauseForbidden(ctx context.Context, j schedule.Job) {
 		to = append(to, j.Origin)
 	}
 	for _, at := range to {
-		if _, ok := g.opts.Adapters[at.AccountID()]; !ok || g.delivery.RawMarkdown(at) {
+		if !g.opts.Accounts.CanSendUnasked(at) {
 			continue
 		}
 		if err := g.delivery.SendNotice(ctx, text, delivery.Draft{To: at}); err != nil {
@@ -89,7 +89,7 @@ func (c *cronRunner) ownerChats(ctx context.Context) (to []chat.Address) {
 		g.opts.Log.Error("cannot find chat of an owner", zap.Error(err))
 	}
 	for _, r := range sessions {
-		if _, ok := g.opts.Adapters[r.Address.AccountID()]; !ok || r.Address.Kind != chat.DM || r.Address.Platform == chat.Cron || g.delivery.RawMarkdown(r.Address) {
+		if r.Address.Kind != chat.DM || !g.opts.Accounts.CanSendUnasked(r.Address) {
 			continue
 		}
 		grant, _ := g.opts.Access.Check(chat.Inbound{Kind: chat.Message, Address: r.Address, Sender: chat.Person{ID: r.Owner}, Addressed: true})

@@ -42,7 +42,7 @@ func TestFindFailureDelaysRepliesOnlyBriefly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
 				l := &unsearchableAdapter{fakeAdapter: w.adapter, err: c.err}
-				w.configure = func(o *gateway.Options) { o.Adapters = map[chat.Account]chat.Adapter{account: l}; o.Streaming = false }
+				w.configure = func(o *gateway.Options) { o.Accounts = accountsOf(l); o.Streaming = false }
 				w.start()
 				defer w.stop()
 				w.adapter.addFaults(fault{op: "send", after: errors.New("the connection was cut")})

@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
@@ -34,11 +35,11 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Options configures a Gateway. Store, Agent, Access, Active and Usage are required.
+// Options configures a Gateway. Store, Agent, Accounts, Access, Active and Usage are required.
 type Options struct {
 	Store              Store
 	Agent              *agent.Agent
-	Adapters           map[chat.Account]chat.Adapter
+	Accounts           *accounts.Set
 	Access             Access
 	Active             *active.Turns                                                    // who speaks in the running turns
 	Usage              *usage.Meter                                                     // what model calls have used
@@ -63,7 +64,6 @@ type Options struct {
 	Restart            func()                                                                      // shuts the process down and starts it again; nil: not possible
 	HomeChannels       map[chat.Platform]chat.Address                                              // configured home channels
 	AllowedCommands    func(chat.Address) []string                                                 // commands that users below owner may run; nil: those of their level
-	ReplyToMode        map[chat.Account]string                                                     // reply_to_mode
 	RateLimits         map[chat.Account]outbox.RateLimit
 
 	// OnlyPlatform is the only platform whose turns may start; scheduled prompts do
@@ -121,9 +121,6 @@ type Gateway struct {
 	runner        *turn.Runner
 	lanes         *lane.Set[inbox.Lane]
 	delivery      *delivery.Delivery
-	reactions     *bestEffortQueue // reactions
-	callbacks     *bestEffortQueue // answers to button presses
-	outageNotices *bestEffortQueue // notices of a store failure, sent without the outbox
 	storeOutage   storeOutage
 	cron          *cronRunner
 	resumption    *resumption
@@ -155,12 +152,9 @@ func New(o Options) *Gateway {
 	g.ApplySettings(ReloadableSettings{Ephemeral: o.Ephemeral, Personality: o.Personality, HomeChannels: o.HomeChannels})
 	questions := approval.NewQuestions()
 	g.delivery = delivery.New(delivery.Options{
-		Store: o.Store, Adapters: o.Adapters, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
+		Store: o.Store, Accounts: o.Accounts, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
 		EditInterval: o.EditInterval, Ceilings: o.RateLimits, Settled: questions.Settled, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
-	g.reactions = newBestEffortQueue(o.Adapters, canReact, o.Log.Named("reactions"))
-	g.callbacks = newBestEffortQueue(o.Adapters, canAnswerCallbacks, o.Log.Named("presses"))
-	g.outageNotices = newBestEffortQueue(o.Adapters, canNotifyOutage(o.Adapters), o.Log.Named("outage"))
 	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l); g.resumption.laneRan(l) })
 	g.resumption = &resumption{g: g}
 	g.cron = newCronRunner(g, o.Cron)
@@ -181,12 +175,13 @@ func New(o Options) *Gateway {
 	g.runner = turn.New(turn.Options{
 		Sessions: sessions,
 		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands, Env: env{g},
-		Wake: g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, ReplyToMode: o.ReplyToMode, AllowedCommands: o.AllowedCommands,
-		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, React: g.react, ThreadHistory: g.threadHistory, Restart: g.restart,
+		Accounts: o.Accounts,
+		Wake:     g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, AllowedCommands: o.AllowedCommands,
+		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Printer: o.Printer, Choose: g.chooseModel, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
-		Backlog: o.Backlog, Ahead: g.clockAhead, Inactivity: o.Limits.TurnTimeout, Log: o.Log.Named("turn"),
+		Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout, Log: o.Log.Named("turn"),
 	})
 	return g
 }
@@ -226,9 +221,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	g.cancelBackground = cancel
-	g.reactions.start(background)
-	g.callbacks.start(context.WithoutCancel(ctx)) // buttons are pressed during shutdown as well
-	g.outageNotices.start(context.WithoutCancel(ctx))
+	g.opts.Accounts.Start(background)
 	if g.opts.OnlyPlatform == "" {
 		g.background.Go(func() {
 			g.cron.pauseAllForbidden(background)
@@ -302,9 +295,7 @@ func (g *Gateway) Stop(ctx context.Context) error {
 	defer cancel()
 	err = errors.Join(err, g.delivery.Close(sends))
 	g.background.Wait()
-	g.reactions.close()
-	g.callbacks.close()
-	g.outageNotices.close()
+	g.opts.Accounts.Close()
 	return err
 }
 

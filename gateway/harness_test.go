@@ -20,6 +20,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
@@ -68,6 +69,13 @@ func tempHome(t *testing.T) string {
 
 var account = chat.Account{Platform: chat.Telegram}
 
+// accountsOf returns the accounts of a daemon whose only adapter is a.
+func accountsOf(a chat.Adapter) *accounts.Set {
+	s := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{account: "first"}})
+	s.Add(account, a)
+	return s
+}
+
 // start starts a daemon.
 func (w *harness) start() {
 	w.t.Helper()
@@ -84,13 +92,11 @@ func (w *harness) start() {
 	o := gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
 		Store: store, Agent: agent.New(agent.Config{}, w.model, tools),
-		Adapters: map[chat.Account]chat.Adapter{account: w.adapter},
-		Access:   defaultChecker(w.t),
+		Accounts: accountsOf(w.adapter), Access: defaultChecker(w.t),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools(), SystemMessage: w.systemMessage}), w.promptNotices
 		},
-		ReplyToMode: map[chat.Account]string{account: "first"}, Model: "scripted",
-		Mode: inbox.Interrupt, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
+		Model: "scripted", Mode: inbox.Interrupt, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
 		Streaming: true, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
 		Limits: gateway.Config{
 			MaxConcurrentTurns: 64, MaxQueuedMessages: 100, TranscriptCacheBytes: 1 << 20, DrainTimeout: time.Minute,

@@ -10,6 +10,7 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
 )
 
@@ -68,8 +69,8 @@ func TestUncertainReplyWithoutPlatform(t *testing.T) {
 				a, want = &searchableAdapter{w.adapter}, want[:1]
 			}
 			w.adapter.addFaults(fault{op: "send", delay: 2 * time.Second})
-			for _, adapters := range []map[chat.Account]chat.Adapter{{account: a}, nil, {account: a}} {
-				w.configure = func(o *gateway.Options) { o.Adapters = adapters }
+			for _, connected := range []*accounts.Set{accountsOf(a), accounts.New(accounts.Options{}), accountsOf(a)} {
+				w.configure = func(o *gateway.Options) { o.Accounts = connected }
 				w.start()
 				if w.sendCount == 0 {
 					w.sendText("7", "hi")

@@ -28,7 +28,7 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.OverlayParts
 	} else if e.Inbound.Sender.Name != "" {
 		fmt.Fprintf(&b, "User: %s%s\n", prompt.Quote(e.Inbound.Sender.Name), g.userID(e.Inbound))
 	}
-	fmt.Fprintf(&b, "Connected platforms: %s\n", strings.Join(g.platformNames(), ", "))
+	fmt.Fprintf(&b, "Connected platforms: %s\n", strings.Join(g.opts.Accounts.Platforms(), ", "))
 	targets := []string{"origin", "local"}
 	homes := g.homeChannels()
 	for _, p := range slices.Sorted(maps.Keys(homes)) {
@@ -113,15 +113,4 @@ func sourceOf(in chat.Inbound) string {
 		return fmt.Sprintf("%s, thread in %s %s", in.Address.Platform, in.Address.Kind, where)
 	}
 	return fmt.Sprintf("%s, %s %s", in.Address.Platform, in.Address.Kind, where)
-}
-
-func (g *Gateway) platformNames() []string {
-	var names []string
-	for a := range g.opts.Adapters {
-		if !slices.Contains(names, string(a.Platform)) {
-			names = append(names, string(a.Platform))
-		}
-	}
-	slices.Sort(names)
-	return names
 }

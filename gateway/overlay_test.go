@@ -48,7 +48,8 @@ func TestOverlayBySource(t *testing.T) {
 					o.HomeChannels = map[chat.Platform]chat.Address{chat.Telegram: {Platform: chat.Telegram, Kind: chat.Group, Chat: "-100"}}
 					rules := map[chat.Account]access.AccountRules{}
 					for _, p := range []chat.Platform{chat.Telegram, chat.Slack, chat.Discord} {
-						o.Adapters[chat.Account{Platform: p}], rules[chat.Account{Platform: p}] = w.adapter, access.AccountRules{AllowAll: true}
+						o.Accounts.Add(chat.Account{Platform: p}, w.adapter)
+						rules[chat.Account{Platform: p}] = access.AccountRules{AllowAll: true}
 					}
 					check, err := access.New(access.Policy{Accounts: rules})
 					if err != nil {

@@ -54,7 +54,7 @@ func playRaw(t *testing.T, masker *secret.Masker, answers ...llmtest.Answer) []c
 	raw := &rawAdapter{fakeAdapter: w.adapter}
 	w.tools = []tool.Tool{lookupTool{}}
 	w.configure = func(o *gateway.Options) {
-		o.Adapters, o.Masker, o.Progress = map[chat.Account]chat.Adapter{account: raw}, masker, "all"
+		o.Accounts, o.Masker, o.Progress = accountsOf(raw), masker, "all"
 	}
 	w.start()
 	w.sendText("7", "hello")

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
-	"hermesd/gateway/chat"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/command"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
@@ -22,16 +21,16 @@ import (
 
 // Status is a snapshot of the state of the daemon.
 type Status struct {
-	Version      string          `json:"version"`
-	Started      time.Time       `json:"started"`
-	Model        string          `json:"model"`
-	Mode         string          `json:"busy_mode"`
-	Accounts     []AccountHealth `json:"accounts"`
-	Paused       bool            `json:"paused,omitempty"`
-	TurnsRunning int             `json:"turns_running"`
-	TurnsQueued  int             `json:"turns_queued"`
-	Store        inbox.Stats     `json:"store"`
-	Cron         schedule.Status `json:"cron"`
+	Version      string            `json:"version"`
+	Started      time.Time         `json:"started"`
+	Model        string            `json:"model"`
+	Mode         string            `json:"busy_mode"`
+	Accounts     []accounts.Health `json:"accounts"`
+	Paused       bool              `json:"paused,omitempty"`
+	TurnsRunning int               `json:"turns_running"`
+	TurnsQueued  int               `json:"turns_queued"`
+	Store        inbox.Stats       `json:"store"`
+	Cron         schedule.Status   `json:"cron"`
 	// Breaks counts prefix breaks since the start, by reason. Undeclared breaks are
 	// bugs.
 	Breaks map[string]int `json:"prefix_breaks"`
@@ -43,12 +42,6 @@ type Status struct {
 	Fallbacks             failure.FallbackStats `json:"fallbacks"`
 }
 
-// AccountHealth is the state of one account.
-type AccountHealth struct {
-	chat.Account
-	chat.Health
-}
-
 // Status returns the current status.
 func (g *Gateway) Status() Status {
 	s := Status{Version: g.opts.Version, Started: rebaseTime(g.started), Model: g.opts.Model, Mode: string(g.opts.Mode), Store: g.opts.Store.Stats()}
@@ -56,24 +49,12 @@ func (g *Gateway) Status() Status {
 	s.TurnsRunning, s.TurnsQueued = g.lanes.Running()
 	s.Breaks, s.Caching, s.CallStats = g.opts.Usage.Breaks(), g.opts.HomeInfo.Caching, g.callStats()
 	s.BackgroundCompactions, s.Fallbacks = g.passes.Stats(), g.opts.Usage.Fallbacks()
-	for a, ad := range g.opts.Adapters {
-		h := ad.Health()
+	s.Accounts = g.opts.Accounts.Health()
+	for i := range s.Accounts {
+		h := &s.Accounts[i].Health
 		h.Since, h.LastContact = rebaseTime(h.Since), rebaseTime(h.LastContact)
-		s.Accounts = append(s.Accounts, AccountHealth{a, h})
 	}
-	slices.SortFunc(s.Accounts, func(a, b AccountHealth) int {
-		return cmp.Or(cmp.Compare(a.Platform, b.Platform), cmp.Compare(a.Account.Name, b.Account.Name))
-	})
 	return s
-}
-
-// clockAhead returns by how much the clock of this host is ahead of the platform's; 0 if
-// unknown.
-func (g *Gateway) clockAhead(a chat.Account) time.Duration {
-	if ad, ok := g.opts.Adapters[a]; ok {
-		return ad.Health().ClockAhead
-	}
-	return 0
 }
 
 // rebaseTime converts a time of this process to the current wall clock: the age of the

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
@@ -49,14 +47,6 @@ func (o *storeOutage) recordRecovery() {
 	}
 }
 
-// canNotifyOutage returns a predicate that reports whether users of an account are notified of
-// an outage by message. The console and the HTTP API return an error at once instead.
-func canNotifyOutage(adapters map[chat.Account]chat.Adapter) func(chat.Adapter) bool {
-	return func(a chat.Adapter) bool {
-		return !a.Capabilities().RawMarkdown && a != adapters[chat.Account{Platform: chat.Console}]
-	}
-}
-
 // notifyStoreFailure notifies the senders of entries that could not be stored, each
 // chat once per outage. The notices bypass the outbox, which cannot be written either.
 // It does nothing if ctx is canceled: an adapter that gave up is not an outage.
@@ -65,18 +55,13 @@ func (g *Gateway) notifyStoreFailure(ctx context.Context, entries []inbox.Entry)
 		return
 	}
 	for _, e := range entries {
-		account := e.Inbound.Address.AccountID()
 		if e.State != inbox.Waiting || e.Inbound.Kind != chat.Message || e.Occurrence != nil || !g.storeOutage.allow(e.Inbound.Address) {
 			continue
 		}
 		for _, row := range g.delivery.Render(g.opts.Printer.T(storeFailureText), delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure}) {
 			m := row.Msg
 			m.ID = "unstored " + e.Inbound.IdempotencyKey // the same for every repeat
-			g.outageNotices.add(account, func(ctx context.Context) {
-				if _, err := g.opts.Adapters[account].Send(ctx, m); err != nil {
-					g.opts.Log.Warn("cannot send outage notice", zap.String("platform", string(account.Platform)), zap.Error(err))
-				}
-			})
+			g.opts.Accounts.SendOutageNotice(m)
 		}
 	}
 }

@@ -210,7 +210,7 @@ func newKillSweep(t *testing.T, at int) *killSweep {
 	}
 	s.configure = func(o *gateway.Options) {
 		o.Mode, o.Store = inbox.Queue, killableStore{s.store, s.reaper}
-		o.Adapters = map[chat.Account]chat.Adapter{account: killableAdapter{s.adapter, s.reaper}}
+		o.Accounts = accountsOf(killableAdapter{s.adapter, s.reaper})
 		o.Limits.DrainTimeout, o.Progress = time.Millisecond, "all"
 		o.Log = nil
 	}

@@ -56,7 +56,7 @@ func (g *Gateway) loadHomeChannels(ctx context.Context) error {
 // SetHome makes a chat the home channel of its platform and stores it. It fails if the
 // daemon cannot send to the chat on its own.
 func (g *Gateway) SetHome(ctx context.Context, at chat.Address) error {
-	if _, ok := g.opts.Adapters[at.AccountID()]; !ok || g.delivery.RawMarkdown(at) {
+	if !g.opts.Accounts.CanSendUnasked(at) {
 		return i18n.Errorf("nothing can be sent to %s unasked", at.Platform)
 	}
 	set := make(map[chat.Platform]chat.Address)
@@ -116,7 +116,7 @@ func (g *Gateway) resolveTarget(ctx context.Context, name string, origin chat.Ad
 		return addresses, nil
 	}
 	platform, chatRef, exact := strings.Cut(name, ":")
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(g.opts.Adapters)), func(a chat.Account) bool { return a.Platform == chat.Platform(platform) }) {
+	if len(g.opts.Accounts.Names(chat.Platform(platform))) == 0 {
 		return nil, i18n.Errorf("%q is no target: no platform of that name is connected", name)
 	}
 	if !exact {
@@ -172,12 +172,7 @@ func (g *Gateway) findChat(ctx context.Context, p chat.Platform, text string) (c
 // platform has several accounts.
 func (g *Gateway) newChatAddress(p chat.Platform, id, thread string) (chat.Address, error) {
 	at := chat.Address{Platform: p, Kind: chat.Group, Chat: id, Thread: thread}
-	var names []string
-	for a := range g.opts.Adapters {
-		if a.Platform == p {
-			names = append(names, a.Name)
-		}
-	}
+	names := g.opts.Accounts.Names(p)
 	if len(names) > 1 {
 		return at, i18n.Errorf("%s has %d accounts, and nobody has written in %s yet; write there once, so that I know which", p, len(names), id)
 	}
@@ -203,7 +198,7 @@ func (g *Gateway) KnownTargets(ctx context.Context) ([]TargetInfo, error) {
 	}
 	known, err := g.opts.Store.Sessions(ctx, maxScannedSessions)
 	for _, r := range known {
-		if _, ok := g.opts.Adapters[r.Address.AccountID()]; !ok || r.Address.Platform == chat.Cron || g.delivery.RawMarkdown(r.Address) {
+		if !g.opts.Accounts.CanSendUnasked(r.Address) {
 			continue
 		}
 		d := TargetInfo{strings.TrimSuffix(string(r.Address.Platform)+":"+r.Address.Chat+":"+r.Address.Thread, ":"), strings.TrimSpace(string(r.Address.Kind) + " " + r.Name)}

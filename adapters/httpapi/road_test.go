@@ -23,6 +23,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
@@ -71,10 +72,12 @@ func (h *house) open(t *testing.T) {
 	}
 	masker := &secret.Masker{}
 	masker.Add(key)
+	connected := accounts.New(accounts.Options{})
+	connected.Add(account, a)
 	turns := new(active.Turns)
 	gw := gateway.New(gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
-		Store: store, Agent: agent.New(agent.Config{}, h.model, tools), Adapters: map[chat.Account]chat.Adapter{account: a}, Access: checker,
+		Store: store, Agent: agent.New(agent.Config{}, h.model, tools), Accounts: connected, Access: checker,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
 		},

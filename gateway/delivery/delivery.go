@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/markup"
@@ -27,7 +28,7 @@ import (
 // Options configure a Delivery.
 type Options struct {
 	Store    Store
-	Adapters map[chat.Account]chat.Adapter
+	Accounts *accounts.Set
 	// Uncertain is the policy for messages of which it is unknown whether they
 	// arrived.
 	Uncertain outbox.UncertainPolicy
@@ -191,7 +192,7 @@ const repeatNoticeSize = len(outbox.RepeatNotice) + 1
 // parsed and split at the limits of the platform; where RawMarkdown, it stays one
 // piece of Markdown.
 func (d *Delivery) Render(md string, f Draft) []outbox.Row {
-	a, ok := d.opts.Adapters[f.To.AccountID()]
+	a, ok := d.opts.Accounts.Adapter(f.To.AccountID())
 	if d.RawMarkdown(f.To) {
 		return []outbox.Row{{Role: f.Role, Turn: f.Turn, RedactWhenDone: f.Secret, Msg: f.rawMessage(d.opts.Masker.Mask(md))}}
 	}
@@ -213,7 +214,7 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 
 // RawMarkdown reports whether the clients at an address render Markdown themselves.
 func (d *Delivery) RawMarkdown(to chat.Address) bool {
-	a, ok := d.opts.Adapters[to.AccountID()]
+	a, ok := d.opts.Accounts.Adapter(to.AccountID())
 	return ok && a.Capabilities().RawMarkdown
 }
 

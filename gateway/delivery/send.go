@@ -94,7 +94,7 @@ func (d *Delivery) attempt(ctx context.Context, row outbox.Row) (s outbox.Settle
 			s = d.decide(row, fmt.Errorf("panic: %v", p))
 		}
 	}()
-	a, ok := d.opts.Adapters[row.Msg.To.AccountID()]
+	a, ok := d.opts.Accounts.Adapter(row.Msg.To.AccountID())
 	now := time.Now()
 	switch {
 	case !ok && row.State == outbox.Uncertain && !outbox.Expired(row, now): // whether it arrived can be asked later

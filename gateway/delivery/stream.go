@@ -63,8 +63,8 @@ type Stream struct {
 // new preview; see outbox.Row. The caller must call Finish.
 func (d *Delivery) Stream(f Draft, prior outbox.ID, follows []outbox.ID) *Stream {
 	s := &Stream{delivery: d, draft: f, follows: follows, preview: prior, startedAt: time.Now(), interval: d.opts.EditInterval}
-	s.adapter = d.opts.Adapters[f.To.AccountID()]
-	if s.adapter != nil {
+	var ok bool
+	if s.adapter, ok = d.opts.Accounts.Adapter(f.To.AccountID()); ok {
 		if d.opts.Preview {
 			s.editor, _ = s.adapter.(chat.Editor)
 		}

@@ -347,7 +347,7 @@ func (t *turn) newSteerFunc(ctx context.Context) func() []llm.Block {
 // quotes.
 func (t *turn) draft() delivery.Draft {
 	e := t.last()
-	mode := t.runner.opts.ReplyToMode[e.Inbound.Address.AccountID()]
+	mode := t.runner.opts.Accounts.ReplyToMode(e.Inbound.Address.AccountID())
 	f := delivery.Draft{To: e.Inbound.Address, Turn: t.claim.Turn, Role: outbox.Reply, QuoteEveryPart: mode == "all", ReplyToIDs: t.messageIDs(nil)}
 	if e.Background || mode != "off" && (e.Inbound.Address.Kind != chat.DM || t.claim.Remaining > 0) {
 		f.ReplyTo = e.Inbound.ID

@@ -125,7 +125,7 @@ func (r *Runner) composeInput(ctx context.Context, entries []inbox.Entry, rec *s
 		if i > 0 {
 			text.WriteString(separator(entries[i-1], e))
 		}
-		if e.Inbound.HasEarlierMessages && r.opts.ThreadHistory != nil {
+		if e.Inbound.HasEarlierMessages {
 			text.WriteString(r.threadHistory(ctx, e.Inbound, *rec))
 		}
 		body, images, fileProblems := r.entryContent(ctx, e, rec, model.Vision)
@@ -158,7 +158,7 @@ func (r *Runner) threadHistory(ctx context.Context, in chat.Inbound, rec session
 	if rec.Turns > 0 {
 		since = rec.Updated
 	}
-	quotes, err := r.opts.ThreadHistory(ctx, in, since)
+	quotes, err := r.opts.Accounts.ThreadHistory(ctx, in, since)
 	if err != nil {
 		r.opts.Log.Warn("cannot fetch thread history", zap.String("platform", string(in.Address.Platform)), zap.Error(err))
 	}

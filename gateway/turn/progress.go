@@ -65,12 +65,9 @@ func (t *turn) progressLine(c agent.ToolCall) string {
 
 // react sets the reaction on the messages of the turn. Commands get none.
 func (t *turn) react(reaction chat.Reaction) {
-	if t.runner.opts.React == nil {
-		return
-	}
 	for _, e := range t.claim.Entries {
 		if !e.Exclusive {
-			t.runner.opts.React(e.Inbound, reaction)
+			t.runner.opts.Accounts.React(e.Inbound, reaction)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
@@ -34,6 +35,7 @@ type Options struct {
 	Store    Store
 	Agent    *agent.Agent
 	Delivery *delivery.Delivery
+	Accounts *accounts.Set
 	Active   *active.Turns // the Runner registers its turns
 	Usage    *usage.Meter  // counts the model calls
 	Commands *command.Table
@@ -85,11 +87,6 @@ type Options struct {
 	// Fetch downloads an attachment. On failure FetchError of the returned file is set,
 	// and the error is shown to the user.
 	Fetch func(context.Context, chat.Account, chat.File) (chat.File, error)
-	// ThreadHistory returns the messages of the thread of in between since and in; nil
-	// means that there are none.
-	ThreadHistory func(ctx context.Context, in chat.Inbound, since time.Time) ([]chat.Quote, error)
-	// React sets a reaction on a user's message; nil means none.
-	React func(chat.Inbound, chat.Reaction)
 	// Scheduled provides scheduled runs; nil means that there are none.
 	Scheduled Scheduled
 	// Title returns a title for a conversation that started with question and answer,
@@ -103,8 +100,6 @@ type Options struct {
 	Send func(ctx context.Context, e inbox.Entry, turn string, m tool.Message, scope AttachScope) (string, error)
 	// Restart restarts the daemon because of a command from an address.
 	Restart func(chat.Address)
-	// ReplyToMode is the reply_to_mode of each account: off, first or all.
-	ReplyToMode map[chat.Account]string
 
 	// Printer translates the daemon's own texts.
 	Printer       i18n.Printer
@@ -114,11 +109,8 @@ type Options struct {
 	EditFirst     bool
 	Freshness     time.Duration // maximum age of an interrupted turn that is resumed
 	Backlog       time.Duration // maximum age of a message that is answered; 0 means no limit
-	// Ahead returns by how much the system clock is ahead of the clock of an account's
-	// platform, which dates its messages; nil means 0.
-	Ahead      func(chat.Account) time.Duration
-	Inactivity time.Duration // time without progress after which a turn is canceled; 0 means no limit
-	Log        *zap.Logger
+	Inactivity    time.Duration // time without progress after which a turn is canceled; 0 means no limit
+	Log           *zap.Logger
 }
 
 // A ModelChoice is the model of a session and its settings.
@@ -303,8 +295,8 @@ func (t *turn) run(ctx context.Context) {
 // messageAge returns the age of a message by the clock of its platform.
 func (r *Runner) messageAge(e inbox.Entry) time.Duration {
 	age := time.Since(e.Inbound.SentAt)
-	if r.opts.Ahead != nil && e.Occurrence == nil {
-		age -= r.opts.Ahead(e.Inbound.Address.AccountID())
+	if e.Occurrence == nil {
+		age -= r.opts.Accounts.ClockAhead(e.Inbound.Address.AccountID())
 	}
 	return age
 }

@@ -27,6 +27,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
@@ -131,15 +132,16 @@ func (w *world) start(at int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	connected := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{account: "first"}})
+	connected.Add(account, l.adapter)
 	turns := new(active.Turns)
 	l.gateway = gateway.New(gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
-		Store: store, Agent: l.agent, Adapters: map[chat.Account]chat.Adapter{account: l.adapter}, Access: w.access(),
+		Store: store, Agent: l.agent, Accounts: connected, Access: w.access(),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
 		},
-		ReplyToMode: map[chat.Account]string{account: "first"}, Model: "claude", CacheTTL: "5m",
-		Mode: w.mode, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
+		Model: "claude", CacheTTL: "5m", Mode: w.mode, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
 		Streaming: w.streaming, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
 		Limits: gateway.Config{
 			MaxConcurrentTurns: 64, MaxQueuedMessages: 100, TranscriptCacheBytes: 1 << 20, DrainTimeout: time.Minute,

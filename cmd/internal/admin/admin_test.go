@@ -13,6 +13,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/failure"
@@ -204,7 +205,7 @@ func TestJSONNames(t *testing.T) {
 			gateway.Status{
 				TurnsQueued: 2, BackgroundCompactions: hygiene.Stats{Started: 3, Discarded: 1},
 				Fallbacks: failure.FallbackStats{Count: 1, Model: "a/b", Reason: "timeout", At: now},
-				Accounts:  []gateway.AccountHealth{{Account: chat.Account{Platform: chat.Slack}, Health: chat.Health{Since: now, LastContact: now, ClockAhead: 5}}},
+				Accounts:  []accounts.Health{{Account: chat.Account{Platform: chat.Slack}, Health: chat.Health{Since: now, LastContact: now, ClockAhead: 5}}},
 				Cron:      schedule.Status{LastTick: now}, Store: inbox.Stats{Writes: 7, Dead: 1}, Started: now,
 			},
 			`{"version":"","started":"1970-01-01T00:00:01Z","model":"","busy_mode":"",

@@ -33,6 +33,7 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
@@ -96,7 +97,7 @@ type App struct {
 	searchIndex      *index.Index
 	givesWay         atomic.Pointer[index.Follower] // gives way to the store on a full disk
 	console          *console.Adapter
-	adapters         map[chat.Account]chat.Adapter
+	accounts         *accounts.Set
 	gateway          *gateway.Gateway
 	active           active.Turns
 	usage            *usage.Meter // charges active
@@ -133,7 +134,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		o.Log = zap.NewNop()
 	}
 	startGCPacing()
-	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{lock: make(chan struct{}, 1)}, adapters: make(map[chat.Account]chat.Adapter)}
+	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{lock: make(chan struct{}, 1)}}
 	a.usage = usage.NewMeter(&a.active)
 	a.opts.Log = a.telemetry.Log(o.Log)
 	if o.WorkDir != "" {
@@ -194,7 +195,8 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.agent = agent.New(a.opts.Config.Agent.Config, a.mainProvider(), tools, agent.OnPanic(a.logToolPanic), agent.MaskSecrets(a.masker().Mask))
 	a.console = console.New(console.Options{OnAttach: a.retryWaitingRows})
-	a.adapters[chat.Account{Platform: chat.Console}] = a.console
+	a.accounts = accounts.New(accounts.Options{ReplyToMode: replyModes(a.opts.Config), Log: a.opts.Log})
+	a.accounts.Add(chat.Account{Platform: chat.Console}, a.console)
 	if !a.opts.ConsoleOnly {
 		a.buildAdapters()
 	}
@@ -253,11 +255,11 @@ func (a *App) buildGateway(tools tool.Set) error {
 	a.buildPrefix = a.prefix(tools)
 	a.reportToolset()
 	a.gateway = gateway.New(gateway.Options{
-		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Adapters: a.adapters, Access: &a.access, Active: &a.active, Usage: a.usage, Pairing: a.pairing, Moves: a.migrations,
+		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Accounts: a.accounts, Access: &a.access, Active: &a.active, Usage: a.usage, Pairing: a.pairing, Moves: a.migrations,
 		Prefix: a.buildPrefix, Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery, Note: a.prompts.memoryNudge,
 		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: approval.Options{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer()},
 		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
-		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homeChannels(c), ReplyToMode: replyModes(c), AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
+		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homeChannels(c), AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.TTL(), Vision: hasVision(model.Provider),
 		Ephemeral: a.ephemeral(c), Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
@@ -370,7 +372,7 @@ const releaseMemoryDelay = 5 * time.Second
 
 // start runs the adapters and the background tasks, each in a goroutine of parts.
 func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
-	for account, ad := range a.adapters {
+	for account, ad := range a.accounts.All() {
 		parts.Go(func() {
 			if err := ad.Run(ctx, a.gateway); err != nil && ctx.Err() == nil {
 				a.opts.Log.Error("cannot run platform", zap.String("platform", string(account.Platform)), zap.Error(err))

@@ -87,7 +87,11 @@ func withPort(u *url.URL) string {
 
 // fetcher returns what downloads incoming files into the media cache.
 func (a *App) fetcher() media.Fetcher {
-	from := func(on chat.Account) chat.FileFetcher { f, _ := a.adapters[on].(chat.FileFetcher); return f }
+	from := func(on chat.Account) chat.FileFetcher {
+		ad, _ := a.accounts.Adapter(on)
+		f, _ := ad.(chat.FileFetcher)
+		return f
+	}
 	return media.Fetcher{Cache: a.cache, From: from, Limit: maxFileBytes, Mask: a.opts.Report.Secrets.Mask, Log: a.opts.Log}
 }
 

@@ -19,7 +19,7 @@ import (
 	"hermesd/agent/tools/web"
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
-	"hermesd/gateway"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/internal/sim/llm"
@@ -238,7 +238,7 @@ func (w *harness) waitHealth(s chat.State, words string) {
 func (w *harness) waitHealthOf(on chat.Account, s chat.State, words string) {
 	w.Helper()
 	w.waitFor(fmt.Sprintf("health of %s is %s %q", on.Platform, s, words), func() bool {
-		return slices.ContainsFunc(w.app.Gateway().Status().Accounts, func(a gateway.AccountHealth) bool {
+		return slices.ContainsFunc(w.app.Gateway().Status().Accounts, func(a accounts.Health) bool {
 			return a.Account == on && a.State == s && strings.Contains(a.Error, words)
 		})
 	})

@@ -18,6 +18,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
@@ -86,10 +87,12 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 		t.Fatal(err)
 	}
 	a := agent.New(agent.Config{}, model, tools)
+	connected := accounts.New(accounts.Options{})
+	connected.Add(on, silentPlatform{})
 	turns := new(active.Turns)
 	g = gateway.New(gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
-		Store: store, Agent: a, Adapters: map[chat.Account]chat.Adapter{on: silentPlatform{}}, Access: check,
+		Store: store, Agent: a, Accounts: connected, Access: check,
 		Prefix: func(session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Tools: tools.Tools()}), nil
 		},

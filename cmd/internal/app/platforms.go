@@ -46,7 +46,7 @@ func (a *App) buildAdapters() {
 		ad, err := a.http()
 		a.addAdapter(chat.Account{Platform: chat.HTTP}, ad, err)
 	}
-	if len(a.adapters) == 1 {
+	if len(a.accounts.Platforms()) == 1 {
 		a.opts.Say("✉️  no platform is configured: only `hermesd chat` reaches the agent")
 	}
 }
@@ -58,7 +58,7 @@ func (a *App) addAdapter(account chat.Account, ad chat.Adapter, err error) {
 		a.opts.Say(fmt.Sprintf("❌ %v", err))
 		return
 	}
-	a.adapters[account] = ad
+	a.accounts.Add(account, ad)
 	a.opts.Say("✉️  " + string(account.Platform) + parenthesize(account.Name))
 }
 
@@ -256,7 +256,7 @@ func (a *App) checkReady() (bool, string) {
 // accountHealth returns the state of all connections.
 func (a *App) accountHealth() map[chat.Account]chat.Health {
 	m := make(map[chat.Account]chat.Health)
-	for account, ad := range a.adapters {
+	for account, ad := range a.accounts.All() {
 		m[account] = ad.Health()
 	}
 	return m

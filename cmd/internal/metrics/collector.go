@@ -10,6 +10,7 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/llm/pricing"
 	"hermesd/gateway"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
 	"hermesd/hygiene"
@@ -81,7 +82,7 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 	e.emit(configWaiting, float64(waiting))
 }
 
-func (e emitter) account(a gateway.AccountHealth) {
+func (e emitter) account(a accounts.Health) {
 	on := []string{string(a.Platform), a.Account.Name}
 	e.emit(accountUp, truth(a.State == chat.Connected), on...)
 	if !a.LastContact.IsZero() {

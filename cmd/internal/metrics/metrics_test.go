@@ -22,6 +22,7 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/cmd/internal/metrics"
 	"hermesd/gateway"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
@@ -257,7 +258,7 @@ func sources(rows []outbox.Row, wrong error) metrics.Sources {
 		Status: func() gateway.Status {
 			return gateway.Status{
 				Version: "1.2.3", Started: time.Unix(1000, 0), TurnsRunning: 3, TurnsQueued: 2, Paused: true, Breaks: map[string]int{"undeclared": 1, "hygiene": 4},
-				Accounts: []gateway.AccountHealth{
+				Accounts: []accounts.Health{
 					{Account: chat.Account{Platform: chat.Telegram}, Health: chat.Health{State: chat.Connected, LastContact: time.Unix(2000, 0)}},
 					{Account: chat.Account{Platform: chat.Telegram, Name: "second"}, Health: chat.Health{State: chat.Failed}},
 				},

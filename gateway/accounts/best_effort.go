@@ -1,4 +1,4 @@
-package gateway
+package accounts
 
 import (
 	"context"
@@ -29,16 +29,14 @@ type bestEffortQueue struct {
 // A bestEffortCall makes one call and logs its own errors.
 type bestEffortCall func(ctx context.Context)
 
-// newBestEffortQueue returns a queue for the accounts whose adapters satisfy supports.
-// Calls wait until start.
-func newBestEffortQueue(adapters map[chat.Account]chat.Adapter, supports func(chat.Adapter) bool, log *zap.Logger) *bestEffortQueue {
-	e := &bestEffortQueue{queues: make(map[chat.Account]chan bestEffortCall), log: log}
-	for account, a := range adapters {
-		if supports(a) {
-			e.queues[account] = make(chan bestEffortCall, maxBestEffortCalls)
-		}
-	}
-	return e
+// newBestEffortQueue returns a queue for no account. Calls wait until start.
+func newBestEffortQueue(log *zap.Logger) *bestEffortQueue {
+	return &bestEffortQueue{queues: make(map[chat.Account]chan bestEffortCall), log: log}
+}
+
+// serve makes the queue take calls for an account.
+func (e *bestEffortQueue) serve(account chat.Account) {
+	e.queues[account] = make(chan bestEffortCall, maxBestEffortCalls)
 }
 
 // start starts one worker per account. Workers end with ctx or close.
