@@ -194,10 +194,10 @@ func TestTargetAmbiguousChatNameIsRejected(t *testing.T) {
 			w.accept(m)
 			w.advance(time.Second)
 		}
-		if got, err := w.gw.Targets(t.Context(), "telegram:#Cats", chat.Address{}); err != nil || len(got) != 1 || got[0].Chat != "-3" {
+		if got, err := w.gw.Targets().Resolve(t.Context(), "telegram:#Cats", chat.Address{}); err != nil || len(got) != 1 || got[0].Chat != "-3" {
 			t.Errorf("#Cats is %v, %v", got, err)
 		}
-		if got, err := w.gw.Targets(t.Context(), "telegram:#news", chat.Address{}); err == nil || !strings.Contains(err.Error(), "2 chats of telegram are called #news") {
+		if got, err := w.gw.Targets().Resolve(t.Context(), "telegram:#news", chat.Address{}); err == nil || !strings.Contains(err.Error(), "2 chats of telegram are called #news") {
 			t.Errorf("#news is %v, %v", got, err)
 		}
 	})

@@ -8,7 +8,6 @@ import (
 
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/delivery"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/schedule"
@@ -71,10 +70,7 @@ func (c *cronRunner) pauseForbidden(ctx context.Context, j schedule.Job) {
 		to = append(to, j.Origin)
 	}
 	for _, at := range to {
-		if !g.opts.Accounts.CanSendUnasked(at) {
-			continue
-		}
-		if err := g.delivery.SendNotice(ctx, text, delivery.Draft{To: at}); err != nil {
+		if err := g.targets.Notify(ctx, at, text); err != nil {
 			g.opts.Log.Error("cannot notify of paused job", zap.Stringer("chat", at), zap.Error(err))
 		}
 	}
@@ -84,12 +80,12 @@ func (c *cronRunner) pauseForbidden(ctx context.Context, j schedule.Job) {
 // there is none.
 func (c *cronRunner) ownerChats(ctx context.Context) (to []chat.Address) {
 	g := c.gateway
-	sessions, err := g.opts.Store.Sessions(ctx, maxScannedSessions)
+	sessions, err := g.targets.Chats(ctx)
 	if err != nil {
 		g.opts.Log.Error("cannot find chat of an owner", zap.Error(err))
 	}
 	for _, r := range sessions {
-		if r.Address.Kind != chat.DM || !g.opts.Accounts.CanSendUnasked(r.Address) {
+		if r.Address.Kind != chat.DM {
 			continue
 		}
 		grant, _ := g.opts.Access.Check(chat.Inbound{Kind: chat.Message, Address: r.Address, Sender: chat.Person{ID: r.Owner}, Addressed: true})
@@ -97,7 +93,7 @@ func (c *cronRunner) ownerChats(ctx context.Context) (to []chat.Address) {
 			return []chat.Address{r.Address}
 		}
 	}
-	for _, at := range g.homeChannels() {
+	for _, at := range g.targets.HomeChannels() {
 		to = append(to, at)
 	}
 	return to

@@ -50,7 +50,7 @@ func newCronRunner(g *Gateway, o CronOptions) *cronRunner {
 	c.scheduler = schedule.NewScheduler(g.opts.Store, c, o.Options)
 	if o.Rules.Target == nil {
 		o.Rules.Target = func(target string) error {
-			_, err := g.Targets(context.Background(), target, chat.Address{Platform: chat.Console})
+			_, err := g.targets.Resolve(context.Background(), target, chat.Address{Platform: chat.Console})
 			return err
 		}
 	}
@@ -257,7 +257,7 @@ func (c *cronRunner) Targets(ctx context.Context, occurrence schedule.Occurrence
 	}
 	var to []chat.Address
 	if err = schedule.CheckRights(j, creator.Level); err == nil {
-		to, err = c.gateway.Targets(ctx, strings.Join(j.Deliver, ","), j.Origin)
+		to, err = c.gateway.targets.Resolve(ctx, strings.Join(j.Deliver, ","), j.Origin)
 	}
 	if err == nil {
 		return to
@@ -275,11 +275,11 @@ func (c *cronRunner) RunEnded(occurrence schedule.OccurrenceID) { c.scheduler.Wa
 // RunDelivered implements turn.Scheduled.
 func (c *cronRunner) RunDelivered(ctx context.Context, creator access.Principal, name, text string, to []chat.Address) {
 	if c.opts.Attach {
-		c.gateway.storeAnnouncement(ctx, announcement{Origin: fmt.Sprintf("%s %q", scheduledOrigin, name), Creator: creator, Text: text}, to)
+		c.gateway.targets.AnnounceRun(ctx, creator, name, text, to)
 	}
 }
 
 // Announcements implements turn.Scheduled.
 func (c *cronRunner) Announcements(ctx context.Context, at chat.Address, since time.Time, readers []access.Principal) string {
-	return c.gateway.renderAnnouncements(ctx, at, since, readers)
+	return c.gateway.targets.Announcements(ctx, at, since, readers)
 }

@@ -29,6 +29,7 @@ import (
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/target"
 	"hermesd/gateway/turn"
 	"hermesd/gateway/usage"
 	"hermesd/hygiene"
@@ -62,7 +63,6 @@ type Options struct {
 	Cron               CronOptions                                                                 // scheduled prompts
 	Approvals          approval.Options                                                            // the gateway sets Printer and Log
 	Restart            func()                                                                      // shuts the process down and starts it again; nil: not possible
-	HomeChannels       map[chat.Platform]chat.Address                                              // configured home channels
 	AllowedCommands    func(chat.Address) []string                                                 // commands that users below owner may run; nil: those of their level
 	RateLimits         map[chat.Account]outbox.RateLimit
 
@@ -116,22 +116,21 @@ type Config struct {
 // A Gateway accepts messages and runs their turns. Accept may be called as soon as the
 // Gateway exists; turns run between Start and Stop.
 type Gateway struct {
-	opts          Options
-	commands      *command.Table
-	runner        *turn.Runner
-	lanes         *lane.Set[inbox.Lane]
-	delivery      *delivery.Delivery
-	storeOutage   storeOutage
-	cron          *cronRunner
-	resumption    *resumption
-	acks          ackLimiter
-	paused        atomic.Bool // no turn starts
-	homeOverrides atomic.Pointer[map[chat.Platform]chat.Address]
-	announceMu    sync.Mutex // serializes changes of announcements
-	approval      *approval.Service
-	passes        *hygiene.Passes
-	started       time.Time
-	settings      atomic.Pointer[ReloadableSettings]
+	opts        Options
+	commands    *command.Table
+	runner      *turn.Runner
+	lanes       *lane.Set[inbox.Lane]
+	delivery    *delivery.Delivery
+	targets     *target.Directory
+	storeOutage storeOutage
+	cron        *cronRunner
+	resumption  *resumption
+	acks        ackLimiter
+	paused      atomic.Bool // no turn starts
+	approval    *approval.Service
+	passes      *hygiene.Passes
+	started     time.Time
+	settings    atomic.Pointer[ReloadableSettings]
 
 	stopOnce         sync.Once
 	cancelBackground context.CancelFunc // stops background
@@ -149,12 +148,16 @@ func New(o Options) *Gateway {
 		o.Location = time.Local
 	}
 	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)}, storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)}, started: time.Now()}
-	g.ApplySettings(ReloadableSettings{Ephemeral: o.Ephemeral, Personality: o.Personality, HomeChannels: o.HomeChannels})
+	g.ApplySettings(ReloadableSettings{Ephemeral: o.Ephemeral, Personality: o.Personality})
 	questions := approval.NewQuestions()
 	g.delivery = delivery.New(delivery.Options{
 		Store: o.Store, Accounts: o.Accounts, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
 		EditInterval: o.EditInterval, Ceilings: o.RateLimits, Settled: questions.Settled, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
 	})
+	g.targets = target.New(
+		target.Parts{Store: o.Store, Accounts: o.Accounts, Delivery: g.delivery, Moves: o.Moves},
+		target.Options{Location: o.Location, Log: o.Log},
+	)
 	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l); g.resumption.laneRan(l) })
 	g.resumption = &resumption{g: g}
 	g.cron = newCronRunner(g, o.Cron)
@@ -175,9 +178,9 @@ func New(o Options) *Gateway {
 	g.runner = turn.New(turn.Options{
 		Sessions: sessions,
 		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands, Env: env{g},
-		Accounts: o.Accounts,
-		Wake:     g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, AllowedCommands: o.AllowedCommands,
-		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, Send: g.sendFor, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, Restart: g.restart,
+		Accounts: o.Accounts, Targets: g.targets,
+		Wake: g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, AllowedCommands: o.AllowedCommands,
+		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, Restart: g.restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Printer: o.Printer, Choose: g.chooseModel, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
@@ -204,10 +207,13 @@ func (g *Gateway) Commands() *command.Table { return g.commands }
 // Delivery returns the delivery of outbox rows.
 func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
 
+// Targets returns the directory of the chats that messages can be sent to.
+func (g *Gateway) Targets() *target.Directory { return g.targets }
+
 // Start restores the state of the previous process and starts delivery, lanes, the
 // scheduler and pruning. They run until Stop, not until ctx ends.
 func (g *Gateway) Start(ctx context.Context) error {
-	if err := errors.Join(g.restorePause(ctx), g.loadHomeChannels(ctx)); err != nil {
+	if err := errors.Join(g.restorePause(ctx), g.targets.Load(ctx)); err != nil {
 		return err
 	}
 	if err := g.resumption.load(ctx); err != nil {

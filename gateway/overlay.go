@@ -30,7 +30,7 @@ func (g *Gateway) overlay(rec session.Record, e inbox.Entry) prompt.OverlayParts
 	}
 	fmt.Fprintf(&b, "Connected platforms: %s\n", strings.Join(g.opts.Accounts.Platforms(), ", "))
 	targets := []string{"origin", "local"}
-	homes := g.homeChannels()
+	homes := g.targets.HomeChannels()
 	for _, p := range slices.Sorted(maps.Keys(homes)) {
 		fmt.Fprintf(&b, "Home channel of %s: %s\n", p, prompt.Quote(g.displayAddress(homes[p])))
 		targets = append(targets, string(p))

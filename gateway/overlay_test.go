@@ -45,7 +45,6 @@ func TestOverlayBySource(t *testing.T) {
 				w := newHarness(t)
 				w.configure = func(o *gateway.Options) {
 					o.RedactPII = c.redact
-					o.HomeChannels = map[chat.Platform]chat.Address{chat.Telegram: {Platform: chat.Telegram, Kind: chat.Group, Chat: "-100"}}
 					rules := map[chat.Account]access.AccountRules{}
 					for _, p := range []chat.Platform{chat.Telegram, chat.Slack, chat.Discord} {
 						o.Accounts.Add(chat.Account{Platform: p}, w.adapter)
@@ -58,6 +57,7 @@ func TestOverlayBySource(t *testing.T) {
 					o.Access = check
 				}
 				w.start()
+				w.gw.Targets().SetConfigured(map[chat.Platform]chat.Address{chat.Telegram: {Platform: chat.Telegram, Kind: chat.Group, Chat: "-100"}})
 				in := w.newMessage("7", "hi")
 				in.Address, in.ChatName, in.Topic, in.Sender.Name = c.at, "tea room", "tea", `Ann "7"`
 				w.accept(in)

@@ -14,9 +14,8 @@ type Access interface {
 // ReloadableSettings are the settings that may change while the gateway runs. None of
 // them is in a frozen prompt.
 type ReloadableSettings struct {
-	Ephemeral    string                         // the operator's own overlay text
-	Personality  map[string]string              // texts by name, for /personality
-	HomeChannels map[chat.Platform]chat.Address // home channels
+	Ephemeral   string            // the operator's own overlay text
+	Personality map[string]string // texts by name, for /personality
 }
 
 // ApplySettings replaces all settings atomically; the next model call uses the new

@@ -11,6 +11,7 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/accounts"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
@@ -71,6 +72,9 @@ type env struct{ g *Gateway }
 
 func (e env) Version() string { return "hermesd " + e.g.opts.Version }
 
+// SetHome makes a chat the home channel of its platform.
+func (e env) SetHome(ctx context.Context, at chat.Address) error { return e.g.targets.SetHome(ctx, at) }
+
 func (e env) CanRestart() bool { return e.g.opts.Restart != nil }
 
 func (e env) Busy(key session.Key) (running bool, waiting int) {
@@ -86,8 +90,7 @@ func (e env) SetTitle(ctx context.Context, id session.ID, title string) error {
 	return e.g.opts.Store.SetTitle(ctx, id, title)
 }
 
-// maxScannedSessions is the maximum number of sessions that lists and target names are resolved
-// from.
+// maxScannedSessions is the maximum number of sessions that lists are made from.
 const maxScannedSessions = 1000
 
 func (e env) Sessions(ctx context.Context, c command.Call) ([]session.Record, error) {

@@ -14,8 +14,8 @@ import (
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/tui/text"
-	"hermesd/gateway"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/target"
 )
 
 func (c *cli) sendCmd() *cobra.Command {
@@ -145,7 +145,7 @@ func sentText(rows []outbox.Row) string {
 	return b.String()
 }
 
-func destinationsText(all []gateway.TargetInfo) string {
+func destinationsText(all []target.Info) string {
 	if len(all) == 0 {
 		return "No chat is known yet. `/sethome` in a chat makes it the home channel of its platform.\n"
 	}

@@ -18,11 +18,7 @@ func (t *turn) newUserChannel() tool.UserChannel {
 	s, e := t.runner.opts.Approval, t.last()
 	at := approval.Turn{Session: t.session.Record.ID, Lane: t.claim.Lane, Entry: e, Draft: t.draft(), Join: t.joinAnswer}
 	p := tool.UserChannel{Approve: func(ctx context.Context, req tool.ApprovalRequest) error { return s.Approve(ctx, at, req) }}
-	if t.runner.opts.Send != nil {
-		p.Send = func(ctx context.Context, m tool.Message) (string, error) {
-			return t.runner.opts.Send(ctx, e, t.claim.Turn, m, t.attachScope())
-		}
-	}
+	p.Send = func(ctx context.Context, m tool.Message) (string, error) { return t.sendMessage(ctx, e, m) }
 	if !s.IsUnattended(e) {
 		p.Ask = func(ctx context.Context, q tool.Question) (tool.Answer, error) { return s.Ask(ctx, at, q) }
 	}

@@ -13,7 +13,6 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
-	"hermesd/agent/tool"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
@@ -27,6 +26,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
+	"hermesd/gateway/target"
 	"hermesd/gateway/usage"
 )
 
@@ -36,8 +36,9 @@ type Options struct {
 	Agent    *agent.Agent
 	Delivery *delivery.Delivery
 	Accounts *accounts.Set
-	Active   *active.Turns // the Runner registers its turns
-	Usage    *usage.Meter  // counts the model calls
+	Targets  *target.Directory // what tools send to other chats
+	Active   *active.Turns     // the Runner registers its turns
+	Usage    *usage.Meter      // counts the model calls
 	Commands *command.Table
 	Env      command.Env
 	// Wake wakes a lane in which work waits.
@@ -95,9 +96,6 @@ type Options struct {
 	// Media holds the media tasks.
 	Media    Media
 	Approval *approval.Service // asks people for tools
-	// Send sends a message for a tool of the turn of e, and returns a description of its
-	// target. nil means that tools cannot send.
-	Send func(ctx context.Context, e inbox.Entry, turn string, m tool.Message, scope AttachScope) (string, error)
 	// Restart restarts the daemon because of a command from an address.
 	Restart func(chat.Address)
 

@@ -11,14 +11,14 @@ import (
 	"slices"
 	"time"
 
-	"hermesd/gateway"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/target"
 )
 
 // A Sender sends messages to chats outside of a turn.
 type Sender interface {
 	// Destinations returns the known targets.
-	Destinations(ctx context.Context) ([]gateway.TargetInfo, error)
+	Destinations(ctx context.Context) ([]target.Info, error)
 	// Send stores a message and returns its outbox rows. The files of m are paths
 	// that Keep returned.
 	Send(ctx context.Context, m Message) ([]outbox.Row, error)
@@ -87,8 +87,8 @@ func forSender(v any, err error) (any, error) {
 }
 
 // Destinations returns the targets that messages can be sent to.
-func (c *Client) Destinations(ctx context.Context) ([]gateway.TargetInfo, error) {
-	return get[[]gateway.TargetInfo](ctx, c, "/destinations", nil)
+func (c *Client) Destinations(ctx context.Context) ([]target.Info, error) {
+	return get[[]target.Info](ctx, c, "/destinations", nil)
 }
 
 // Keep uploads a file for a message and returns its path on the daemon's side.

@@ -183,7 +183,7 @@ func (a *App) checkCommand(_ context.Context, r terminal.PolicyRequest) terminal
 
 // sendTargets returns the targets that the tool send_message can name.
 func (a *App) sendTargets(ctx context.Context, _ string) ([]sendmessage.Target, error) {
-	targets, err := a.gateway.KnownTargets(ctx)
+	targets, err := a.targets.Known(ctx)
 	var ts []sendmessage.Target
 	for _, p := range targets {
 		ts = append(ts, sendmessage.Target{Name: p.Name, Note: p.Note})

@@ -43,6 +43,7 @@ import (
 	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/target"
 	"hermesd/gateway/usage"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
@@ -99,6 +100,7 @@ type App struct {
 	console          *console.Adapter
 	accounts         *accounts.Set
 	gateway          *gateway.Gateway
+	targets          *target.Directory // of gateway
 	active           active.Turns
 	usage            *usage.Meter // charges active
 	agent            *agent.Agent
@@ -259,13 +261,15 @@ func (a *App) buildGateway(tools tool.Set) error {
 		Prefix: a.buildPrefix, Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery, Note: a.prompts.memoryNudge,
 		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: approval.Options{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer()},
 		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
-		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, HomeChannels: homeChannels(c), AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
+		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.TTL(), Vision: hasVision(model.Provider),
 		Ephemeral: a.ephemeral(c), Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
 		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.opts.Version,
 		Limits: c.Gateway, Masker: a.masker(), Log: a.opts.Log,
 	})
+	a.targets = a.gateway.Targets()
+	a.targets.SetConfigured(homeChannels(c))
 	a.telemetry.Watch(a.metricSources())
 	return nil
 }

@@ -105,7 +105,8 @@ func (a *App) applyConfig(c *config.Config) error {
 		return err
 	}
 	a.access.checker.Store(check)
-	a.gateway.ApplySettings(gateway.ReloadableSettings{Ephemeral: a.ephemeral(c), Personality: personalities(c), HomeChannels: homeChannels(c)})
+	a.gateway.ApplySettings(gateway.ReloadableSettings{Ephemeral: a.ephemeral(c), Personality: personalities(c)})
+	a.targets.SetConfigured(homeChannels(c))
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
 	}

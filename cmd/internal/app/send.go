@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 
 	"hermesd/cmd/internal/admin"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/target"
 	"hermesd/gateway/turn"
 )
 
@@ -19,12 +19,12 @@ import (
 // admin.Sender.
 type sender struct{ a *App }
 
-func (s sender) Destinations(ctx context.Context) ([]gateway.TargetInfo, error) {
-	return s.a.gateway.KnownTargets(ctx)
+func (s sender) Destinations(ctx context.Context) ([]target.Info, error) {
+	return s.a.targets.Known(ctx)
 }
 
 func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error) {
-	p := gateway.OutgoingMessage{To: m.To, Text: m.Text}
+	p := target.Message{To: m.To, Text: m.Text}
 	for _, f := range m.Files {
 		file, err := s.a.attach(f.Path, turn.AttachScope{Workspace: true, Received: []string{filepath.Base(f.Path)}})
 		if err != nil {
@@ -33,7 +33,7 @@ func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error)
 		file.Name = media.Name(f.Name)
 		p.Files = append(p.Files, file)
 	}
-	return s.a.gateway.Send(ctx, chat.Address{}, "", p)
+	return s.a.targets.Send(ctx, chat.Address{}, "", p)
 }
 
 // Keep stores a file in the media cache, from where Send can send it.

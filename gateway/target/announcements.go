@@ -1,4 +1,4 @@
-package gateway
+package target
 
 import (
 	"context"
@@ -46,55 +46,57 @@ const (
 
 func announcementsKey(at chat.Address) string { return "announced:" + at.String() + ":" + at.Account }
 
-// storeAnnouncement stores a message that was sent to chats from outside, so that the
-// conversations there know it when a user replies. Repeats are stored once.
-func (g *Gateway) storeAnnouncement(ctx context.Context, a announcement, to []chat.Address) {
-	g.announceMu.Lock()
-	defer g.announceMu.Unlock()
-	g.storeAnnouncementLocked(ctx, a, to)
+// AnnounceRun stores the answer of a run of the scheduled prompt name of creator, which
+// is sent to chats, so that the creator's next turns there know it.
+func (d *Directory) AnnounceRun(ctx context.Context, creator access.Principal, name, text string, to []chat.Address) {
+	d.announceMu.Lock()
+	defer d.announceMu.Unlock()
+	d.storeAnnouncementLocked(ctx, announcement{Origin: fmt.Sprintf("%s %q", scheduledOrigin, name), Creator: creator, Text: text}, to)
 }
 
-func (g *Gateway) storeAnnouncementLocked(ctx context.Context, a announcement, to []chat.Address) {
+// storeAnnouncementLocked stores a message that was sent to chats from outside, so that
+// the conversations there know it when a user replies. Repeats are stored once.
+func (d *Directory) storeAnnouncementLocked(ctx context.Context, a announcement, to []chat.Address) {
 	a.SentAt = time.Now().UTC()
 	if r := []rune(a.Text); len(r) > maxAnnouncementRunes {
 		a.Text = string(r[:maxAnnouncementRunes]) + " …"
 	}
 	for _, at := range to {
-		list := slices.DeleteFunc(g.loadAnnouncements(ctx, at), func(o announcement) bool {
+		list := slices.DeleteFunc(d.loadAnnouncements(ctx, at), func(o announcement) bool {
 			return o.Origin == a.Origin && o.Text == a.Text && o.Creator == a.Creator
 		})
 		list = append(list, a)
 		list = list[max(0, len(list)-maxAnnouncements):]
 		raw, err := json.Marshal(list)
 		if err == nil {
-			err = g.opts.Store.SetValue(ctx, announcementsKey(at), raw)
+			err = d.parts.Store.SetValue(ctx, announcementsKey(at), raw)
 		}
 		if err != nil {
-			g.opts.Log.Error("cannot store announcement", zap.Stringer("chat", at), zap.Error(err))
+			d.opts.Log.Error("cannot store announcement", zap.Stringer("chat", at), zap.Error(err))
 		}
 	}
 }
 
-func (g *Gateway) loadAnnouncements(ctx context.Context, at chat.Address) (list []announcement) {
-	raw, err := g.opts.Store.Value(ctx, announcementsKey(at))
+func (d *Directory) loadAnnouncements(ctx context.Context, at chat.Address) (list []announcement) {
+	raw, err := d.parts.Store.Value(ctx, announcementsKey(at))
 	if err == nil && raw != nil {
 		err = json.Unmarshal(raw, &list)
 	}
 	if err != nil && ctx.Err() == nil { // not needed if the turn was stopped
-		g.opts.Log.Error("cannot load announcements", zap.Stringer("chat", at), zap.Error(err))
+		d.opts.Log.Error("cannot load announcements", zap.Stringer("chat", at), zap.Error(err))
 	}
 	return list
 }
 
-// renderAnnouncements returns the announcements to a chat since a time, at most one week old,
-// that all readers may read, as text for the model.
-func (g *Gateway) renderAnnouncements(ctx context.Context, at chat.Address, since time.Time, readers []access.Principal) string {
-	g.announceMu.Lock() // waits for announcements that are being stored
-	defer g.announceMu.Unlock()
+// Announcements returns what was said in a chat from outside since a time, at most one
+// week ago, and all readers may read, as text for the model; "" if there is nothing.
+func (d *Directory) Announcements(ctx context.Context, at chat.Address, since time.Time, readers []access.Principal) string {
+	d.announceMu.Lock() // waits for announcements that are being stored
+	defer d.announceMu.Unlock()
 	var b strings.Builder
-	for _, a := range g.loadAnnouncements(ctx, at) {
+	for _, a := range d.loadAnnouncements(ctx, at) {
 		if age := time.Since(a.SentAt); a.canRead(readers) && a.SentAt.After(since) && 0 <= age && age < 7*24*time.Hour {
-			fmt.Fprintf(&b, "[you said here at %s, %s]\n%s\n[end of what was said]\n\n", a.SentAt.In(g.opts.Location).Format("2006-01-02 15:04"), a.Origin, a.Text)
+			fmt.Fprintf(&b, "[you said here at %s, %s]\n%s\n[end of what was said]\n\n", a.SentAt.In(d.opts.Location).Format("2006-01-02 15:04"), a.Origin, a.Text)
 		}
 	}
 	return b.String()
