@@ -20,6 +20,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
@@ -74,7 +75,8 @@ func BenchmarkTurnInLongSession(b *testing.B) {
 			turns := new(active.Turns)
 			gw := gateway.New(gateway.Options{
 				Active: turns, Usage: usage.NewMeter(turns),
-				Store: store, Agent: agent.New(agent.Config{}, provider, noTools(b)),
+				Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{}),
+				Store:   store, Agent: agent.New(agent.Config{}, provider, noTools(b)),
 				Accounts: accountsOf(w), Access: defaultChecker(b),
 				Prefix: func(r session.Record) (prompt.Prefix, []string) {
 					return prompt.Build(prompt.Inputs{Session: string(r.ID)}), nil

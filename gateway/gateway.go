@@ -28,6 +28,7 @@ import (
 	"hermesd/gateway/lane"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 	"hermesd/gateway/target"
 	"hermesd/gateway/turn"
@@ -36,7 +37,8 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Options configures a Gateway. Store, Agent, Accounts, Access, Active and Usage are required.
+// Options configures a Gateway. Store, Agent, Accounts, Access, Active, Usage and Overlay
+// are required.
 type Options struct {
 	Store              Store
 	Agent              *agent.Agent
@@ -44,6 +46,7 @@ type Options struct {
 	Access             Access
 	Active             *active.Turns                                                    // who speaks in the running turns
 	Usage              *usage.Meter                                                     // what model calls have used
+	Overlay            *overlay.Builder                                                 // tells the model of the source, the targets and the time
 	Moves              *chatmigration.Registry                                          // chats that got a new ID; nil: they are not remembered
 	Pairing            *pairing.Manager                                                 // issues pairing codes to unknown users; nil: they get no answer
 	Prefix             func(session.Record) (prompt.Prefix, []string)                   // the prompt of a new session, and notices about it for the user
@@ -75,17 +78,13 @@ type Options struct {
 	Effort       string
 	CacheTTL     string
 	Vision       bool
-	Window       int                         // context length of Model in tokens
-	Ephemeral    string                      // the operator's own overlay text
-	Note         func(session.Record) string // a line for the overlay of a turn; nil: none
-	Placement    prompt.Placement            // of overlays
-	Prefill      []llm.Message               // between the prompt and the transcript of every call
+	Window       int              // context length of Model in tokens
+	Placement    prompt.Placement // of overlays
+	Prefill      []llm.Message    // between the prompt and the transcript of every call
 	Compression  turn.CompactionOptions
-	Personality  map[string]string                      // texts by name, for /personality
 	Reset        func(chat.Address) session.ResetPolicy // when sessions of an address reset automatically; nil: never
 	Progress     string                                 // display.tool_progress
 	Acknowledge  bool                                   // notify senders whose message waits for a running turn
-	RedactPII    bool                                   // hash IDs of users and chats where the model does not need them
 	Mode         inbox.Mode
 	Policy       session.KeyPolicy
 	Uncertain    outbox.UncertainPolicy
@@ -93,7 +92,7 @@ type Options struct {
 	EditInterval time.Duration
 	EditFirst    bool
 	Backlog      time.Duration
-	Location     *time.Location // nil: time.Local
+	Location     *time.Location // of the times of announcements; nil: time.Local
 	Version      string
 	Printer      i18n.Printer // renders the daemon's own messages
 
@@ -130,7 +129,6 @@ type Gateway struct {
 	approval    *approval.Service
 	passes      *hygiene.Passes
 	started     time.Time
-	settings    atomic.Pointer[ReloadableSettings]
 
 	stopOnce         sync.Once
 	cancelBackground context.CancelFunc // stops background
@@ -148,7 +146,6 @@ func New(o Options) *Gateway {
 		o.Location = time.Local
 	}
 	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)}, storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)}, started: time.Now()}
-	g.ApplySettings(ReloadableSettings{Ephemeral: o.Ephemeral, Personality: o.Personality})
 	questions := approval.NewQuestions()
 	g.delivery = delivery.New(delivery.Options{
 		Store: o.Store, Accounts: o.Accounts, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,

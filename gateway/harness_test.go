@@ -25,6 +25,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
@@ -91,7 +92,8 @@ func (w *harness) start() {
 	turns := new(active.Turns)
 	o := gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
-		Store: store, Agent: agent.New(agent.Config{}, w.model, tools),
+		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
+		Store:   store, Agent: agent.New(agent.Config{}, w.model, tools),
 		Accounts: accountsOf(w.adapter), Access: defaultChecker(w.t),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools(), SystemMessage: w.systemMessage}), w.promptNotices

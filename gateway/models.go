@@ -2,8 +2,6 @@ package gateway
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
@@ -38,7 +36,7 @@ func (g *Gateway) chooseModel(s session.Settings) (turn.ModelChoice, error) {
 }
 
 func (e env) Personalities() []string {
-	return slices.Sorted(maps.Keys(e.g.settings.Load().Personality))
+	return e.g.opts.Overlay.Personalities()
 }
 
 func (e env) Models() []string {

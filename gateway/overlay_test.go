@@ -13,6 +13,7 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/overlay"
 )
 
 // The overlay is compared word for word: the order never changes, and names are quoted.
@@ -44,7 +45,7 @@ func TestOverlayBySource(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t)
 				w.configure = func(o *gateway.Options) {
-					o.RedactPII = c.redact
+					o.Overlay = overlay.New(overlay.Options{Location: time.UTC, RedactPII: c.redact, Note: overlay.NoNote}, overlay.Settings{})
 					rules := map[chat.Account]access.AccountRules{}
 					for _, p := range []chat.Platform{chat.Telegram, chat.Slack, chat.Discord} {
 						o.Accounts.Add(chat.Account{Platform: p}, w.adapter)
@@ -80,6 +81,7 @@ func TestOverlayVoiceNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.configure = func(o *gateway.Options) {
+			o.Overlay = overlay.New(overlay.Options{Voice: true, Note: overlay.NoNote}, overlay.Settings{})
 			o.Media.Synthesize = func(context.Context, string) (chat.File, error) { return chat.File{}, errors.New("hoarse") }
 		}
 		w.start()

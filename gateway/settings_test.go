@@ -10,6 +10,7 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
+	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 )
@@ -91,7 +92,9 @@ func TestModelCommandSetsModelOfSession(t *testing.T) {
 func TestPersonalityIsOnlyInOverlay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("Aye."), llmtest.Say("Yes."))
-		w.configure = func(o *gateway.Options) { o.Personality = map[string]string{"pirate": "Speak like a pirate."} }
+		w.configure = func(o *gateway.Options) {
+			o.Overlay.Apply(overlay.Settings{Personality: map[string]string{"pirate": "Speak like a pirate."}})
+		}
 		w.start()
 		defer w.stop()
 		for _, text := range []string{"/personality robot", "/personality pirate", "hello", "/personality none", "hello again"} {

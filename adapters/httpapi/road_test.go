@@ -28,6 +28,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
 	"hermesd/internal/secret"
@@ -77,7 +78,8 @@ func (h *house) open(t *testing.T) {
 	turns := new(active.Turns)
 	gw := gateway.New(gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
-		Store: store, Agent: agent.New(agent.Config{}, h.model, tools), Accounts: connected, Access: checker,
+		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
+		Store:   store, Agent: agent.New(agent.Config{}, h.model, tools), Accounts: connected, Access: checker,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
 		},

@@ -315,7 +315,7 @@ type asked struct {
 	messages []string
 }
 
-var overlay = regexp.MustCompile(`^\s*<gateway-context`)
+var overlayStart = regexp.MustCompile(`^\s*<gateway-context`)
 
 func understand(body []byte) (a asked, err error) {
 	var r struct {
@@ -336,7 +336,7 @@ func understand(body []byte) (a asked, err error) {
 			var block struct {
 				Text string `json:"text"`
 			}
-			if json.Unmarshal(b, &block) == nil && overlay.MatchString(block.Text) {
+			if json.Unmarshal(b, &block) == nil && overlayStart.MatchString(block.Text) {
 				continue
 			}
 			text += " " + string(unmarked(b))

@@ -32,6 +32,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
 	"hermesd/internal/secret"
@@ -137,7 +138,8 @@ func (w *world) start(at int) {
 	turns := new(active.Turns)
 	l.gateway = gateway.New(gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
-		Store: store, Agent: l.agent, Accounts: connected, Access: w.access(),
+		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
+		Store:   store, Agent: l.agent, Accounts: connected, Access: w.access(),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
 		},

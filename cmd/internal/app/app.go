@@ -42,6 +42,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 	"hermesd/gateway/target"
 	"hermesd/gateway/usage"
@@ -101,6 +102,7 @@ type App struct {
 	accounts         *accounts.Set
 	gateway          *gateway.Gateway
 	targets          *target.Directory // of gateway
+	overlay          *overlay.Builder
 	active           active.Turns
 	usage            *usage.Meter // charges active
 	agent            *agent.Agent
@@ -256,14 +258,18 @@ func (a *App) buildGateway(tools tool.Set) error {
 	}
 	a.buildPrefix = a.prefix(tools)
 	a.reportToolset()
+	a.overlay = overlay.New(overlay.Options{
+		Location: c.Location(), RedactPII: c.Privacy.RedactPII, Voice: services.Synthesize != nil, Note: a.prompts.memoryNudge,
+	}, a.overlaySettings(c))
 	a.gateway = gateway.New(gateway.Options{
 		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Accounts: a.accounts, Access: &a.access, Active: &a.active, Usage: a.usage, Pairing: a.pairing, Moves: a.migrations,
-		Prefix: a.buildPrefix, Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery, Note: a.prompts.memoryNudge,
-		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: approval.Options{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer()},
-		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement), Personality: personalities(c),
+		Prefix: a.buildPrefix, Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery,
+		Overlay: a.overlay,
+		Cron:    a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: approval.Options{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer()},
+		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement),
 		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.TTL(), Vision: hasVision(model.Provider),
-		Ephemeral: a.ephemeral(c), Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, RedactPII: c.Privacy.RedactPII, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
+		Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
 		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.opts.Version,
 		Limits: c.Gateway, Masker: a.masker(), Log: a.opts.Log,

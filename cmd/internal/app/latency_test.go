@@ -22,6 +22,7 @@ import (
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
@@ -92,7 +93,8 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 	turns := new(active.Turns)
 	g = gateway.New(gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
-		Store: store, Agent: a, Accounts: connected, Access: check,
+		Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{}),
+		Store:   store, Agent: a, Accounts: connected, Access: check,
 		Prefix: func(session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Tools: tools.Tools()}), nil
 		},

@@ -15,6 +15,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 )
 
@@ -145,6 +146,11 @@ func (a *App) ephemeral(c *config.Config) string {
 		return a.prefill.system + c.Agent.EphemeralSystemPrompt
 	}
 	return a.prefill.system + "\n\n" + c.Agent.EphemeralSystemPrompt
+}
+
+// overlaySettings returns the settings of overlays that c has.
+func (a *App) overlaySettings(c *config.Config) overlay.Settings {
+	return overlay.Settings{Ephemeral: a.ephemeral(c), Personality: personalities(c)}
 }
 
 // keyError returns a configuration error for key. Restarting without a change cannot

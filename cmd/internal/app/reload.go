@@ -14,7 +14,6 @@ import (
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 )
@@ -105,7 +104,7 @@ func (a *App) applyConfig(c *config.Config) error {
 		return err
 	}
 	a.access.checker.Store(check)
-	a.gateway.ApplySettings(gateway.ReloadableSettings{Ephemeral: a.ephemeral(c), Personality: personalities(c)})
+	a.overlay.Apply(a.overlaySettings(c))
 	a.targets.SetConfigured(homeChannels(c))
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
