@@ -112,7 +112,7 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 	e.Session = session.KeyFor(g.opts.Profile, e.Inbound.Address, e.Inbound.Sender.ID, g.opts.Policy)
 	e.Lane = inbox.LaneOf(e.Session)
 	g.applyBusyMode(ctx, &e)
-	e.ClaimOnAccept = g.lanes.HasCapacity() && !g.paused.Load()
+	e.ClaimOnAccept = g.lanes.HasCapacity() && !g.pause.Paused()
 	name, args, ok := command.Parse(e.Inbound.Text)
 	if _, known := g.commands.Lookup(name); ok && !known && g.opts.Skill != nil && e.Inbound.Kind == chat.Message {
 		if _, skill := g.opts.Skill("", name, args); skill { // handled as an ordinary message
@@ -226,5 +226,5 @@ func (g *Gateway) migrateChat(ctx context.Context, in chat.Inbound) error {
 		return err
 	}
 	g.opts.Log.Info("chat migrated", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))
-	return g.resumeQueues(ctx) // waiting entries and rows have new lanes and queues
+	return g.control.ResumeQueues(ctx) // waiting entries and rows have new lanes and queues
 }

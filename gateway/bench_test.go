@@ -18,6 +18,7 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -75,6 +76,7 @@ func BenchmarkTurnInLongSession(b *testing.B) {
 			turns := new(active.Turns)
 			gw := gateway.New(gateway.Options{
 				Active: turns, Usage: usage.NewMeter(turns),
+				Host:    control.NoHost{},
 				Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{}),
 				Store:   store, Agent: agent.New(agent.Config{}, provider, noTools(b)),
 				Accounts: accountsOf(w), Access: defaultChecker(b),

@@ -143,7 +143,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	switch {
 	case e.Lane.Immediate() || e.Inbound.Address.Platform == chat.Cron || g.delivery.RawMarkdown(e.Inbound.Address):
 		return
-	case g.paused.Load():
+	case g.pause.Paused():
 		text = g.opts.Printer.T("⏸ I am paused: your message waits until `/pause off`.")
 	case !g.opts.Acknowledge || !g.lanes.Active(e.Lane):
 		return

@@ -38,7 +38,9 @@ func TestRestartAsksFirstAndRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		restarts := 0
-		w.configure = func(o *gateway.Options) { o.Access, o.Restart = ownerChecker(t), func() { restarts++ } }
+		w.configure = func(o *gateway.Options) {
+			o.Access, o.Host = ownerChecker(t), &fakeHost{restart: func() { restarts++ }}
+		}
 		w.start()
 		w.sendText("7", "/restart")
 		w.advance(time.Second)
@@ -78,7 +80,9 @@ func TestRestartAsksFirstAndRunsOnce(t *testing.T) {
 func TestButtonWithOldDataDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
-		w.configure = func(o *gateway.Options) { o.Access, o.Restart = ownerChecker(t), func() { t.Error("it restarted") } }
+		w.configure = func(o *gateway.Options) {
+			o.Access, o.Host = ownerChecker(t), &fakeHost{restart: func() { t.Error("it restarted") }}
+		}
 		w.start()
 		defer w.stop()
 		w.sendText("7", "/restart")

@@ -81,7 +81,7 @@ func TestClockSetBackDelaysNothing(t *testing.T) {
 		w.sendText("9", "new")
 		w.advance(time.Minute)
 		w.expectVisible(t, "9", "echo: new") // earlier messages are known as duplicates
-		if up := time.Since(w.gw.Status().Started); up != 3*time.Minute {
+		if up := time.Since(w.gw.Control().Status().Started); up != 3*time.Minute {
 			t.Errorf("it is up for %v", up)
 		}
 		if lanes, rows := w.unfinished(); len(lanes)+len(rows) > 0 {

@@ -65,9 +65,6 @@ func newCronRunner(g *Gateway, o CronOptions) *cronRunner {
 // JobManager returns the manager of scheduled prompts.
 func (g *Gateway) JobManager() *schedule.Manager { return g.cron.manager }
 
-// CronStatus returns the status of the scheduler.
-func (g *Gateway) CronStatus() schedule.Status { return g.cron.scheduler.Status() }
-
 // Start implements schedule.Runner: it puts runs into the inbox, each with the current
 // level of the job's creator.
 func (c *cronRunner) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {

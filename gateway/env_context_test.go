@@ -42,14 +42,8 @@ func (w *harness) provideHomeInfo() {
 	more := w.configure
 	w.configure = func(o *gateway.Options) {
 		o.Access = check
-		o.HomeInfo = gateway.HomeInfo{
-			Memories: func(session.Record) (*memory.Store, []memory.Target) {
-				return mem, []memory.Target{memory.Notes, memory.User}
-			},
-			Skills:  func() (*skills.Catalog, []string) { return library.Catalog(), []string{"off"} },
-			Prices:  prices,
-			Caching: "Prompt caching: off (a test)",
-		}
+		o.Host = &fakeHost{memories: mem, library: library}
+		o.Control.Prices, o.Control.Caching = prices, "Prompt caching: off (a test)"
 		if more != nil {
 			more(o)
 		}
@@ -89,7 +83,7 @@ func TestUsageCommand(t *testing.T) {
 		w.talk("hello", "again")
 		w.expectReply("/usage", "calls: 2 in 2 turns", "200 input, 900 read from the cache, 900 written to it, 100 output", "reuse: 45 % of what was sent came from the cache; 90 % in the last call",
 			"cost: $0.0162; without a cache it were $0.0220, at the very least $0.0162")
-		s := w.gw.Status()
+		s := w.gw.Control().Status()
 		if r := s.CallStats; r.Calls != 2 || r.Prompt != 2000 || r.Read != 900 || r.Output != 100 || r.Percent != 45 || math.Abs(float64(r.Paid)-0.01615) > 1e-9 || len(r.Unknown) != 0 {
 			t.Errorf("since the start: %+v", r)
 		}
@@ -110,7 +104,7 @@ func TestUsageCommandUnknownPrice(t *testing.T) {
 		if got := w.talk("/usage"); strings.Contains(got, "$") {
 			t.Errorf("%q", got)
 		}
-		if r := w.gw.Status().CallStats; r.Paid != 0 || len(r.Unknown) != 1 {
+		if r := w.gw.Control().Status().CallStats; r.Paid != 0 || len(r.Unknown) != 1 {
 			t.Errorf("%+v", r)
 		}
 	})

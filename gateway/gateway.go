@@ -1,17 +1,18 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/pricing"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
@@ -21,6 +22,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/command"
+	"hermesd/gateway/control"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
@@ -37,37 +39,36 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Options configures a Gateway. Store, Agent, Accounts, Access, Active, Usage and Overlay
-// are required.
+// Options configures a Gateway. Store, Agent, Accounts, Access, Active, Usage, Overlay
+// and Host are required.
 type Options struct {
-	Store              Store
-	Agent              *agent.Agent
-	Accounts           *accounts.Set
-	Access             Access
-	Active             *active.Turns                                                    // who speaks in the running turns
-	Usage              *usage.Meter                                                     // what model calls have used
-	Overlay            *overlay.Builder                                                 // tells the model of the source, the targets and the time
-	Moves              *chatmigration.Registry                                          // chats that got a new ID; nil: they are not remembered
-	Pairing            *pairing.Manager                                                 // issues pairing codes to unknown users; nil: they get no answer
-	Prefix             func(session.Record) (prompt.Prefix, []string)                   // the prompt of a new session, and notices about it for the user
-	CheckTool          func(rec session.Record, by access.Principal, tool string) error // nil: everyone may use every tool
-	Skill              func(id session.ID, name, args string) (text string, ok bool)    // the input that /name stands for, if it is a skill
-	Discover           func(window int) turn.Discovery                                  // finds context files in directories that tools touch
-	Models             Models                                                           // nil: only Model
-	HomeInfo           HomeInfo                                                         // memories, skills and prices, for commands
-	Fetch              func(context.Context, chat.Account, chat.File) (chat.File, error)
-	Observe            observe.Func                                                 // receives the events of the pipeline; must not block
-	OnSessionChanged   func(session.ID)                                             // called after messages of a session were committed; must not block
-	Attach             func(path string, scope turn.AttachScope) (chat.File, error) // stores a file that an answer attaches
-	OnSessionDeleted   func(session.Deleted)                                        // receives what else must be deleted with a conversation
-	BackgroundCommands func(session.ID) (n int, end func())                         // number of background commands of a session, and a function that ends them; nil: none
-	Media              turn.Media
-	Title              func(ctx context.Context, asked, answer string) (string, agent.Call, error) // generates titles
-	Cron               CronOptions                                                                 // scheduled prompts
-	Approvals          approval.Options                                                            // the gateway sets Printer and Log
-	Restart            func()                                                                      // shuts the process down and starts it again; nil: not possible
-	AllowedCommands    func(chat.Address) []string                                                 // commands that users below owner may run; nil: those of their level
-	RateLimits         map[chat.Account]outbox.RateLimit
+	Store            Store
+	Agent            *agent.Agent
+	Accounts         *accounts.Set
+	Access           Access
+	Active           *active.Turns                                                    // who speaks in the running turns
+	Usage            *usage.Meter                                                     // what model calls have used
+	Overlay          *overlay.Builder                                                 // tells the model of the source, the targets and the time
+	Moves            *chatmigration.Registry                                          // chats that got a new ID; nil: they are not remembered
+	Pairing          *pairing.Manager                                                 // issues pairing codes to unknown users; nil: they get no answer
+	Prefix           func(session.Record) (prompt.Prefix, []string)                   // the prompt of a new session, and notices about it for the user
+	CheckTool        func(rec session.Record, by access.Principal, tool string) error // nil: everyone may use every tool
+	Skill            func(id session.ID, name, args string) (text string, ok bool)    // the input that /name stands for, if it is a skill
+	Discover         func(window int) turn.Discovery                                  // finds context files in directories that tools touch
+	Models           control.Models                                                   // nil: only Model
+	Host             control.Host
+	Control          control.Options // Version, Prices and Caching; the gateway sets the others
+	Fetch            func(context.Context, chat.Account, chat.File) (chat.File, error)
+	Observe          observe.Func                                                 // receives the events of the pipeline; must not block
+	OnSessionChanged func(session.ID)                                             // called after messages of a session were committed; must not block
+	Attach           func(path string, scope turn.AttachScope) (chat.File, error) // stores a file that an answer attaches
+	OnSessionDeleted func(session.Deleted)                                        // receives what else must be deleted with a conversation
+	Media            turn.Media
+	Title            func(ctx context.Context, asked, answer string) (string, agent.Call, error) // generates titles
+	Cron             CronOptions                                                                 // scheduled prompts
+	Approvals        approval.Options                                                            // the gateway sets Printer and Log
+	AllowedCommands  func(chat.Address) []string                                                 // commands that users below owner may run; nil: those of their level
+	RateLimits       map[chat.Account]outbox.RateLimit
 
 	// OnlyPlatform is the only platform whose turns may start; scheduled prompts do
 	// not run then. "" is all platforms.
@@ -93,8 +94,7 @@ type Options struct {
 	EditFirst    bool
 	Backlog      time.Duration
 	Location     *time.Location // of the times of announcements; nil: time.Local
-	Version      string
-	Printer      i18n.Printer // renders the daemon's own messages
+	Printer      i18n.Printer   // renders the daemon's own messages
 
 	Limits Config
 	Masker *secret.Masker
@@ -125,10 +125,10 @@ type Gateway struct {
 	cron        *cronRunner
 	resumption  *resumption
 	acks        ackLimiter
-	paused      atomic.Bool // no turn starts
+	pause       *control.Pause
+	control     *control.Control
 	approval    *approval.Service
 	passes      *hygiene.Passes
-	started     time.Time
 
 	stopOnce         sync.Once
 	cancelBackground context.CancelFunc // stops background
@@ -145,7 +145,11 @@ func New(o Options) *Gateway {
 	if o.Location == nil {
 		o.Location = time.Local
 	}
-	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)}, storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)}, started: time.Now()}
+	if o.Models == nil {
+		o.Models = control.OneModel{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window}
+	}
+	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)}, storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)}}
+	g.pause = control.NewPause(o.Store, o.Profile, o.OnlyPlatform)
 	questions := approval.NewQuestions()
 	g.delivery = delivery.New(delivery.Options{
 		Store: o.Store, Accounts: o.Accounts, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
@@ -172,14 +176,15 @@ func New(o Options) *Gateway {
 		Store: o.Store, Locks: locks, Passes: g.passes, Prefix: o.Prefix, HasBackground: g.hasBackground,
 		Options: conversation.Options{Policy: o.Policy, Reset: o.Reset, CacheBytes: o.Limits.TranscriptCacheBytes, Printer: o.Printer, Log: o.Log.Named("conversation")},
 	})
+	g.control = g.newControl()
 	g.runner = turn.New(turn.Options{
 		Sessions: sessions,
-		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands, Env: env{g},
+		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands, Env: env{control.Env{Control: g.control}, g},
 		Accounts: o.Accounts, Targets: g.targets,
 		Wake: g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, AllowedCommands: o.AllowedCommands,
-		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.turnsBlocked, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, Restart: g.restart,
+		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.pause.Blocks, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, Restart: g.control.Restart,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
-		Printer: o.Printer, Choose: g.chooseModel, Progress: o.Progress,
+		Printer: o.Printer, Choose: o.Models.Choose, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
 		Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout, Log: o.Log.Named("turn"),
 	})
@@ -191,15 +196,48 @@ func (g *Gateway) ApprovalManager() *approval.Manager { return g.approval.Perman
 
 // hasBackground reports whether a background command of a session runs.
 func (g *Gateway) hasBackground(id session.ID) bool {
-	if g.opts.BackgroundCommands == nil {
-		return false
-	}
-	n, _ := g.opts.BackgroundCommands(id)
+	n, _ := g.opts.Host.Background(id)
 	return n > 0
 }
 
 // Commands returns the table of chat commands.
 func (g *Gateway) Commands() *command.Table { return g.commands }
+
+// Control returns what users and operators ask and change.
+func (g *Gateway) Control() *control.Control { return g.control }
+
+// newControl returns the control of the parts of g.
+func (g *Gateway) newControl() *control.Control {
+	o := g.opts.Control
+	o.Model, o.Mode, o.Progress, o.Voice = g.opts.Model, g.opts.Mode, g.opts.Progress, g.opts.Media.Synthesize != nil
+	o.Engine, o.Printer, o.Log = g.opts.Compression.Engine, g.opts.Printer, g.opts.Log
+	o.Prices = cmp.Or(o.Prices, pricing.Builtin())
+	return control.New(control.Parts{
+		Store: g.opts.Store, Host: g.opts.Host, Models: g.opts.Models, Overlay: g.opts.Overlay, Targets: g.targets, Options: o,
+		Runtime: control.Runtime{
+			Lanes: g.lanes, Turns: turns{g}, Accounts: g.opts.Accounts, Pause: g.pause, Usage: g.opts.Usage,
+			Cron: g.cron.scheduler, Delivery: g.delivery,
+		},
+	})
+}
+
+// turns are the turns of a gateway. Its runner is created after the commands that ask for
+// them.
+type turns struct{ g *Gateway }
+
+func (t turns) HasOfferedClaim(l inbox.Lane) bool { return t.g.runner.HasOfferedClaim(l) }
+
+func (t turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
+	return t.g.runner.IsSoleAuthor(l, by)
+}
+
+func (t turns) Compactions() hygiene.Stats { return t.g.passes.Stats() }
+
+// env implements command.Env.
+type env struct {
+	control.Env
+	g *Gateway
+}
 
 // Delivery returns the delivery of outbox rows.
 func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
@@ -210,16 +248,16 @@ func (g *Gateway) Targets() *target.Directory { return g.targets }
 // Start restores the state of the previous process and starts delivery, lanes, the
 // scheduler and pruning. They run until Stop, not until ctx ends.
 func (g *Gateway) Start(ctx context.Context) error {
-	if err := errors.Join(g.restorePause(ctx), g.targets.Load(ctx)); err != nil {
+	if err := errors.Join(g.loadPause(ctx), g.targets.Load(ctx)); err != nil {
 		return err
 	}
 	if err := g.resumption.load(ctx); err != nil {
 		return fmt.Errorf("list interrupted turns: %w", err)
 	}
-	if err := g.resumeQueues(ctx); err != nil {
+	if err := g.control.ResumeQueues(ctx); err != nil {
 		return err
 	}
-	if err := g.announceRestartDone(ctx); err != nil {
+	if err := g.control.AnnounceRestart(ctx); err != nil {
 		return fmt.Errorf("announce restart: %w", err)
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -235,19 +273,13 @@ func (g *Gateway) Start(ctx context.Context) error {
 	return nil
 }
 
-// resumeQueues wakes all outbox queues and lanes with pending work.
-func (g *Gateway) resumeQueues(ctx context.Context) error {
-	if err := g.delivery.Start(ctx); err != nil {
-		return fmt.Errorf("start delivery: %w", err)
+// loadPause restores a pause from the store.
+func (g *Gateway) loadPause(ctx context.Context) error {
+	since, err := g.pause.Load(ctx)
+	if since != nil {
+		g.opts.Log.Warn("daemon is paused until /pause off", zap.ByteString("since", since))
 	}
-	lanes, err := g.opts.Store.Lanes(ctx)
-	if err != nil {
-		return fmt.Errorf("list lanes: %w", err)
-	}
-	for _, l := range lanes {
-		g.lanes.Wake(l)
-	}
-	return nil
+	return err
 }
 
 // pruneInterval is the interval at which data past its retention is deleted.

@@ -23,6 +23,7 @@ import (
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -92,6 +93,7 @@ func (w *harness) start() {
 	turns := new(active.Turns)
 	o := gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
+		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: agent.New(agent.Config{}, w.model, tools),
 		Accounts: accountsOf(w.adapter), Access: defaultChecker(w.t),
@@ -99,7 +101,7 @@ func (w *harness) start() {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools(), SystemMessage: w.systemMessage}), w.promptNotices
 		},
 		Model: "scripted", Mode: inbox.Interrupt, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
-		Streaming: true, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
+		Streaming: true, Backlog: 24 * time.Hour, Control: control.Options{Version: "test"}, Location: time.UTC,
 		Limits: gateway.Config{
 			MaxConcurrentTurns: 64, MaxQueuedMessages: 100, TranscriptCacheBytes: 1 << 20, DrainTimeout: time.Minute,
 			AutoContinueFreshness: time.Hour, RestartNotice: true, TurnTimeout: 30 * time.Minute,
@@ -130,7 +132,7 @@ func (w *harness) stop() {
 // checkBreaks reports undeclared prefix breaks.
 func (w *harness) checkBreaks() {
 	w.t.Helper()
-	if n := w.gw.Status().Breaks["undeclared"]; n > 0 {
+	if n := w.gw.Control().Status().Breaks["undeclared"]; n > 0 {
 		w.t.Errorf("%d prefixes broke undeclared", n)
 	}
 }

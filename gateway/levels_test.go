@@ -58,7 +58,7 @@ func TestLevelsOfCommandsAreEnforced(t *testing.T) {
 				w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("Yes.") }
 				w.configure = func(o *gateway.Options) {
 					o.Access = levelChecker(t)
-					o.Restart = func() { t.Error("it restarted") }
+					o.Host = &fakeHost{restart: func() { t.Error("it restarted") }}
 				}
 				w.start()
 				defer w.stop()

@@ -240,12 +240,12 @@ func TestObserveFailedCalls(t *testing.T) {
 		if events := o.takeLines(); !strings.Contains(events, `turn 1: overloaded, then "other/model"`) {
 			t.Errorf("events:\n%s", events)
 		}
-		got := w.gw.Status().Fallbacks
+		got := w.gw.Control().Status().Fallbacks
 		if got.Count != 1 || got.Model != "other/model" || got.Reason != "first is overloaded" || got.At.IsZero() || time.Since(got.At) > time.Hour {
 			t.Errorf("the status says %+v", got)
 		}
 		w.talk("and now?") // the first model again
-		if n := w.gw.Status().Fallbacks.Count; n != 1 {
+		if n := w.gw.Control().Status().Fallbacks.Count; n != 1 {
 			t.Errorf("then %d", n)
 		}
 	})
@@ -265,7 +265,7 @@ func TestObserveCompactions(t *testing.T) {
 		if events := o.takeLines(); !strings.Contains(events, "turn 3: hygiene by folder, 86") || !strings.Contains(events, " to 100") {
 			t.Errorf("hygiene: %s", events)
 		}
-		if c := w.gw.Status().BackgroundCompactions; c.Started != 1 || c.Adopted != 1 {
+		if c := w.gw.Control().Status().BackgroundCompactions; c.Started != 1 || c.Adopted != 1 {
 			t.Errorf("%+v", c)
 		}
 		w.talk("d")

@@ -252,7 +252,7 @@ func TestResetWaitsForBackgroundCommands(t *testing.T) {
 		running.Store(1)
 		w.configure = func(o *gateway.Options) {
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
-			o.BackgroundCommands = func(session.ID) (int, func()) { return int(running.Load()), func() {} }
+			o.Host = &fakeHost{background: &running}
 		}
 		w.start()
 		defer w.stop()

@@ -40,7 +40,7 @@ func (r *resumption) load(ctx context.Context) error {
 	r.running = make(map[inbox.Lane]inbox.ID)
 	for _, e := range entries {
 		switch {
-		case r.g.isOtherPlatform(e.Lane):
+		case r.g.pause.Excludes(e.Lane):
 		case e.IsSuspect() && !e.IsGuilty():
 			r.waiting = append(r.waiting, e)
 		default:
@@ -145,7 +145,7 @@ func (r *resumption) timeout() {
 	if len(r.waiting) == 0 {
 		return
 	}
-	if !r.g.paused.Load() {
+	if !r.g.pause.Paused() {
 		r.resumeNextLocked()
 	}
 	r.timer.Reset(maxSoloTime)

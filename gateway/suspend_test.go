@@ -71,13 +71,13 @@ func TestSuspendNoticeQuotesAllMessages(t *testing.T) {
 			w.start()
 			w.advance(time.Second)
 		}
-		if err := w.gw.Pause(t.Context(), true); err != nil {
+		if err := w.gw.Control().Pause(t.Context(), true); err != nil {
 			t.Fatal(err)
 		}
 		w.sendText("7", "two")
 		w.sendText("7", "three")
 		w.advance(time.Second)
-		if err := w.gw.Pause(t.Context(), false); err != nil {
+		if err := w.gw.Control().Pause(t.Context(), false); err != nil {
 			t.Fatal(err)
 		}
 		w.advance(time.Second)

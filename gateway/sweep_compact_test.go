@@ -80,7 +80,7 @@ func (c scenario) newSweep(t *testing.T, at int) *killSweep {
 	set := s.configure
 	s.configure = func(o *gateway.Options) {
 		set(o)
-		o.Models, o.Restart, o.Access = &modelsWithWindow{models{second: s.model}}, func() {}, ownerChecker(t)
+		o.Models, o.Host, o.Access = &modelsWithWindow{models{second: s.model}}, &fakeHost{restart: func() {}}, ownerChecker(t)
 		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 5000}, MaxWait: 30 * time.Second,
 			Engine: func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) {

@@ -20,7 +20,7 @@ func runRestart(t *testing.T, at int) (points int) {
 		set := s.configure
 		s.configure = func(o *gateway.Options) {
 			set(o)
-			o.Access, o.Restart = ownerChecker(t), func() { restarts++ }
+			o.Access, o.Host = ownerChecker(t), &fakeHost{restart: func() { restarts++ }}
 		}
 		s.start()
 		s.offered = append(s.offered, s.newMessage("7", "/restart"))

@@ -26,6 +26,7 @@ import (
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -78,12 +79,13 @@ func (h *house) open(t *testing.T) {
 	turns := new(active.Turns)
 	gw := gateway.New(gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
+		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: agent.New(agent.Config{}, h.model, tools), Accounts: connected, Access: checker,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
 		},
-		Model: "scripted", Mode: inbox.Interrupt, Uncertain: outbox.Resend, Streaming: true, Version: "test", Location: time.UTC, Masker: masker,
+		Model: "scripted", Mode: inbox.Interrupt, Uncertain: outbox.Resend, Streaming: true, Control: control.Options{Version: "test"}, Location: time.UTC, Masker: masker,
 		Limits: gateway.Config{
 			MaxConcurrentTurns: 64, MaxQueuedMessages: 100, TranscriptCacheBytes: 1 << 20, DrainTimeout: time.Second,
 			AutoContinueFreshness: time.Hour, RestartNotice: true, TurnTimeout: 30 * time.Minute,
@@ -123,7 +125,7 @@ func (h *house) lookup(ctx context.Context, key string) (k httpapi.StoredMessage
 	c, ok, err := h.store.MessageByKey(ctx, account, key)
 	k.Accepted = ok
 	if ok {
-		k.Text, k.Reason, k.Ended = gateway.StoredAnswer(c)
+		k.Text, k.Reason, k.Ended = control.StoredAnswer(c)
 	}
 	return k, err
 }

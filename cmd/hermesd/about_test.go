@@ -10,8 +10,8 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/admin"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/outbox"
 	"hermesd/hygiene"
@@ -82,11 +82,11 @@ func TestAnUndeclaredBreakIsCalledAProblem(t *testing.T) {
 }
 
 func TestStatusTellsReuseAndBreaks(t *testing.T) {
-	s := admin.Status{Status: gateway.Status{
+	s := admin.Status{Status: control.Status{
 		Caching: "💾 Prompt caching: ENABLED (native Anthropic, 5m TTL)", Breaks: map[string]int{"new_session": 9, "compression": 2, "undeclared": 3},
 		BackgroundCompactions: hygiene.Stats{Started: 5, Adopted: 2, Failed: 1, Discarded: 1, Waiting: 1, Last: "the model is asleep", LastBefore: 9000, LastAfter: 100},
 		Fallbacks:             failure.FallbackStats{Count: 3, Model: "custom/spare", Reason: "anthropic is overloaded", At: time.Now().Add(-2 * time.Minute)},
-		CallStats:             gateway.CallStats{Calls: 4, Prompt: 1000, Read: 930, Percent: 93, Missed: 12, Paid: 0.5, Unknown: []string{"x/y"}},
+		CallStats:             control.CallStats{Calls: 4, Prompt: 1000, Read: 930, Percent: 93, Missed: 12, Paid: 0.5, Unknown: []string{"x/y"}},
 	}}
 	out := statusText(s, time.Now())
 	for _, want := range []string{
@@ -99,7 +99,7 @@ func TestStatusTellsReuseAndBreaks(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
 	}
-	out = statusText(admin.Status{Status: gateway.Status{Breaks: map[string]int{"new_session": 9}}}, time.Now())
+	out = statusText(admin.Status{Status: control.Status{Breaks: map[string]int{"new_session": 9}}}, time.Now())
 	if !strings.Contains(out, "no model was called since the start") || strings.Contains(out, "breaks") || strings.Contains(out, "fallback") || strings.Contains(out, "hygiene") || strings.Contains(out, "PROBLEM") {
 		t.Errorf("of a daemon that has done nothing:\n%s", out)
 	}

@@ -14,7 +14,7 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/tui/text"
-	"hermesd/gateway"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 )
 
@@ -102,7 +102,7 @@ func agentLines(line func(name, format string, args ...any), s admin.Status) {
 
 // reuseLine returns the share of prompt tokens since the start that came from the
 // cache, and the costs.
-func reuseLine(r gateway.CallStats) string {
+func reuseLine(r control.CallStats) string {
 	if r.Calls == 0 {
 		return "no model was called since the start"
 	}
@@ -139,7 +139,7 @@ func (c *cli) whyCmd() *cobra.Command {
 			}, func(chains []inbox.MessageHistory) string {
 				stories := make([]string, len(chains))
 				for i, ch := range chains {
-					stories[i] = text.Clean(gateway.FormatHistory(ch))
+					stories[i] = text.Clean(control.FormatHistory(ch))
 				}
 				return strings.Join(stories, "\n")
 			})

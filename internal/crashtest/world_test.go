@@ -30,6 +30,7 @@ import (
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -138,13 +139,14 @@ func (w *world) start(at int) {
 	turns := new(active.Turns)
 	l.gateway = gateway.New(gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
+		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: l.agent, Accounts: connected, Access: w.access(),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
 		},
 		Model: "claude", CacheTTL: "5m", Mode: w.mode, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
-		Streaming: w.streaming, Backlog: 24 * time.Hour, Version: "test", Location: time.UTC,
+		Streaming: w.streaming, Backlog: 24 * time.Hour, Control: control.Options{Version: "test"}, Location: time.UTC,
 		Limits: gateway.Config{
 			MaxConcurrentTurns: 64, MaxQueuedMessages: 100, TranscriptCacheBytes: 1 << 20, DrainTimeout: time.Minute,
 			AutoContinueFreshness: time.Hour, RestartNotice: true, TurnTimeout: 30 * time.Minute,

@@ -55,11 +55,11 @@ import (
 
 	"hermesd/adapters/console"
 	"hermesd/agent/llm/pricing"
-	"hermesd/gateway"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
@@ -86,7 +86,7 @@ type Store interface {
 type Options struct {
 	Store Store
 	// Status returns the live state; nil if no daemon is running.
-	Status func() gateway.Status
+	Status func() control.Status
 	// Metrics serves the metrics of the daemon; nil if no daemon is running.
 	Metrics http.Handler
 	// Wake reports that a row for an address is due; nil if this process sends
@@ -315,7 +315,7 @@ func (h *Handler) reply(w http.ResponseWriter, code int, v any) {
 
 // Status is the live state of a daemon.
 type Status struct {
-	gateway.Status
+	control.Status
 	Home      string `json:"home"`
 	Workspace string `json:"workspace,omitempty"` // working directory of tools
 	PID       int    `json:"pid"`

@@ -11,11 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/cmd/internal/admin"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -202,7 +202,7 @@ func TestJSONNames(t *testing.T) {
 		want string
 	}{
 		"status": {
-			gateway.Status{
+			control.Status{
 				TurnsQueued: 2, BackgroundCompactions: hygiene.Stats{Started: 3, Discarded: 1},
 				Fallbacks: failure.FallbackStats{Count: 1, Model: "a/b", Reason: "timeout", At: now},
 				Accounts:  []accounts.Health{{Account: chat.Account{Platform: chat.Slack}, Health: chat.Health{Since: now, LastContact: now, ClockAhead: 5}}},

@@ -16,9 +16,9 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/admin"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -177,7 +177,7 @@ func newRig(t *testing.T) *rig {
 	r.handler = admin.NewHandler(admin.Options{
 		Store: r.store, Console: r.console, Home: "/home/x", Version: "1.2.3", Masker: mask,
 		Wake:     func(a chat.Address) { r.woken <- a },
-		Status:   func() gateway.Status { return gateway.Status{Version: "1.2.3", Model: "demo", TurnsRunning: 2} },
+		Status:   func() control.Status { return control.Status{Version: "1.2.3", Model: "demo", TurnsRunning: 2} },
 		Commands: command.Builtin(),
 	})
 	return r

@@ -246,10 +246,6 @@ func (a *App) buildGateway(tools tool.Set) error {
 		return err
 	}
 	a.access.checker.Store(check)
-	var restart func()
-	if a.opts.CanRestart {
-		restart = a.requestRestart
-	}
 	services := a.mediaServices()
 	model := a.opts.Report.Model
 	compression, err := a.compactionOptions()
@@ -263,15 +259,15 @@ func (a *App) buildGateway(tools tool.Set) error {
 	}, a.overlaySettings(c))
 	a.gateway = gateway.New(gateway.Options{
 		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Accounts: a.accounts, Access: &a.access, Active: &a.active, Usage: a.usage, Pairing: a.pairing, Moves: a.migrations,
-		Prefix: a.buildPrefix, Models: a.models, HomeInfo: a.homeInfo(), CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery,
-		Overlay: a.overlay,
-		Cron:    a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: approval.Options{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer()},
+		Prefix: a.buildPrefix, Models: a.models, CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery,
+		Overlay: a.overlay, Host: host{a}, Control: a.controlOptions(),
+		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: approval.Options{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer()},
 		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement),
-		Attach: a.attach, BackgroundCommands: a.backgroundCommands, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Restart: restart, Fetch: a.fetcher().Fetch, AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
+		Attach: a.attach, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Fetch: a.fetcher().Fetch, AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
 		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.TTL(), Vision: hasVision(model.Provider),
 		Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
 		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
-		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(), Version: a.opts.Version,
+		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(),
 		Limits: c.Gateway, Masker: a.masker(), Log: a.opts.Log,
 	})
 	a.targets = a.gateway.Targets()
@@ -338,8 +334,8 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
-		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.gateway.Status, Metrics: a.telemetry.metricsPage, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Approvals: a.gateway.ApprovalManager(), Cron: a.gateway.JobManager(), CronStatus: a.gateway.CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.gateway.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
+		Approvals: a.gateway.ApprovalManager(), Cron: a.gateway.JobManager(), CronStatus: a.gateway.Control().CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err

@@ -36,14 +36,6 @@ func (a *App) endCommands(id session.ID) {
 	}
 }
 
-// backgroundCommands implements gateway.Options.BackgroundCommands.
-func (a *App) backgroundCommands(id session.ID) (running int, end func()) {
-	if a.commands == nil {
-		return 0, nil
-	}
-	return a.commands.Background(string(id)), func() { a.endCommands(id) }
-}
-
 // deleteDerived deletes the data outside of the store of a conversation that was
 // deleted in a chat.
 func (a *App) deleteDerived(deleted session.Deleted) {

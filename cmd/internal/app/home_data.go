@@ -10,8 +10,8 @@ import (
 	"hermesd/agent/memory"
 	"hermesd/agent/skills"
 	"hermesd/cmd/internal/config"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/session"
 )
 
@@ -38,20 +38,38 @@ func dirName(person string) string {
 	return strings.ReplaceAll(url.PathEscape(person), ".", "%2E")
 }
 
-// homeInfo returns what chat commands show of the home directory and of prices.
-func (a *App) homeInfo() gateway.HomeInfo {
+// controlOptions returns what chat commands show of prices and caching.
+func (a *App) controlOptions() control.Options {
 	main := a.opts.Report.Model
-	return gateway.HomeInfo{
-		Memories: func(r session.Record) (*memory.Store, []memory.Target) {
-			return a.prompts.memories(r.Address.Platform, r.Owner), a.prompts.memoryTargets()
-		},
-		Skills:  func() (*skills.Catalog, []string) { return a.prompts.library.Catalog(), a.opts.Config.Skills.Disabled },
-		Prices:  a.opts.Report.Prices,
+	return control.Options{
+		Version: a.opts.Version, Prices: a.opts.Report.Prices,
 		Caching: llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.TTL()),
 	}
 }
 
-// Price implements gateway.Models: the approximate cost of sending tokens without a
+// A host is the process of an App, and its home directory; it implements control.Host.
+type host struct{ a *App }
+
+func (h host) Memories(r session.Record) (*memory.Store, []memory.Target) {
+	return h.a.prompts.memories(r.Address.Platform, r.Owner), h.a.prompts.memoryTargets()
+}
+
+func (h host) Skills() (*skills.Catalog, []string) {
+	return h.a.prompts.library.Catalog(), h.a.opts.Config.Skills.Disabled
+}
+
+func (h host) Background(id session.ID) (running int, end func()) {
+	if h.a.commands == nil {
+		return 0, func() {}
+	}
+	return h.a.commands.Background(string(id)), func() { h.a.endCommands(id) }
+}
+
+func (h host) CanRestart() bool { return h.a.opts.CanRestart }
+
+func (h host) Restart() { h.a.requestRestart() }
+
+// Price implements control.Models: the approximate cost of sending tokens without a
 // cache hit, which includes writing them to the cache where calls carry cache
 // breakpoints.
 func (m *models) Price(s session.Settings, tokens int) string {

@@ -21,6 +21,7 @@ import (
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
@@ -93,6 +94,7 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 	turns := new(active.Turns)
 	g = gateway.New(gateway.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
+		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: a, Accounts: connected, Access: check,
 		Prefix: func(session.Record) (prompt.Prefix, []string) {
@@ -175,7 +177,7 @@ func TestBusySessionsDoNotStopOthers(t *testing.T) {
 	misbehave()
 	p99(t, g, 1000)
 	for end := time.Now().Add(testTimeout); ; <-time.After(10 * time.Millisecond) {
-		st := g.Status()
+		st := g.Control().Status()
 		if st.TurnsRunning == 2 && st.TurnsQueued == 0 { // those that misbehave
 			return
 		}

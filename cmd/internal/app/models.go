@@ -71,7 +71,7 @@ func (m *models) endpointFor(s session.Settings) (config.Endpoint, error) {
 	return config.Endpoint{}, i18n.Errorf("%s is not configured any more", s.Provider)
 }
 
-// Choose implements gateway.Models.
+// Choose implements control.Models.
 func (m *models) Choose(s session.Settings) (turn.ModelChoice, error) {
 	e, err := m.endpointFor(s)
 	if err != nil {
@@ -92,7 +92,7 @@ func modelName(e config.Endpoint) string {
 	return e.Provider + "/" + e.Model
 }
 
-// Names implements gateway.Models.
+// Names implements control.Models.
 func (m *models) Names() []string {
 	names := make([]string, len(m.endpoints))
 	for i, e := range m.endpoints {
@@ -101,7 +101,7 @@ func (m *models) Names() []string {
 	return names
 }
 
-// Name implements gateway.Models.
+// Name implements control.Models.
 func (m *models) Name(s session.Settings) string {
 	e, err := m.endpointFor(s)
 	if err != nil {
@@ -110,7 +110,7 @@ func (m *models) Name(s session.Settings) string {
 	return modelName(e)
 }
 
-// Resolve implements gateway.Models. It accepts a name prefixed by a configured
+// Resolve implements control.Models. It accepts a name prefixed by a configured
 // provider, the full name of a configured model, and any model of the main provider.
 func (m *models) Resolve(name string) (provider, model string, err error) {
 	name = strings.TrimSpace(name)

@@ -18,9 +18,9 @@ import (
 	"hermesd/adapters/telegram"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/profile"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/control"
 	"hermesd/gateway/session"
 	"hermesd/internal/safehttp"
 )
@@ -199,7 +199,7 @@ func (a *App) httpLookup(ctx context.Context, key string) (k httpapi.StoredMessa
 	c, ok, err := a.store.MessageByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
 	k.Accepted = ok
 	if ok {
-		k.Text, k.Reason, k.Ended = gateway.StoredAnswer(c)
+		k.Text, k.Reason, k.Ended = control.StoredAnswer(c)
 	}
 	return k, err
 }

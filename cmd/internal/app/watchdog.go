@@ -44,7 +44,7 @@ func (a *App) checkAlive() error {
 	case err != nil:
 		return err
 	}
-	s := a.gateway.Status()
+	s := a.gateway.Control().Status()
 	return a.watchdog.check(s.TurnsQueued, s.TurnsRunning, time.Now())
 }
 

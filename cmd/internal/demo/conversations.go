@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"hermesd/cmd/internal/tui/text"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 )
 
 // showConversations shows a conversation on each platform, all three concurrently.
@@ -66,7 +66,7 @@ func (t *demoRun) printHistory(ctx context.Context, m message) error {
 		return err
 	}
 	t.print("  " + bold.Render("$ hermesd why "+m.id))
-	for line := range strings.Lines(text.Clean(gateway.FormatHistory(c))) {
+	for line := range strings.Lines(text.Clean(control.FormatHistory(c))) {
 		line = strings.TrimRight(line, "\n")
 		if at := strings.LastIndex(line, " at "); at > 0 && text.Width(line) > t.width-2 {
 			line = line[:at] + "\n            " + line[at+1:]

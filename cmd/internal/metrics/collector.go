@@ -9,9 +9,9 @@ import (
 
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/llm/pricing"
-	"hermesd/gateway"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/outbox"
 	"hermesd/hygiene"
 )
@@ -19,7 +19,7 @@ import (
 // Sources are the functions that return the state of a running daemon. They are
 // called at each scrape and must be fast.
 type Sources struct {
-	Status func() gateway.Status
+	Status func() control.Status
 	// Outbox returns the outbox rows that are not sent.
 	Outbox func(ctx context.Context) ([]outbox.Row, error)
 	// Config returns when the configuration was last reloaded (zero: never), whether
@@ -97,7 +97,7 @@ const (
 	readTime = time.Second
 )
 
-func (w *watcher) outbox(e emitter, s gateway.Status) {
+func (w *watcher) outbox(e emitter, s control.Status) {
 	live, dead := s.Store.Outbox, s.Store.Dead
 	e.emit(outboxRows, float64(live), "undelivered")
 	e.emit(outboxRows, float64(dead), stateLabel(outbox.Dead))

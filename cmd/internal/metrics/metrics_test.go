@@ -21,9 +21,9 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/cmd/internal/metrics"
-	"hermesd/gateway"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
@@ -255,15 +255,15 @@ func sources(rows []outbox.Row, wrong error) metrics.Sources {
 		}
 	}
 	return metrics.Sources{
-		Status: func() gateway.Status {
-			return gateway.Status{
+		Status: func() control.Status {
+			return control.Status{
 				Version: "1.2.3", Started: time.Unix(1000, 0), TurnsRunning: 3, TurnsQueued: 2, Paused: true, Breaks: map[string]int{"undeclared": 1, "hygiene": 4},
 				Accounts: []accounts.Health{
 					{Account: chat.Account{Platform: chat.Telegram}, Health: chat.Health{State: chat.Connected, LastContact: time.Unix(2000, 0)}},
 					{Account: chat.Account{Platform: chat.Telegram, Name: "second"}, Health: chat.Health{State: chat.Failed}},
 				},
 				Store: inbox.Stats{Waiting: 5, Claimed: 3, Outbox: live, Dead: len(rows) - live, Commits: 10, Writes: 30, Bytes: 4096, Error: "disk full"},
-				Cron:  schedule.Status{Jobs: 2, Stalled: true}, CallStats: gateway.CallStats{Missed: 77},
+				Cron:  schedule.Status{Jobs: 2, Stalled: true}, CallStats: control.CallStats{Missed: 77},
 				BackgroundCompactions: hygiene.Stats{Started: 4, Failed: 1, Adopted: 2, Discarded: 1, Waiting: 1},
 			}
 		},

@@ -1,4 +1,4 @@
-package gateway
+package control
 
 import (
 	"context"
@@ -13,33 +13,11 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/llm/pricing"
 	"hermesd/agent/llm/tokens"
-	"hermesd/agent/memory"
 	"hermesd/agent/prompt"
-	"hermesd/agent/skills"
 	"hermesd/gateway/command"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
 )
-
-// HomeInfo gives commands access to memories, skills and prices. Commands report
-// fields that are nil as unavailable.
-type HomeInfo struct {
-	// Memories returns the memory store of a session and the targets in use.
-	Memories func(session.Record) (s *memory.Store, in []memory.Target)
-	// Skills returns the current skill catalog and the names of disabled skills.
-	Skills func() (c *skills.Catalog, disabled []string)
-	// Prices are the prices of models; nil: pricing.Builtin.
-	Prices *pricing.Table
-	// Caching describes in one line whether prompts are cached.
-	Caching string
-}
-
-func (a HomeInfo) prices() *pricing.Table {
-	if a.Prices == nil {
-		return pricing.Builtin()
-	}
-	return a.Prices
-}
 
 // CallStats sums up the model calls since the start of the daemon.
 type CallStats struct {
@@ -56,14 +34,15 @@ type CallStats struct {
 	Unknown []string    `json:"unknown_prices"`
 }
 
-func (g *Gateway) callStats() CallStats {
+// callStats returns the sum of all calls.
+func (ctl *Control) callStats() CallStats {
 	var all ledger.Summary
 	r := CallStats{Unknown: []string{}}
-	usage := g.opts.Usage.ByModel()
+	usage := ctl.parts.Runtime.Usage.ByModel()
 	for _, model := range slices.Sorted(maps.Keys(usage)) {
 		sum := usage[model]
 		all.Calls, all.Missed, all.Usage = all.Calls+sum.Calls, all.Missed+sum.Missed, all.Usage.Add(sum.Usage)
-		if p, ok := g.opts.HomeInfo.prices().Price(model); ok {
+		if p, ok := ctl.parts.Options.Prices.Price(model); ok {
 			r.Paid += p.Cost(sum.Usage)
 		} else {
 			if provider, name, _ := strings.Cut(model, "/"); provider == name {
@@ -78,8 +57,8 @@ func (g *Gateway) callStats() CallStats {
 }
 
 // loadPrompt loads the frozen prompt of a session.
-func (e env) loadPrompt(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
-	raw, err := e.g.opts.Store.Prompt(ctx, id)
+func (e Env) loadPrompt(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
+	raw, err := e.parts.Store.Prompt(ctx, id)
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
@@ -90,8 +69,8 @@ func (e env) loadPrompt(ctx context.Context, id session.ID) (p prompt.Prefix, er
 }
 
 // loadCalls loads the ledger of a session, as far as it is still stored.
-func (e env) loadCalls(ctx context.Context, id session.ID) ([]ledger.Record, error) {
-	rows, err := e.g.opts.Store.Calls(ctx, id, 0)
+func (e Env) loadCalls(ctx context.Context, id session.ID) ([]ledger.Record, error) {
+	rows, err := e.parts.Store.Calls(ctx, id, 0)
 	if err != nil {
 		return nil, fmt.Errorf("load ledger of %s: %w", id, err)
 	}
@@ -105,12 +84,12 @@ func (e env) loadCalls(ctx context.Context, id session.ID) ([]ledger.Record, err
 }
 
 // Context implements command.Env.
-func (e env) Context(ctx context.Context, c command.Call) (string, error) {
+func (e Env) Context(ctx context.Context, c command.Call) (string, error) {
 	p, err := e.loadPrompt(ctx, c.Session.ID)
 	if err != nil {
 		return "", err
 	}
-	rows, err := e.g.opts.Store.Transcript(ctx, c.Session.ID, 0)
+	rows, err := e.parts.Store.Transcript(ctx, c.Session.ID, 0)
 	if err != nil {
 		return "", fmt.Errorf("load transcript of %s: %w", c.Session.ID, err)
 	}
@@ -149,7 +128,7 @@ func (e env) Context(ctx context.Context, c command.Call) (string, error) {
 	if err := e.writeCompactions(ctx, &b, c); err != nil {
 		return "", err
 	}
-	if line := e.g.passes.Stats().Describe(c.Printer); line != "" {
+	if line := e.parts.Runtime.Turns.Compactions().Describe(c.Printer); line != "" {
 		fmt.Fprintln(&b, c.T("- of all conversations: %s", line))
 	}
 	return b.String(), nil
@@ -163,8 +142,8 @@ func formatShare(p i18n.Printer, n, window int) string {
 }
 
 // contextLength returns the context length of the model of a session; 0 if unknown.
-func (e env) contextLength(r session.Record) int {
-	c, err := e.g.chooseModel(r.Settings)
+func (e Env) contextLength(r session.Record) int {
+	c, err := e.parts.Models.Choose(r.Settings)
 	if err == nil && c.Window > 0 {
 		return c.Window
 	}
@@ -174,7 +153,7 @@ func (e env) contextLength(r session.Record) int {
 
 // writeCompactions writes the number of compactions and archived messages of a session,
 // the next threshold and the result of the last compaction.
-func (e env) writeCompactions(ctx context.Context, b *strings.Builder, c command.Call) error {
+func (e Env) writeCompactions(ctx context.Context, b *strings.Builder, c command.Call) error {
 	r := c.Session
 	calls, err := e.loadCalls(ctx, r.ID)
 	if err != nil {
@@ -192,16 +171,16 @@ func (e env) writeCompactions(ctx context.Context, b *strings.Builder, c command
 	default:
 		fmt.Fprintln(b, c.T("- compactions: %d, %d messages are archived and can still be found", n, r.Archived()))
 	}
-	build := e.g.opts.Compression.Engine
+	build := e.parts.Options.Engine
 	if build == nil {
 		fmt.Fprintln(b, c.T("- compression is switched off (`compression.enabled`)"))
 		return nil
 	}
-	model, err := e.g.chooseModel(r.Settings)
+	model, err := e.parts.Models.Choose(r.Settings)
 	if err != nil {
 		return nil // /model reports the error
 	}
-	state, err := e.g.opts.Store.Engine(ctx, r.ID)
+	state, err := e.parts.Store.Engine(ctx, r.ID)
 	if err != nil {
 		return fmt.Errorf("load context engine of %s: %w", r.ID, err)
 	}

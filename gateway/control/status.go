@@ -1,4 +1,4 @@
-package gateway
+package control
 
 import (
 	"context"
@@ -44,19 +44,23 @@ type Status struct {
 }
 
 // Status returns the current status.
-func (g *Gateway) Status() Status {
-	s := Status{Version: g.opts.Version, Started: rebaseTime(g.started), Model: g.opts.Model, Mode: string(g.opts.Mode), Store: g.opts.Store.Stats()}
-	s.Paused, s.Cron = g.Paused(), g.CronStatus()
-	s.TurnsRunning, s.TurnsQueued = g.lanes.Running()
-	s.Breaks, s.Caching, s.CallStats = g.opts.Usage.Breaks(), g.opts.HomeInfo.Caching, g.callStats()
-	s.BackgroundCompactions, s.Fallbacks = g.passes.Stats(), g.opts.Usage.Fallbacks()
-	s.Accounts = g.opts.Accounts.Health()
+func (ctl *Control) Status() Status {
+	run, o := ctl.parts.Runtime, ctl.parts.Options
+	s := Status{Version: o.Version, Started: rebaseTime(ctl.started), Model: o.Model, Mode: string(o.Mode), Store: ctl.parts.Store.Stats()}
+	s.Paused, s.Cron = run.Pause.Paused(), ctl.CronStatus()
+	s.TurnsRunning, s.TurnsQueued = run.Lanes.Running()
+	s.Breaks, s.Caching, s.CallStats = run.Usage.Breaks(), o.Caching, ctl.callStats()
+	s.BackgroundCompactions, s.Fallbacks = run.Turns.Compactions(), run.Usage.Fallbacks()
+	s.Accounts = run.Accounts.Health()
 	for i := range s.Accounts {
 		h := &s.Accounts[i].Health
 		h.Since, h.LastContact = rebaseTime(h.Since), rebaseTime(h.LastContact)
 	}
 	return s
 }
+
+// CronStatus returns the status of the scheduler.
+func (ctl *Control) CronStatus() schedule.Status { return ctl.parts.Runtime.Cron.Status() }
 
 // rebaseTime converts a time of this process to the current wall clock: the age of the
 // result is correct even if the clock was changed.
@@ -67,42 +71,56 @@ func rebaseTime(t time.Time) time.Time {
 	return time.Now().Add(-time.Since(t)).Round(0)
 }
 
-// env implements command.Env.
-type env struct{ g *Gateway }
+// An Env is the part of command.Env that a Control implements.
+type Env struct{ *Control }
 
-func (e env) Version() string { return "hermesd " + e.g.opts.Version }
+// Version implements command.Env.
+func (e Env) Version() string { return "hermesd " + e.parts.Options.Version }
 
-// SetHome makes a chat the home channel of its platform.
-func (e env) SetHome(ctx context.Context, at chat.Address) error { return e.g.targets.SetHome(ctx, at) }
+// CanRestart implements command.Env.
+func (e Env) CanRestart() bool { return e.parts.Host.CanRestart() }
 
-func (e env) CanRestart() bool { return e.g.opts.Restart != nil }
-
-func (e env) Busy(key session.Key) (running bool, waiting int) {
+// Busy implements command.Env.
+func (e Env) Busy(key session.Key) (running bool, waiting int) {
 	l := inbox.LaneOf(key)
-	return e.g.lanes.Active(l) || e.g.runner.HasOfferedClaim(l), e.g.opts.Store.Waiting(l)
+	return e.parts.Runtime.Lanes.Active(l) || e.parts.Runtime.Turns.HasOfferedClaim(l), e.parts.Store.Waiting(l)
 }
 
-func (e env) IsSoleAuthor(c command.Call) bool {
-	return e.g.runner.IsSoleAuthor(inbox.LaneOf(c.Key), c.Principal)
+// IsSoleAuthor implements command.Env.
+func (e Env) IsSoleAuthor(c command.Call) bool {
+	return e.parts.Runtime.Turns.IsSoleAuthor(inbox.LaneOf(c.Key), c.Principal)
 }
 
-func (e env) SetTitle(ctx context.Context, id session.ID, title string) error {
-	return e.g.opts.Store.SetTitle(ctx, id, title)
+// SetHome implements command.Env.
+func (e Env) SetHome(ctx context.Context, at chat.Address) error {
+	return e.parts.Targets.SetHome(ctx, at)
+}
+
+// Background implements command.Env.
+func (e Env) Background(id session.ID) (running int, end func()) {
+	return e.parts.Host.Background(id)
+}
+
+// SetTitle implements command.Env.
+func (e Env) SetTitle(ctx context.Context, id session.ID, title string) error {
+	return e.parts.Store.SetTitle(ctx, id, title)
 }
 
 // maxScannedSessions is the maximum number of sessions that lists are made from.
 const maxScannedSessions = 1000
 
-func (e env) Sessions(ctx context.Context, c command.Call) ([]session.Record, error) {
-	all, err := e.g.opts.Store.Sessions(ctx, maxScannedSessions)
+// Sessions implements command.Env.
+func (e Env) Sessions(ctx context.Context, c command.Call) ([]session.Record, error) {
+	all, err := e.parts.Store.Sessions(ctx, maxScannedSessions)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(r session.Record) bool { return r.Key != c.Key }), nil
 }
 
-func (e env) Why(ctx context.Context, c command.Call, id string) (string, error) {
-	histories, err := e.g.opts.Store.MessageHistory(ctx, id)
+// Why implements command.Env.
+func (e Env) Why(ctx context.Context, c command.Call, id string) (string, error) {
+	histories, err := e.parts.Store.MessageHistory(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -117,8 +135,9 @@ func (e env) Why(ctx context.Context, c command.Call, id string) (string, error)
 	return b.String(), nil
 }
 
-func (e env) Status(_ context.Context, c command.Call) (string, error) {
-	s := e.g.Status()
+// Status implements command.Env.
+func (e Env) Status(_ context.Context, c command.Call) (string, error) {
+	s := e.Control.Status()
 	var b strings.Builder
 	b.WriteString(c.T("**hermesd %s**, up %s", s.Version, time.Since(s.Started).Round(time.Second)) + "\n\n")
 	if c.Session.ID == "" {
@@ -138,7 +157,7 @@ func (e env) Status(_ context.Context, c command.Call) (string, error) {
 	if n := s.Breaks[string(ledger.Undeclared)]; n > 0 {
 		fmt.Fprintln(&b, c.T("- ⚠️ %d undeclared breaks of the prefix: a bug; `hermesd prompt trace` shows them", n))
 	}
-	if e.g.Paused() {
+	if s.Paused {
 		fmt.Fprintln(&b, c.T("- ⏸ paused: no turn begins until `/pause off`"))
 	}
 	running, waiting := e.Busy(c.Key)

@@ -1,4 +1,4 @@
-package gateway
+package control
 
 import (
 	"encoding/json"

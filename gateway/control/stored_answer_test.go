@@ -1,10 +1,10 @@
-package gateway_test
+package control_test
 
 import (
 	"testing"
 
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 )
@@ -29,7 +29,7 @@ func TestStoredAnswer(t *testing.T) {
 		"stopped": {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Cancelled, Reason: "/stop"}}}, "", "cancelled (/stop)", true},
 		"ignored": {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Silent, Reason: "no_sender"}}}, "", "silent (no_sender)", true},
 	} {
-		text, why, ended := gateway.StoredAnswer(c.chain)
+		text, why, ended := control.StoredAnswer(c.chain)
 		if text != c.text || why != c.why || ended != c.ended {
 			t.Errorf("%s: %q, %q, %v", name, text, why, ended)
 		}

@@ -1,4 +1,4 @@
-package gateway
+package control
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"hermesd/agent/llm/ledger"
-	"hermesd/agent/memory"
 	"hermesd/agent/skills"
 	"hermesd/gateway/access"
 	"hermesd/gateway/command"
@@ -17,7 +16,7 @@ import (
 )
 
 // Usage implements command.Env.
-func (e env) Usage(ctx context.Context, c command.Call) (string, error) {
+func (e Env) Usage(ctx context.Context, c command.Call) (string, error) {
 	records, err := e.loadCalls(ctx, c.Session.ID)
 	if err != nil {
 		return "", err
@@ -49,8 +48,8 @@ func (e env) Usage(ctx context.Context, c command.Call) (string, error) {
 }
 
 // formatCosts renders the cost of calls, as far as it is known.
-func (e env) formatCosts(p i18n.Printer, records []ledger.Record) string {
-	c := ledger.Price(records, e.g.opts.HomeInfo.prices())
+func (e Env) formatCosts(p i18n.Printer, records []ledger.Record) string {
+	c := ledger.Price(records, e.parts.Options.Prices)
 	var b strings.Builder
 	if c.Paid > 0 || len(c.Unknown) == 0 {
 		fmt.Fprintln(&b, p.T("- cost: %s; without a cache it were %s, at the very least %s", c.Paid, c.Uncached, min(c.Floor, c.Paid))) // the floor is an estimate
@@ -62,17 +61,13 @@ func (e env) formatCosts(p i18n.Printer, records []ledger.Record) string {
 }
 
 // Memory implements command.Env.
-func (e env) Memory(_ context.Context, c command.Call) (string, error) {
+func (e Env) Memory(_ context.Context, c command.Call) (string, error) {
 	rec := c.Session
 	if rec.ID == "" {
 		rec = session.Record{Address: c.Inbound.Address, Owner: c.Inbound.Sender.ID}
 	}
-	var store *memory.Store
-	var in []memory.Target
-	if e.g.opts.HomeInfo.Memories != nil {
-		store, in = e.g.opts.HomeInfo.Memories(rec)
-	}
-	if store == nil || len(in) == 0 {
+	store, in := e.parts.Host.Memories(rec)
+	if len(in) == 0 {
 		return c.T("Memories are switched off (`memory.memory_enabled`, `memory.user_profile_enabled`)."), nil
 	}
 	var b strings.Builder
@@ -99,11 +94,11 @@ func (e env) Memory(_ context.Context, c command.Call) (string, error) {
 const maxListedSkills = 60
 
 // Skills implements command.Env.
-func (e env) Skills(ctx context.Context, c command.Call) (string, error) {
-	if e.g.opts.HomeInfo.Skills == nil {
+func (e Env) Skills(ctx context.Context, c command.Call) (string, error) {
+	catalog, disabled := e.parts.Host.Skills()
+	if catalog == nil {
 		return c.T("There are no skills."), nil
 	}
-	catalog, disabled := e.g.opts.HomeInfo.Skills()
 	f := skills.Filter{Disabled: disabled}
 	if c.Session.ID != "" {
 		p, err := e.loadPrompt(ctx, c.Session.ID)

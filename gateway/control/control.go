@@ -1,0 +1,173 @@
+// Package control is what users and operators ask of a running daemon and change in it:
+// the status, the history of a message, the context, usage and model of a conversation, the
+// pause and the restart. Chat commands, the control socket and the metrics use one
+// [Control], whose methods may be called from any goroutine.
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/agent/llm/pricing"
+	"hermesd/agent/memory"
+	"hermesd/agent/skills"
+	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/i18n"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/lane"
+	"hermesd/gateway/overlay"
+	"hermesd/gateway/schedule"
+	"hermesd/gateway/session"
+	"hermesd/gateway/turn"
+	"hermesd/gateway/usage"
+	"hermesd/hygiene"
+)
+
+// A Store holds what a Control reads and changes; see gateway.Store.
+type Store interface {
+	Queues
+	Conversations
+	Values
+}
+
+// Queues are the stored messages that wait, and the histories of all.
+type Queues interface {
+	Lanes(ctx context.Context) ([]inbox.Lane, error)
+	Waiting(inbox.Lane) int
+	Stats() inbox.Stats
+	MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error)
+}
+
+// Conversations are the stored conversations.
+type Conversations interface {
+	Sessions(ctx context.Context, max int) ([]session.Record, error)
+	SetTitle(ctx context.Context, id session.ID, title string) error
+	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
+	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
+	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
+	Engine(ctx context.Context, id session.ID) (json.RawMessage, error)
+}
+
+// Values are small stored values, by name.
+type Values interface {
+	Value(ctx context.Context, key string) ([]byte, error)
+	SetValue(ctx context.Context, key string, v []byte) error
+}
+
+// Turns are the turns that run or are about to.
+type Turns interface {
+	HasOfferedClaim(inbox.Lane) bool
+	IsSoleAuthor(inbox.Lane, access.Principal) bool
+	Compactions() hygiene.Stats
+}
+
+// Targets are the places to which messages can be sent.
+type Targets interface {
+	// SetHome makes a chat the home channel of its platform.
+	SetHome(ctx context.Context, at chat.Address) error
+}
+
+// A Host is the process that runs the daemon, and what its home directory has.
+type Host interface {
+	// Memories returns the memory store of a session and the targets in use; without
+	// targets the store may be nil.
+	Memories(session.Record) (s *memory.Store, in []memory.Target)
+	// Skills returns the current skill catalog, nil if there are no skills at all, and the
+	// names of disabled skills.
+	Skills() (c *skills.Catalog, disabled []string)
+	// Background returns the number of background commands of a session, and a function
+	// that ends them.
+	Background(session.ID) (running int, end func())
+	// CanRestart reports whether the process can start itself again; Restart does that.
+	CanRestart() bool
+	Restart()
+}
+
+// NoHost is a Host without a home directory, which runs no commands and cannot restart.
+type NoHost struct{}
+
+var _ Host = NoHost{}
+
+// Memories returns none.
+func (NoHost) Memories(session.Record) (*memory.Store, []memory.Target) { return nil, nil }
+
+// Skills returns none.
+func (NoHost) Skills() (*skills.Catalog, []string) { return nil, nil }
+
+// Background returns 0 and a function that does nothing.
+func (NoHost) Background(session.ID) (int, func()) { return 0, func() {} }
+
+// CanRestart returns false.
+func (NoHost) CanRestart() bool { return false }
+
+// Restart does nothing.
+func (NoHost) Restart() {}
+
+// Parts are what a Control reads and changes. All are required.
+type Parts struct {
+	Store   Store
+	Runtime Runtime
+	Host    Host
+	Models  Models
+	Overlay *overlay.Builder // knows the personalities
+	Targets Targets
+	Options Options
+}
+
+// A Runtime is what runs in the daemon.
+type Runtime struct {
+	Lanes    *lane.Set[inbox.Lane]
+	Turns    Turns
+	Accounts *accounts.Set
+	Pause    *Pause
+	Usage    *usage.Meter
+	Cron     *schedule.Scheduler
+	Delivery *delivery.Delivery
+}
+
+// Options are the values that a Control reports.
+type Options struct {
+	Version  string
+	Model    string     // the configured one
+	Mode     inbox.Mode // the configured busy mode; "": interrupt
+	Progress string     // display.tool_progress; "": off
+	Voice    bool       // answers can be spoken
+	Prices   *pricing.Table
+	Caching  string // says in one line whether prompts are cached
+	// Engine builds the context engine of a session; nil: compression is switched off.
+	Engine  func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error)
+	Printer i18n.Printer
+	Log     *zap.Logger
+}
+
+// A Control reads and changes the state of a daemon.
+type Control struct {
+	parts   Parts
+	started time.Time
+}
+
+// New returns the Control of a daemon that starts now.
+func New(p Parts) *Control { return &Control{parts: p, started: time.Now()} }
+
+// ResumeQueues wakes all outbox queues and lanes with pending work.
+func (ctl *Control) ResumeQueues(ctx context.Context) error {
+	if err := ctl.parts.Runtime.Delivery.Start(ctx); err != nil {
+		return fmt.Errorf("start delivery: %w", err)
+	}
+	lanes, err := ctl.parts.Store.Lanes(ctx)
+	if err != nil {
+		return fmt.Errorf("list lanes: %w", err)
+	}
+	for _, l := range lanes {
+		ctl.parts.Runtime.Lanes.Wake(l)
+	}
+	return nil
+}

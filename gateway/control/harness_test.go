@@ -1,0 +1,157 @@
+package control_test
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent/llm/pricing"
+	"hermesd/agent/memory"
+	"hermesd/agent/skills"
+	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
+	"hermesd/gateway/active"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/control"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/lane"
+	"hermesd/gateway/markup"
+	"hermesd/gateway/overlay"
+	"hermesd/gateway/schedule"
+	"hermesd/gateway/session"
+	"hermesd/gateway/usage"
+	"hermesd/hygiene"
+	"hermesd/storage/bolt"
+)
+
+// A harness has the parts of a control, over one store.
+type harness struct {
+	t     *testing.T
+	store *bolt.Store
+	parts control.Parts
+	turns turns
+	host  *host
+	homes []chat.Address
+
+	mu    sync.Mutex // guards woken
+	woken []inbox.Lane
+}
+
+// turns are set by tests.
+type turns struct{ offered, sole bool }
+
+func (s *turns) HasOfferedClaim(inbox.Lane) bool                { return s.offered }
+func (s *turns) IsSoleAuthor(inbox.Lane, access.Principal) bool { return s.sole }
+func (s *turns) Compactions() hygiene.Stats                     { return hygiene.Stats{Started: 3} }
+
+// A host counts restarts and ended background commands.
+type host struct {
+	control.NoHost
+	restarts, background int
+	memories             *memory.Store
+	library              *skills.Library
+}
+
+func (h *host) CanRestart() bool { return true }
+func (h *host) Restart()         { h.restarts++ }
+func (h *host) Background(session.ID) (int, func()) {
+	return h.background, func() { h.background = 0 }
+}
+func (h *host) Memories(session.Record) (*memory.Store, []memory.Target) {
+	return h.memories, []memory.Target{memory.Notes}
+}
+func (h *host) Skills() (*skills.Catalog, []string) { return h.library.Catalog(), nil }
+
+// An adapter is an account without a platform.
+type adapter struct {
+	chat.Adapter
+	health chat.Health
+}
+
+func (a adapter) Health() chat.Health { return a.health }
+func (adapter) Capabilities() chat.Capabilities {
+	return chat.Capabilities{MaxTextSize: 4096, TextSize: markup.UTF16}
+}
+
+func (w *harness) SetHome(_ context.Context, at chat.Address) error {
+	w.homes = append(w.homes, at)
+	return nil
+}
+
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	store, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "hermesd.db"), bolt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	library, err := skills.New(skills.Options{Home: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &harness{t: t, store: store, host: &host{memories: memory.New(memory.Config{Dir: t.TempDir()}), library: library}}
+	lanes := lane.New(4, func(_ context.Context, l inbox.Lane) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.woken = append(w.woken, l)
+	})
+	connected := accounts.New(accounts.Options{})
+	connected.Add(chat.Account{Platform: chat.Slack}, adapter{health: chat.Health{State: chat.Connected}})
+	connected.Add(chat.Account{Platform: chat.Telegram}, adapter{health: chat.Health{State: chat.Connected, Since: time.Now()}})
+	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Log: zap.NewNop()})
+	t.Cleanup(func() { // after the test, before the store is closed
+		lanes.Stop()
+		if err := lanes.Wait(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if err := out.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	w.parts = control.Parts{
+		Store: store, Host: w.host, Models: control.OneModel{Model: "demo", Window: 1000}, Targets: w,
+		Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{Personality: map[string]string{"poet": "", "pirate": ""}}),
+		Runtime: control.Runtime{
+			Lanes: lanes, Turns: &w.turns, Accounts: connected, Pause: control.NewPause(store, "", ""),
+			Usage: usage.NewMeter(new(active.Turns)), Cron: schedule.NewScheduler(store, nil, schedule.Options{Log: zap.NewNop()}), Delivery: out,
+		},
+		Options: control.Options{Version: "1.2.3", Model: "demo", Prices: pricing.Builtin(), Log: zap.NewNop()},
+	}
+	return w
+}
+
+// accept stores a waiting message of a person in a direct chat.
+func (w *harness) accept(person string) inbox.Entry {
+	w.t.Helper()
+	at := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: person}
+	key := session.KeyFor("", at, person, session.KeyPolicy{})
+	e := inbox.Entry{
+		Inbound: chat.Inbound{IdempotencyKey: person + ":1", ID: "1", Kind: chat.Message, Address: at, Sender: chat.Person{ID: person}, Text: "hi", SentAt: time.Now()},
+		Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: time.Now(),
+	}
+	if _, err := w.store.Accept(w.t.Context(), []inbox.Entry{e}); err != nil {
+		w.t.Fatal(err)
+	}
+	return e
+}
+
+// wokenLanes waits until the lanes are idle and returns those that ran.
+func (w *harness) wokenLanes() []inbox.Lane {
+	w.t.Helper()
+	if err := w.parts.Runtime.Lanes.Wait(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.woken)
+}
