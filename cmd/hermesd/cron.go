@@ -262,6 +262,8 @@ func cronText(s admin.Cron, now time.Time) string {
 		fmt.Fprintf(&b, "STALLED: the clock was last asked %s; jobs do not run. The log says why.\n", text.Ago(s.LastTick, now))
 	case s.Error != "":
 		fmt.Fprintf(&b, "FAILING: %s; it is tried again and again.\n", text.Line(s.Error))
+	case s.Jobs == 0:
+		b.WriteString("Running.\n")
 	default:
 		fmt.Fprintf(&b, "Running; the clock was last asked %s.\n", text.Ago(s.LastTick, now))
 	}

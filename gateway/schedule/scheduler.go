@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const (
 // Options configures a Scheduler. Zero fields mean the defaults.
 type Options struct {
 	CatchUp CatchUp       // default CatchOnce
-	Tick    time.Duration // longest time between two looks at the clock; default 15 s
+	Tick    time.Duration // longest time between two looks at the clock while there are jobs; default 15 s
 	// Grace is how late an occurrence still counts as on time; default 5 min.
 	Grace time.Duration
 	// Parallel is the maximum number of concurrent runs; 0: no limit. Further ones
@@ -53,6 +54,7 @@ type Scheduler struct {
 	reloadAll bool // reload every job, not only dirty
 	status    Status
 	lastTick  time.Time // when the last tick began, with monotonic reading
+	isIdle    bool      // there are no jobs: the next tick is when Wake is called
 
 	// Used by the goroutine of Run only.
 	jobs     map[JobID]*plannedJob
@@ -71,7 +73,7 @@ type Status struct {
 	Next     time.Time `json:"next,omitzero"`
 	NextJob  JobID     `json:"next_job,omitempty"`
 	LastTick time.Time `json:"last_tick"` // when the clock was last read
-	// Stalled: the clock was not read for two ticks.
+	// Stalled: the clock was not read for two ticks although there are jobs.
 	Stalled bool   `json:"stalled,omitempty"`
 	Error   string `json:"error,omitempty"` // error of the last tick
 }
@@ -107,6 +109,9 @@ func (s *Scheduler) Wake(ids ...JobID) {
 	for _, id := range ids {
 		s.dirty[id] = true
 	}
+	if s.isIdle { // a tick is expected from now on
+		s.isIdle, s.lastTick = false, time.Now()
+	}
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -120,7 +125,7 @@ func (s *Scheduler) Status() Status {
 	defer s.mu.Unlock()
 	st := s.status
 	st.LastTick = s.lastTick.Round(0)
-	st.Stalled = s.lastTick.IsZero() || time.Since(s.lastTick) > 2*s.opts.Tick
+	st.Stalled = s.lastTick.IsZero() || !s.isIdle && time.Since(s.lastTick) > 2*s.opts.Tick
 	return st
 }
 
@@ -142,7 +147,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 // tick processes everything that is due, and returns the time until the next tick.
 func (s *Scheduler) tick(ctx context.Context) time.Duration {
 	s.mu.Lock()
-	s.lastTick = time.Now()
+	s.lastTick, s.isIdle = time.Now(), false
 	s.mu.Unlock()
 	now := s.opts.Clock().Round(0)
 	err := s.processDue(ctx, now)
@@ -150,11 +155,26 @@ func (s *Scheduler) tick(ctx context.Context) time.Duration {
 		s.opts.Log.Error("cannot process due jobs", zap.Error(err))
 	}
 	s.updateStatus(now, err)
+	if err == nil && len(s.jobs) == 0 {
+		return s.waitForJobs()
+	}
 	next := s.due.nextAt()
 	if err != nil || next.IsZero() || !next.After(now) { // due jobs wait for runs to end
 		return s.opts.Tick
 	}
 	return min(s.opts.Tick, max(next.Sub(s.opts.Clock().Round(0)), 0))
+}
+
+// waitForJobs returns the time until the next tick of a Scheduler without jobs: ticks
+// would only wake an idle process.
+func (s *Scheduler) waitForJobs() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reloadAll || len(s.dirty) > 0 { // Wake was called meanwhile
+		return s.opts.Tick
+	}
+	s.isIdle = true
+	return math.MaxInt64
 }
 
 // updateStatus stores the result of Status.

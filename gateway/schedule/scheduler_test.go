@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -231,6 +232,26 @@ func TestStatusStalledWithinTwoTicks(t *testing.T) {
 		close(until)
 		cancel()
 		<-done
+	})
+}
+
+func TestWithoutJobsTheClockIsNotRead(t *testing.T) {
+	inBubble(t, func(d *daemon) {
+		var reads atomic.Int64
+		d.o.Clock = func() time.Time { reads.Add(1); return time.Now() }
+		d.start()
+		d.wait(time.Minute)
+		before := reads.Load()
+		d.wait(24 * time.Hour)
+		if n := reads.Load() - before; n > 0 {
+			t.Errorf("read %d times", n)
+		}
+		if d.s.Status().Stalled {
+			t.Error("a scheduler without jobs is stalled")
+		}
+		d.create("aa", "in 1h")
+		d.wait(2 * time.Hour)
+		d.want("aa", "25h1m0s ran")
 	})
 }
 
