@@ -65,8 +65,11 @@ func (r *Runner) describeFile(ctx context.Context, id session.ID, f chat.File) (
 // speak also sends an answer as a recording, if the settings of the session say so.
 // The recording is made in the background and is not repeated after a restart.
 func (t *turn) speak(answer string) {
+	if t.runner.opts.Media.Synthesize == nil || !t.session.Record.Settings.Voice {
+		return
+	}
 	text := markup.PlainText(markup.Parse(answer))
-	if t.runner.opts.Media.Synthesize == nil || !t.session.Record.Settings.Voice || strings.TrimSpace(text) == "" {
+	if strings.TrimSpace(text) == "" {
 		return
 	}
 	f := delivery.Draft{To: t.last().Inbound.Address, Turn: t.claim.Turn}

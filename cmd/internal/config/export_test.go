@@ -24,3 +24,6 @@ func ParseDotenv(data []byte) (names, values []string, problems []Problem) {
 	}
 	return names, values, problems
 }
+
+// WatchDirs is watchDirs.
+var WatchDirs = watchDirs
