@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -189,6 +190,15 @@ func TestWhatTheStoreRefusesIsNotTaken(t *testing.T) {
 	r.Header.Set("Idempotency-Key", "one")
 	if a := d.do(r); a.text() != "you said: hi" {
 		t.Errorf("again: %d %s", a.status, a.body)
+	}
+}
+
+func TestUnknownOutcomeIsNotCalledRefused(t *testing.T) {
+	d := start(t, nil)
+	d.refuses(fmt.Errorf("accept: %w", chat.ErrOutcomeUnknown))
+	a := d.do(ask(t, user("hi")))
+	if a.status != 503 || a.code() != "outcome_unknown" || a.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("got %d %s", a.status, a.body)
 	}
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"time"
 
@@ -145,6 +146,9 @@ func (a *Adapter) took(e *exchange) {
 // unavailable logs a failure of the store and returns the client's error.
 func (a *Adapter) unavailable(what string, err error) *openaiapi.Failure {
 	a.o.Log.Error("cannot submit request", zap.String("step", what), zap.Error(err))
+	if errors.Is(err, chat.ErrOutcomeUnknown) {
+		return maybeStored()
+	}
 	return notStored()
 }
 

@@ -168,7 +168,8 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 		return err
 	}
 	defer release()
-	a, err := app.New(ctx, app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, WorkDir: workdir.Current(cfg.Terminal.CWD, report.Home), Version: version, Log: log})
+	o := app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, WorkDir: workdir.Current(cfg.Terminal.CWD, report.Home), Version: version, Log: log}
+	a, err := app.New(ctx, o)
 	if err != nil {
 		return explainUnanswered(err)
 	}
@@ -176,7 +177,10 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	ended := make(chan error, 1)
 	talking, hangUp := context.WithCancel(ctx)
 	defer hangUp()
-	go func() { ended <- a.Run(running); hangUp() }() // waited for below
+	go func() { // waited for below
+		ended <- runAgain(running, a, o)
+		hangUp()
+	}()
 	select {
 	case <-a.Ready():
 		err = f(talking, report.Home)
@@ -195,6 +199,18 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	case <-watch.Done():
 	}
 	return errors.Join(err, <-ended)
+}
+
+// runAgain runs a, and after each restart a new daemon with the same options: the
+// terminal attaches again by itself.
+func runAgain(ctx context.Context, a *app.App, o app.Options) error {
+	err := a.Run(ctx)
+	for errors.Is(err, app.ErrRestart) && ctx.Err() == nil {
+		if a, err = app.New(ctx, o); err == nil {
+			err = a.Run(ctx)
+		}
+	}
+	return err
 }
 
 // waitTimeout is how long quitting may take before a note is printed.

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 )
@@ -15,6 +16,10 @@ type Sink interface {
 	// waits for a turn.
 	Accept(ctx context.Context, batch []Inbound) error
 }
+
+// ErrOutcomeUnknown is in the error of Accept if it is not known whether the events are
+// on disk. The daemon then restarts, and events that are offered again are accepted once.
+var ErrOutcomeUnknown = errors.New("it is not known whether this is stored")
 
 // An Adapter connects one account of one platform. Run and Send may be called
 // concurrently, and Send concurrently for different chats.

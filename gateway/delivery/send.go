@@ -77,6 +77,9 @@ func (d *Delivery) storeSettlement(ctx context.Context, s outbox.Settlement) err
 			return nil
 		}
 		d.opts.Log.Error("cannot store settlement", zap.Stringer("row", s.ID), zap.Error(err))
+		if errors.Is(err, chat.ErrOutcomeUnknown) { // the row is uncertain after the restart
+			return err
+		}
 		select {
 		case <-d.done:
 			return err

@@ -37,6 +37,8 @@ type Options struct {
 	People int // users with a direct chat, all allowed
 	// Config is appended to the config file.
 	Config string
+	// Env is added to the environment of the daemon.
+	Env []string
 	// Out gets the output of the daemon; nil: it is discarded.
 	Out io.Writer
 }
@@ -115,7 +117,7 @@ func (r *Rig) Start(ctx context.Context) error {
 	}
 	polls := r.polls()
 	onDiscord, onSlack := r.connections()
-	p, err := spawn(r.opts.Binary, []string{"run", "--home", r.opts.Home}, out)
+	p, err := spawn(r.opts.Binary, []string{"run", "--home", r.opts.Home}, r.opts.Env, out)
 	if err != nil {
 		return err
 	}

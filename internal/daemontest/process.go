@@ -20,11 +20,11 @@ type Process struct {
 	err  error         // valid once done is closed
 }
 
-// spawn starts bin with its output written to out.
-func spawn(bin string, args []string, out io.Writer) (*Process, error) {
+// spawn starts bin with env added to its environment and its output written to out.
+func spawn(bin string, args, env []string, out io.Writer) (*Process, error) {
 	cmd := exec.Command(bin, args...)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = environment(os.Environ())
+	cmd.Env = append(environment(os.Environ()), env...)
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start daemon: %w", err)
 	}

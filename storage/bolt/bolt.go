@@ -35,6 +35,11 @@ type Options struct {
 	// OnNoSpace, if not nil, is called after a write that failed because the disk
 	// or a quota is full. It must not block or call the store.
 	OnNoSpace func()
+	// OnUnknown, if not nil, is called with the error of a commit of which it is not
+	// known whether it is on disk, before its operations are answered. Nothing is
+	// written from then on, and all errors are chat.ErrOutcomeUnknown: the store must
+	// be closed and opened again, as after a crash. It must not block or call the store.
+	OnUnknown func(error)
 	// OnCommit, if not nil, is called after each committed transaction with its
 	// duration and the number of bytes of the pages it allocated. The writer
 	// goroutine calls it: it must not block.
@@ -49,11 +54,7 @@ type Store struct {
 
 	dbMu sync.RWMutex // write-locked to replace db, read-locked to read from it
 	db   *bbolt.DB    // nil: closed, or reopening failed; only the writer changes it
-	raw  *os.File     // the same file, to restore a meta page
-	// isStale is true if db was opened before a commit that failed; it may then
-	// only be read.
-	isStale bool
-	// broken is not nil if bbolt can no longer be used in this process.
+	// broken is not nil if nothing more is written: the store must be opened again.
 	broken error
 
 	mirror *mirror
@@ -97,7 +98,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s := &Store{opts: o, path: path, mirror: newMirror(), wake: make(chan struct{}, 1), writerDone: make(chan struct{})}
 	if err := s.open(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), s.closeFiles())
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), s.closeFile())
 	}
 	go s.runWriter()
 	return s, nil
@@ -115,25 +116,21 @@ func (s *Store) Close() error {
 		<-s.writerDone
 		s.dbMu.Lock()
 		defer s.dbMu.Unlock()
-		if err := s.closeFiles(); err != nil {
+		if err := s.closeFile(); err != nil {
 			s.closeErr = fmt.Errorf("close %s: %w", s.path, err)
 		}
 	})
 	return s.closeErr
 }
 
-// closeFiles closes the files. The caller makes sure that they are not in use.
-func (s *Store) closeFiles() error {
-	var errs []error
-	if s.db != nil && s.broken == nil {
-		errs = append(errs, recoverPanics(s.db.Close))
-	}
+// closeFile closes the file. The caller makes sure that it is not in use.
+func (s *Store) closeFile() error {
+	db := s.db
 	s.db = nil
-	if s.raw != nil {
-		errs = append(errs, s.raw.Close())
-		s.raw = nil
+	if db == nil || errors.Is(s.broken, errPanic) { // bbolt would wait for a lock that it holds
+		return nil
 	}
-	return errors.Join(errs...)
+	return recoverPanics(db.Close)
 }
 
 // view runs f in a read transaction.

@@ -50,7 +50,7 @@ func (s *Store) copyTo(tmp string) error {
 func (s *Store) replaceFile(tmp string) error {
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
-	err := s.closeFiles()
+	err := s.closeFile()
 	if err == nil {
 		err = os.Rename(tmp, s.path)
 	}

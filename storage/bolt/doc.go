@@ -16,9 +16,11 @@
 //
 // A rejected operation (a stale claim) has written nothing. An operation that fails
 // after it has written something fails alone: the group runs again without it. If
-// the commit fails, all operations fail, the file is restored to its state before
-// the commit and opened again; the store stays usable and recovers by itself as
-// soon as the disk does.
+// the commit fails, all operations fail. As long as the newest meta page that can be
+// read is that of the commit before, nothing was stored: the store stays usable and
+// recovers by itself as soon as the disk does. Otherwise it is not known whether the
+// commit survives a power cut, and the store writes nothing more until it is opened
+// again, which begins with a commit of its own: see Options.OnUnknown.
 //
 // # Records
 //

@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,8 +40,8 @@ const (
 // open opens or creates the file, migrates it and starts a new epoch.
 func (s *Store) open() error {
 	err := s.openEpoch()
-	if errors.Is(err, errPanic) && s.raw != nil {
-		if damage := recoverPanics(func() error { return checkFile(s.raw, true) }); isDamage(damage) {
+	if errors.Is(err, errPanic) {
+		if damage := recoverPanics(func() error { return checkPath(s.path) }); isDamage(damage) {
 			return damage // which names the page
 		}
 	}
@@ -77,11 +76,11 @@ func (s *Store) openEpoch() error {
 
 // openFile opens the file without changing it.
 func (s *Store) openFile() error {
-	raw, err := os.OpenFile(s.path, os.O_RDWR, 0)
+	raw, err := os.Open(s.path)
 	if err != nil {
 		return err
 	}
-	s.raw = raw
+	defer func() { _ = raw.Close() }() // read only
 	if err := checkMeta(raw); err != nil {
 		return err
 	}
@@ -164,77 +163,18 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// A metaBackup is the content of a meta page before a commit overwrites it.
-type metaBackup struct {
-	offset int64
-	data   []byte
-}
-
-// backupMeta reads the meta page that the commit of tx will write.
-func (s *Store) backupMeta(tx *bbolt.Tx) *metaBackup {
-	size := s.db.Info().PageSize
-	p := &metaBackup{offset: int64(tx.ID()%2) * int64(size), data: make([]byte, pageHeader+metaSize)}
-	if _, err := s.raw.ReadAt(p.data, p.offset); err != nil {
-		return nil
-	}
-	return p
-}
-
-// restoreMeta writes the meta page back if the failed commit has changed it: a
-// failed commit has no effect, even if only its last fsync failed.
-func (s *Store) restoreMeta(p *metaBackup) error {
-	if p == nil || s.metaUnchanged(p) {
-		return nil
-	}
-	if _, err := s.raw.WriteAt(p.data, p.offset); err != nil {
-		return err
-	}
-	return s.raw.Sync()
-}
-
-// reopenAfterFailure opens the file again, in its state before the failed
-// commit. If that is impossible now, the next write tries again; until then the
-// open file stays readable, provided that the commit has left nothing behind.
-func (s *Store) reopenAfterFailure(before *metaBackup) {
+// reopenAfterFailure opens the file again after a failure that bbolt does not undo:
+// a panic, or a lost memory map. If that is impossible now, the next write tries
+// again.
+func (s *Store) reopenAfterFailure() {
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
 	if s.broken != nil {
 		return
 	}
-	if err := s.checkWritable(); err != nil && s.db != nil && s.metaUnchanged(before) {
-		s.isStale = true
-		s.recordError(fmt.Errorf("reopen file: %w", err))
-		return
-	}
-	errs := []error{}
-	if s.raw != nil {
-		errs = append(errs, s.restoreMeta(before))
-	}
-	errs = append(errs, s.closeFiles())
-	errs = append(errs, s.reopen())
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(s.closeFile(), s.reopen()); err != nil {
 		s.recordError(fmt.Errorf("reopen file: %w", err))
 	}
-}
-
-// checkWritable returns an error if the file cannot be opened for writing.
-func (s *Store) checkWritable() error {
-	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// metaUnchanged reports whether meta page p still has the content of the
-// backup.
-func (s *Store) metaUnchanged(p *metaBackup) bool {
-	if p == nil || s.raw == nil {
-		return false
-	}
-	now := make([]byte, len(p.data))
-	_, err := s.raw.ReadAt(now, p.offset)
-	return err == nil && bytes.Equal(now, p.data)
 }
 
 // reopen opens the file again within the current epoch. The caller holds dbMu.
@@ -244,29 +184,17 @@ func (s *Store) reopen() error {
 		err = s.reloadMirror()
 	}
 	if err != nil {
-		return errors.Join(err, s.closeFiles())
+		return errors.Join(err, s.closeFile())
 	}
 	return nil
 }
 
 // ensureOpen opens the file if an earlier attempt to reopen it failed.
 func (s *Store) ensureOpen() error {
-	switch {
-	case s.broken != nil:
+	if s.broken != nil || s.db != nil {
 		return s.broken
-	case s.db != nil && !s.isStale:
-		return nil
-	}
-	if s.isStale {
-		if err := s.checkWritable(); err != nil {
-			return err
-		}
 	}
 	s.dbMu.Lock()
 	defer s.dbMu.Unlock()
-	if err := s.closeFiles(); err != nil {
-		return err
-	}
-	s.isStale = false
 	return s.reopen()
 }

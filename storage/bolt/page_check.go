@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"os"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -31,17 +32,35 @@ type pageWalk struct {
 	checksLeaves bool     // check the leaves too, not only the pages above them
 }
 
-// checkPages checks the pages that tx can reach. Without leaves it reads little
-// more than the branch pages, which are few.
-func checkPages(f io.ReaderAt, db *bbolt.DB, tx *bbolt.Tx, leaves bool) error {
+// checkPages checks the pages that tx can reach in the file at path.
+func checkPages(path string, db *bbolt.DB, tx *bbolt.Tx) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // read only
 	size := int64(db.Info().PageSize)
 	pages := uint64(tx.Size() / size)
-	w := &pageWalk{f: f, size: size, pages: pages, seen: make([]uint64, pages/64+1), checksLeaves: leaves}
+	w := &pageWalk{f: f, size: size, pages: pages, seen: make([]uint64, pages/64+1), checksLeaves: true}
 	return w.checkRoot(uint64(tx.Cursor().Bucket().Root()))
+}
+
+// checkPath checks all pages of the file at path, to which nobody writes.
+func checkPath(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // read only
+	if err := checkMeta(f); err != nil {
+		return err
+	}
+	return checkFile(f, true)
 }
 
 // checkFile checks the pages of a file to which nobody writes, and the list of its
 // free pages: a page that is listed although it is in use would be overwritten.
+// Without leaves it reads little more than the branch pages, which are few.
 func checkFile(f io.ReaderAt, leaves bool) error {
 	m, err := newestMeta(f)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
 
 	bbolt "go.etcd.io/bbolt"
@@ -30,7 +29,7 @@ var errMoreFindings = errors.New("more findings omitted")
 func (s *Store) Verify(ctx context.Context) error {
 	var found findings
 	err := s.view(ctx, "verify", func(r reader) error {
-		if err := checkPages(s.raw, s.db, r.tx, true); err != nil {
+		if err := checkPages(s.path, s.db, r.tx); err != nil {
 			return err
 		}
 		for _, bucket := range buckets() {
@@ -61,18 +60,10 @@ func (s *Store) Verify(ctx context.Context) error {
 // opened, and returns what is damaged in its pages, or else in its records. No process
 // may have it open.
 func Inspect(ctx context.Context, path string) (findings []error) {
-	f, err := os.Open(path)
-	if err != nil {
+	if err := checkPath(path); err != nil {
 		return []error{err}
 	}
-	defer func() { _ = f.Close() }() // read only
-	if err := checkMeta(f); err != nil {
-		return []error{err}
-	}
-	if err := checkFile(f, true); err != nil {
-		return []error{err}
-	}
-	findings, err = inspectRecords(ctx, path)
+	findings, err := inspectRecords(ctx, path)
 	if err != nil {
 		findings = append(findings, err)
 	}

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
+	"hermesd/gateway/chat"
 	"hermesd/storage"
 )
 
@@ -159,7 +161,7 @@ func (s *Store) tryCommit(ops []*op) (failed *op, err error) {
 	tx, err := s.db.Begin(true)
 	if err != nil {
 		s.recordFailure(err, ops...)
-		s.reopenAfterFailure(nil)
+		s.reopenAfterFailure()
 		return nil, err
 	}
 	b := s.newBatch(tx)
@@ -185,12 +187,10 @@ func (s *Store) tryCommit(ops []*op) (failed *op, err error) {
 		s.recordFailure(err, ops...)
 		return nil, errors.Join(err, s.rollback(b))
 	}
-	before := s.backupMeta(tx)
+	id := tx.ID()
 	if err := recoverPanics(tx.Commit); err != nil {
-		err = fmt.Errorf("write to disk: %w", err)
+		err = s.commitFailed(b, id, fmt.Errorf("write to disk: %w", err))
 		s.recordFailure(err, ops...)
-		_ = s.rollback(b) // bbolt has rolled back, unless it panicked
-		s.reopenAfterFailure(before)
 		return nil, err
 	}
 	s.commits.Add(1)
@@ -200,6 +200,33 @@ func (s *Store) tryCommit(ops []*op) (failed *op, err error) {
 	s.reportCommit(tx, began)
 	s.reportDamage(b.damage)
 	return nil, nil
+}
+
+// commitFailed returns the error of the operations of a failed commit, the id-th. bbolt
+// writes and syncs all other pages before the meta page, which makes them valid. If the
+// newest valid meta page is of an earlier commit, nothing has been stored and the store
+// continues. Otherwise a power cut may or may not undo the commit until it was synced,
+// as the next process does when it starts an epoch.
+func (s *Store) commitFailed(b *batch, id int, err error) error {
+	_ = s.rollback(b) // bbolt has rolled back, unless it panicked
+	newest := 0
+	readErr := recoverPanics(func() error {
+		if s.broken != nil {
+			return s.broken
+		}
+		return s.db.View(func(tx *bbolt.Tx) error { newest = tx.ID(); return nil })
+	})
+	switch unmapped := errors.Is(readErr, bolterrors.ErrInvalidMapping); {
+	case unmapped, readErr == nil && newest < id && errors.Is(err, errPanic):
+		s.reopenAfterFailure()
+	case readErr != nil || newest >= id:
+		s.broken = fmt.Errorf("%w: %w", chat.ErrOutcomeUnknown, err)
+		if s.opts.OnUnknown != nil {
+			s.opts.OnUnknown(s.broken)
+		}
+		return s.broken
+	}
+	return err
 }
 
 // rollback ends a transaction that bbolt has not ended. If bbolt cannot, its

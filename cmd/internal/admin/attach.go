@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/adapters/console"
+	"hermesd/gateway/chat"
 )
 
 const (
@@ -158,6 +159,9 @@ func (t *terminal) listen(ctx context.Context, in io.Reader) error {
 func (t *terminal) say(ctx context.Context, l line) error {
 	id, err := t.c.Say(ctx, l.ID, l.Text)
 	taken := LineAccepted{ID: l.ID}
+	if errors.Is(err, chat.ErrOutcomeUnknown) { // the terminal sends the line again under its ID
+		return err
+	}
 	if err != nil {
 		taken.Error = err.Error()
 	} else {

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -110,6 +111,21 @@ func TestALineThatIsRefusedSaysWhy(t *testing.T) {
 		r.store.err = errors.New("the disk is full")
 		r.store.mu.Unlock()
 		wantError(t, ch.Say(t.Context(), "l2", "hello"), http.StatusBadRequest, "the disk is full")
+	})
+}
+
+// A line of which it is not known whether it was accepted is not refused: the terminal is
+// detached, and sends it again under the same ID.
+func TestUnknownOutcomeDetaches(t *testing.T) {
+	each(t, func(t *testing.T, r *rig, c *admin.Client) {
+		ch := attach(t, c)
+		r.store.mu.Lock()
+		r.store.err = fmt.Errorf("accept: %w", chat.ErrOutcomeUnknown)
+		r.store.mu.Unlock()
+		var refused *admin.Error
+		if err := ch.Say(t.Context(), "l1", "hello"); err == nil || errors.As(err, &refused) {
+			t.Errorf("got %v, want a broken connection", err)
+		}
 	})
 }
 

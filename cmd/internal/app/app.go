@@ -64,8 +64,8 @@ type Options struct {
 	// Nobody else may work there: only the local chat has turns, and scheduled prompts
 	// wait. If it is empty, terminal.cwd applies.
 	WorkDir string
-	// CanRestart is set if the caller starts a new App when Run returns ErrRestart.
-	// Without it, users cannot request a restart.
+	// CanRestart is set if users can request a restart. In any case the caller starts a
+	// new App when Run returns ErrRestart.
 	CanRestart bool
 	// Load reads the configuration again; if it is nil, the configuration never
 	// changes. Level sets the lowest level that is logged; it may be nil.
@@ -118,6 +118,7 @@ type App struct {
 	ready            chan struct{}
 	restart          chan struct{} // closed when a user requests a restart
 	restartOnce      sync.Once     // closes restart
+	storeFailed      chan struct{} // closed when the store must be opened again
 	notifier         systemd.Notifier
 	access           accessGate
 	reload           reloader
@@ -138,7 +139,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		o.Log = zap.NewNop()
 	}
 	startGCPacing()
-	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), reload: reloader{lock: make(chan struct{}, 1)}}
+	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), storeFailed: make(chan struct{}), reload: reloader{lock: make(chan struct{}, 1)}}
 	a.usage = usage.NewMeter(&a.active)
 	a.opts.Log = a.telemetry.Log(o.Log)
 	if o.WorkDir != "" {
@@ -165,7 +166,11 @@ func (a *App) build(ctx context.Context) (err error) {
 		a.telemetry.Damaged()
 		a.opts.Log.Error("damaged record was set aside", zap.Error(err))
 	}
-	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnNoSpace: a.freeSpace, OnCommit: a.telemetry.Committed}); err != nil {
+	failed := func(err error) { // at most once per store
+		a.opts.Log.Error("cannot use store any more; restarting", zap.Error(err))
+		close(a.storeFailed)
+	}
+	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnNoSpace: a.freeSpace, OnUnknown: failed, OnCommit: a.telemetry.Committed}); err != nil {
 		return err
 	}
 	a.cleanups = append(a.cleanups, a.store.Close)
@@ -318,15 +323,16 @@ func (a *App) retryWaitingRows(to chat.Address) {
 	a.gateway.Delivery().Wake(to)
 }
 
-// ErrRestart is returned by Run after a user has requested a restart.
+// ErrRestart is returned by Run after a user has requested a restart, and if the store
+// must be opened again.
 var ErrRestart = errors.New("app: restart")
 
 // requestRestart makes Run stop and return ErrRestart.
 func (a *App) requestRestart() { a.restartOnce.Do(func() { close(a.restart) }) }
 
-// Run starts the daemon and runs it until ctx ends or a restart is requested. Then
-// it stops adapters, turns and deliveries, closes what New opened, and returns the
-// errors of stopping, joined with ErrRestart if a restart was requested.
+// Run starts the daemon and runs it until ctx ends or a restart is necessary. Then it
+// stops adapters, turns and deliveries, closes what New opened, and returns the errors
+// of stopping, joined with ErrRestart.
 func (a *App) Run(ctx context.Context) error {
 	defer func() {
 		if err := a.runCleanups(); err != nil {
@@ -363,6 +369,11 @@ func (a *App) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-a.restart:
 		restartErr = ErrRestart
+	case <-a.storeFailed:
+		restartErr = ErrRestart
+		now, cancel := context.WithCancel(running)
+		cancel() // turns cannot be committed: they run again after the restart, as after a crash
+		running = now
 	}
 	a.notify(a.notifier.Stopping())
 	// Adapters keep accepting while turns finish: accepted messages are on disk.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -32,8 +31,10 @@ type fact struct {
 // A scenario runs operations on a store and records the acknowledged facts.
 type scenario struct {
 	*testing.T
-	s   *bolt.Store
-	dir string // directory of the shadows
+	s       *bolt.Store
+	path    string
+	dir     string  // directory of the shadows
+	unknown []error // what OnUnknown was called with
 
 	mu    sync.Mutex // guards facts
 	facts []fact
@@ -44,12 +45,14 @@ func newScenario(t *testing.T) *scenario {
 	if dir == "" {
 		t.Skip("runs only in the build of TestPowerCutKeepsAcknowledgedFacts")
 	}
-	s, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "watched.db"), bolt.Options{})
+	p := &scenario{T: t, dir: dir, path: filepath.Join(t.TempDir(), "watched.db")}
+	s, err := bolt.Open(t.Context(), p.path, bolt.Options{OnUnknown: func(err error) { p.unknown = append(p.unknown, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return &scenario{T: t, s: s, dir: dir}
+	p.s = s
+	return p
 }
 
 func (p *scenario) must(err error) {
@@ -257,52 +260,4 @@ func tornFile(before, after []byte) []byte {
 		copy(state[at:at+n], after[at:])
 	}
 	return state
-}
-
-func TestFailedSync(t *testing.T) {
-	p := newScenario(t)
-	failed := 0
-	for i := range 8 {
-		key := fmt.Sprint("k", i)
-		_, err := p.s.Accept(ctx, []inbox.Entry{event("a", key)})
-		if err == nil {
-			continue
-		}
-		failed++
-		if !errors.Is(err, syscall.EIO) {
-			t.Fatalf("accept %s: %v, want %v", key, err, syscall.EIO)
-		}
-		if checkEntry(key, false)(p.s) == nil || p.s.Waiting("a") != i {
-			t.Fatalf("%s was rejected but is stored; %d wait, want %d", key, p.s.Waiting("a"), i)
-		}
-		again, err := p.s.Accept(ctx, []inbox.Entry{event("a", key)})
-		p.must(err)
-		if !again[0].IsNew {
-			t.Fatalf("%s was rejected, but is not new the second time", key)
-		}
-	}
-	if failed != 1 {
-		t.Fatalf("%d failed, want 1", failed)
-	}
-	for i := range 8 {
-		p.must(checkEntry(fmt.Sprint("k", i), false)(p.s))
-	}
-	p.must(p.s.Verify(ctx))
-	p.must(p.s.Close())
-	raw, err := os.ReadFile(p.shadow(lastShadow(p.dir)))
-	p.must(err)
-	p.facts = []fact{{"the last entry", 0, checkEntry("k7", false)}}
-	p.check(raw, 1, "the last shadow")
-}
-
-// lastShadow returns the number of the newest shadow; that of the failed sync
-// is missing.
-func lastShadow(dir string) int {
-	k := 1
-	for n := 1; n < 100; n++ {
-		if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("shadow.%05d", n))); err == nil {
-			k = n
-		}
-	}
-	return k
 }
