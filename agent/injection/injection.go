@@ -16,7 +16,6 @@ package injection
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 )
@@ -43,9 +42,6 @@ var ids = []string{
 	HiddenDiv, TranslateExecute, ExfilCurl, ReadSecrets, InvisibleUnicode, SSHBackdoor,
 }
 
-// IDs returns all IDs, in the order in which findings are listed.
-func IDs() []string { return slices.Clone(ids) }
-
 // A Finding is one kind of attack that a text seems to contain.
 type Finding struct {
 	ID string
@@ -55,7 +51,7 @@ type Finding struct {
 }
 
 // Scan returns the attacks that text seems to contain: one finding for each ID, in the
-// order of IDs; nil if there are none.
+// order of ids; nil if there are none.
 func Scan(text string) []Finding {
 	s := newScan(text)
 	defer s.release()

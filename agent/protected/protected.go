@@ -32,11 +32,6 @@ const (
 	instructs = "it changes a file that instructs the agent itself"
 )
 
-// Reasons returns all texts that the functions of the package can return, except "".
-func Reasons() []string {
-	return []string{startFile, git, ssh, automatic, ci, settings, scripts, instructs}
-}
-
 // Path returns why a change of the file at p needs an approval, "" if it needs none. p is
 // clean and separated by slashes: relative, absolute, or "~" and a path in the home directory
 // of the user. Symbolic links must be resolved where they can be. Case is ignored, because

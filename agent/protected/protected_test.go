@@ -52,7 +52,7 @@ func TestPath(t *testing.T) {
 			t.Errorf("%s: got %q", p, got)
 		}
 	}
-	for _, r := range protected.Reasons() {
+	for _, r := range protected.Reasons {
 		if !seen[r] {
 			t.Errorf("nothing has the reason %q", r)
 		}
@@ -91,7 +91,7 @@ func TestManifest(t *testing.T) {
 			before = []byte(c.before)
 		}
 		got := protected.Manifest(c.path, before, []byte(c.after))
-		if (got != "") != c.ask || got != "" && !slices.Contains(protected.Reasons(), got) {
+		if (got != "") != c.ask || got != "" && !slices.Contains(protected.Reasons, got) {
 			t.Errorf("%s: got %q, want an approval: %v", c.sentence, got, c.ask)
 		}
 	}

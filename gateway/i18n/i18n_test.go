@@ -22,8 +22,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
-	"hermesd/agent/cmdpolicy"
-	"hermesd/agent/protected"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
@@ -285,11 +283,20 @@ func collectSentences(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	for _, r := range cmdpolicy.Rules() { // shown as the reason of an approval request
-		all[r.Description] = "agent/cmdpolicy, rule " + r.Name
-	}
-	for _, r := range protected.Reasons() { // likewise
-		all[r] = "agent/protected"
+	for path, reason := range map[string]string{ // shown as the reason of an approval request
+		"../../agent/cmdpolicy/table.txt": `(?m)^rule \S+ \S+ (.+)$`, "../../agent/protected/protected.go": `(?m)^\t\w+ += "(it changes .+)"$`,
+	} {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := regexp.MustCompile(reason).FindAllStringSubmatch(string(raw), -1)
+		if len(found) < 8 {
+			t.Fatalf("%s has only %d reasons", path, len(found))
+		}
+		for _, m := range found {
+			all[m[1]] = path
+		}
 	}
 	all[outbox.RepeatNotice] = "gateway/outbox"
 	for _, s := range []chat.State{chat.Connecting, chat.Connected, chat.Retrying, chat.Failed} {

@@ -33,9 +33,6 @@ type TokenLimits = compaction.TokenLimits
 // Note is appended to the system prompt of a session that has been compacted.
 const Note = compaction.Note
 
-// Defaults returns the default settings.
-func Defaults() Settings { return compaction.Defaults() }
-
 // An Engine is the engine of one session. It implements agent.Engine and
 // agent.Lifecycle.
 type Engine struct{ *compaction.Engine }

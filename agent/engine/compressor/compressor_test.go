@@ -17,7 +17,7 @@ import (
 )
 
 func TestFigures(t *testing.T) {
-	exact := compressor.Defaults()
+	exact := enginetest.Defaults()
 	exact.MinThresholdTokens = 0
 	odd := exact
 	odd.Threshold = 0.29
@@ -27,11 +27,11 @@ func TestFigures(t *testing.T) {
 		window int
 		want   compressor.TokenLimits
 	}{
-		{"the founding example", compressor.Defaults(), 200_000, compressor.TokenLimits{Threshold: 100_000, Tail: 20_000, Summary: 10_000}},
-		{"a large window", compressor.Defaults(), 1_000_000, compressor.TokenLimits{Threshold: 500_000, Tail: 100_000, Summary: 12_000}},
-		{"just at the minimum", compressor.Defaults(), 128_000, compressor.TokenLimits{Threshold: 64_000, Tail: 12_800, Summary: 6_400}},
-		{"below the minimum", compressor.Defaults(), 100_000, compressor.TokenLimits{Threshold: 64_000, Tail: 12_800, Summary: 5_000}},
-		{"a small window", compressor.Defaults(), 32_000, compressor.TokenLimits{Threshold: 25_600, Tail: 5_120, Summary: 1_600}},
+		{"the founding example", enginetest.Defaults(), 200_000, compressor.TokenLimits{Threshold: 100_000, Tail: 20_000, Summary: 10_000}},
+		{"a large window", enginetest.Defaults(), 1_000_000, compressor.TokenLimits{Threshold: 500_000, Tail: 100_000, Summary: 12_000}},
+		{"just at the minimum", enginetest.Defaults(), 128_000, compressor.TokenLimits{Threshold: 64_000, Tail: 12_800, Summary: 6_400}},
+		{"below the minimum", enginetest.Defaults(), 100_000, compressor.TokenLimits{Threshold: 64_000, Tail: 12_800, Summary: 5_000}},
+		{"a small window", enginetest.Defaults(), 32_000, compressor.TokenLimits{Threshold: 25_600, Tail: 5_120, Summary: 1_600}},
 		{"a small window, exactly", exact, 32_000, compressor.TokenLimits{Threshold: 16_000, Tail: 3_200, Summary: 1_600}},
 		{"a share that a float is short of", odd, 100, compressor.TokenLimits{Threshold: 29, Tail: 5, Summary: 5}},
 	} {
@@ -39,13 +39,13 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}
-	f := compressor.Defaults().TokenLimits(200_000)
+	f := enginetest.Defaults().TokenLimits(200_000)
 	for middle, want := range map[int]int{0: 2000, 9_999: 2000, 20_000: 4000, 80_000: 10_000} {
 		if got := f.SummaryBudget(middle); got != want {
 			t.Errorf("a middle of %d: a budget of %d, want %d", middle, got, want)
 		}
 	}
-	if got := compressor.Defaults().TokenLimits(20_000).SummaryBudget(50); got != 1000 {
+	if got := enginetest.Defaults().TokenLimits(20_000).SummaryBudget(50); got != 1000 {
 		t.Errorf("where the bounds cross the upper one holds: %d", got)
 	}
 }
@@ -199,7 +199,7 @@ func TestThePagePrintsTheFigures(t *testing.T) {
 		for i := range n {
 			n[i], _ = strconv.Atoi(strings.ReplaceAll(r[i+1], ",", ""))
 		}
-		f := compressor.Defaults().TokenLimits(n[0])
+		f := enginetest.Defaults().TokenLimits(n[0])
 		if got, want := fmt.Sprint(n[1:]), fmt.Sprint([]int{f.Threshold, f.Tail, f.Summary}); got != want {
 			t.Errorf("a context of %d: the page says %s, it is %s", n[0], got, want)
 		}
@@ -209,7 +209,7 @@ func TestThePagePrintsTheFigures(t *testing.T) {
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
 func exactSettings() compressor.Settings {
-	s := compressor.Defaults()
+	s := enginetest.Defaults()
 	s.MinThresholdTokens = 0
 	return s
 }

@@ -31,9 +31,14 @@ type Setup struct {
 	Session       *Session
 }
 
+// Defaults returns the default settings.
+func Defaults() compaction.Settings {
+	return compaction.Settings{Threshold: 0.50, TargetRatio: 0.20, ProtectLastN: 20, ProtectFirstN: 3, MinThresholdTokens: 64_000}
+}
+
 // Settings returns the settings of s.
 func (s Setup) Settings() compaction.Settings {
-	o := compaction.Defaults()
+	o := Defaults()
 	o.MinThresholdTokens = 0
 	if s.Threshold > 0 {
 		o.Threshold = s.Threshold

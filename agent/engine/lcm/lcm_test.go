@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"hermesd/agent"
-	"hermesd/agent/engine/compressor"
 	"hermesd/agent/engine/enginetest"
 	"hermesd/agent/engine/lcm"
 	"hermesd/agent/llm"
@@ -20,7 +19,7 @@ import (
 func TestMain(m *testing.M) { enginetest.Main(m) }
 
 func options() lcm.Options {
-	o := lcm.Options{Settings: compressor.Defaults()}
+	o := lcm.Options{Settings: enginetest.Defaults()}
 	o.Settings.MinThresholdTokens = 0
 	return o
 }

@@ -177,7 +177,7 @@ func builtin(l agent.Limits) func(json.RawMessage) agent.Engine {
 // builtinFor returns the constructor of the built-in engine.
 func builtinFor(up enginetest.Setup) func(json.RawMessage) agent.Engine {
 	return func(state json.RawMessage) agent.Engine {
-		s := compressor.Defaults()
+		s := enginetest.Defaults()
 		s.MinThresholdTokens = 0
 		return compressor.New(compressor.Options{Settings: s, Limits: up.Limits, Completer: up.Summarise, State: state})
 	}

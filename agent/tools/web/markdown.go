@@ -26,11 +26,9 @@ type reading struct {
 // is ignored if the whole page has more.
 const minArticle = 200
 
-// Markdown returns the readable text of the HTML page at a URL: its article, or the whole
+// read returns the readable text of the HTML page at a URL: its article, or the whole
 // page if there is none. Links are absolute, tables stay tables. Scripts and hidden
-// elements are left out. It never fails; the result for a page without text is "".
-func Markdown(raw []byte, page *url.URL) string { return read(raw, page).text }
-
+// elements are left out. It never fails; the text of a page without text is "".
 func read(raw []byte, page *url.URL) reading {
 	raw, fewer := sanitize(raw)
 	doc, err := html.ParseWithOptions(bytes.NewReader(raw), html.ParseOptionEnableScripting(false))

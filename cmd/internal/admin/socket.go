@@ -108,9 +108,6 @@ func newHTTP(h http.Handler, log *zap.Logger) *http.Server {
 	}
 }
 
-// Path returns the path of the socket.
-func (s *Server) Path() string { return s.path }
-
 // Close detaches terminals, waits for running requests until ctx ends, and removes
 // the socket.
 func (s *Server) Close(ctx context.Context) error {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"hermesd/agent"
+	"hermesd/agent/engine/enginetest"
 	"hermesd/agent/engine/internal/compaction"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/llm"
@@ -39,7 +40,7 @@ func (w fixedSummarizer) Save() json.RawMessage {
 }
 
 func newEngine(w fixedSummarizer, state json.RawMessage) *compaction.Engine {
-	s := compaction.Defaults()
+	s := enginetest.Defaults()
 	s.MinThresholdTokens = 0
 	return compaction.New(compaction.Options{Settings: s, Limits: agent.Limits{Window: 40_000}, State: state}, w, nil)
 }

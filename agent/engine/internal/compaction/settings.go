@@ -23,11 +23,6 @@ type Settings struct {
 	MinThresholdTokens int     // minimum of the threshold; 0 for none
 }
 
-// Defaults returns the default settings.
-func Defaults() Settings {
-	return Settings{Threshold: 0.50, TargetRatio: 0.20, ProtectLastN: 20, ProtectFirstN: 3, MinThresholdTokens: 64_000}
-}
-
 // Options are the parameters of New.
 type Options struct {
 	Settings Settings

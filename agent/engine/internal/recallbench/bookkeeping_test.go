@@ -37,7 +37,7 @@ func hugeSession() (s *enginetest.Session, bytes int) {
 
 // compactOnce makes a compaction with a new engine called name.
 func compactOnce(ctx context.Context, name string, s *enginetest.Session, v agent.ContextView) error {
-	o := compressor.Options{Settings: compressor.Defaults(), Limits: agent.Limits{Window: window}, Completer: instantCompleter{}}
+	o := compressor.Options{Settings: enginetest.Defaults(), Limits: agent.Limits{Window: window}, Completer: instantCompleter{}}
 	var e agent.Engine = compressor.New(o)
 	if name == lcm.Name {
 		e = lcm.New(o, s)

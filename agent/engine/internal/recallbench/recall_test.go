@@ -42,7 +42,7 @@ func bench(t testing.TB, name string) recallbench.Bench {
 		return b
 	}
 	b.Reader = &recallbench.Reader{Size: window}
-	o := compressor.Options{Settings: compressor.Defaults(), Limits: agent.Limits{Window: window}, Completer: b.Reader}
+	o := compressor.Options{Settings: enginetest.Defaults(), Limits: agent.Limits{Window: window}, Completer: b.Reader}
 	if name == compressor.Name {
 		b.Engine = compressor.New(o)
 		return b

@@ -1,0 +1,4 @@
+package admin
+
+// Path returns the path of the socket.
+func (s *Server) Path() string { return s.path }
