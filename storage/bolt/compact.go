@@ -75,3 +75,23 @@ func removeIfExists(path string) error {
 func (s *Store) Backup(ctx context.Context, path string) error {
 	return s.view(ctx, "back up to "+path, func(reader) error { return backup(s.db, path) })
 }
+
+// backup copies the file to path, completely or not at all.
+func backup(db *bbolt.DB, path string) error {
+	tmp := path + ".new"
+	err := db.View(func(tx *bbolt.Tx) error { return tx.CopyFile(tmp, 0o600) })
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(tmp, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}

@@ -140,7 +140,7 @@ func createFile(path string) error {
 		if err := tx.Bucket([]byte(bMeta)).Put([]byte(keyStore), addChecksum(bMeta, []byte(keyStore), content)); err != nil {
 			return err
 		}
-		return setSchema(tx, currentSchema())
+		return setSchema(tx, SchemaNow())
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		return err

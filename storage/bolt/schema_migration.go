@@ -3,8 +3,6 @@ package bolt
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 
 	bbolt "go.etcd.io/bbolt"
@@ -41,7 +39,9 @@ func createBuckets(names ...string) func(*bbolt.Tx) error {
 	}
 }
 
-func currentSchema() int { return firstSchema + len(migrations()) }
+// SchemaNow returns the version of the schema that this program writes. It is
+// the newest one that the program can read.
+func SchemaNow() int { return firstSchema + len(migrations()) }
 
 // readSchema reads the schema version of a file. It is stored as plain text, so
 // that later versions can change the format of everything else.
@@ -62,8 +62,8 @@ func readSchema(db *bbolt.DB, path string) (int, error) {
 	if err != nil {
 		return 0, &storage.DamageError{Record: "the file", Err: errors.New("no schema version: not a hermesd store")}
 	}
-	if n > currentSchema() {
-		return 0, &storage.NewerError{Path: path, Have: n, Know: currentSchema()}
+	if n > SchemaNow() {
+		return 0, &storage.NewerError{Path: path, Have: n, Know: SchemaNow()}
 	}
 	return n, nil
 }
@@ -95,24 +95,4 @@ func migrate(db *bbolt.DB, path string, have int, steps []migration) error {
 		}
 	}
 	return nil
-}
-
-// backup copies the file to path, completely or not at all.
-func backup(db *bbolt.DB, path string) error {
-	tmp := path + ".new"
-	err := db.View(func(tx *bbolt.Tx) error { return tx.CopyFile(tmp, 0o600) })
-	if err != nil {
-		return err
-	}
-	f, err := os.OpenFile(tmp, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
 }
