@@ -25,22 +25,16 @@ func (s *Store) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acce
 		}
 		size += 1024 + len(e.Inbound.Text) + 2048*len(e.Notices)
 	}
-	var accepted []inbox.Acceptance
-	err := s.do(ctx, "accept", size, func(b *batch) error {
-		accepted = make([]inbox.Acceptance, 0, len(entries))
-		for _, e := range entries {
-			a, err := b.accept(e)
-			if err != nil {
-				return err
+	return write(ctx, s, "accept", size, func(b *batch) ([]inbox.Acceptance, error) {
+		accepted := make([]inbox.Acceptance, len(entries))
+		for i, e := range entries {
+			var err error
+			if accepted[i], err = b.accept(e); err != nil {
+				return nil, err
 			}
-			accepted = append(accepted, a)
 		}
-		return b.claimAccepted(entries, accepted)
+		return accepted, b.claimAccepted(entries, accepted)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return accepted, nil
 }
 
 // claimAccepted claims the entries that request it and that are alone in their
@@ -186,32 +180,19 @@ func (b *batch) applyEdit(edit chat.Inbound) (applied bool, err error) {
 // Lanes returns the lanes that have unfinished entries, ordered by their oldest
 // entry.
 func (s *Store) Lanes(ctx context.Context) ([]inbox.Lane, error) {
-	var lanes []inbox.Lane
-	err := s.view(ctx, "list lanes", func(r reader) error {
-		var err error
-		lanes, err = r.lanes()
-		return err
-	})
-	return lanes, err
+	return read(ctx, s, "list lanes", reader.lanes)
 }
 
 // Interrupted returns, for each lane whose next turn was running when a process
 // died, the first entry of that turn, ordered by ID.
 func (s *Store) Interrupted(ctx context.Context) ([]inbox.Entry, error) {
-	var entries []inbox.Entry
-	err := s.view(ctx, "list interrupted turns", func(r reader) error {
-		var err error
-		entries, err = r.interrupted()
-		return err
-	})
-	return entries, err
+	return read(ctx, s, "list interrupted turns", reader.interrupted)
 }
 
 func (r reader) interrupted() ([]inbox.Entry, error) {
 	var entries []inbox.Entry
 	seen := make(map[inbox.Lane]bool)
-	c := r.bucket(bLanes).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	for k, v := range r.scan(bLanes, nil) {
 		l, id, err := parseLaneKey(k)
 		if err != nil {
 			continue // Verify reports it

@@ -79,6 +79,15 @@ func (b *batch) delete(bucket string, key []byte) error {
 	return nil
 }
 
+func (b *batch) deleteAll(bucket string, keys [][]byte) error {
+	for _, k := range keys {
+		if err := b.delete(bucket, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // nextID returns the next ID of a bucket.
 func (b *batch) nextID(bucket string) (uint64, error) {
 	b.writes++

@@ -153,6 +153,12 @@ func (s *Store) view(ctx context.Context, name string, f func(r reader) error) e
 	return nil
 }
 
+// read is view with a result.
+func read[T any](ctx context.Context, s *Store, name string, f func(r reader) (T, error)) (result T, err error) {
+	err = s.view(ctx, name, func(r reader) (err error) { result, err = f(r); return err })
+	return result, err
+}
+
 // Stats returns the counters and gauges of the store. It does not wait for
 // writes.
 func (s *Store) Stats() inbox.Stats {

@@ -22,26 +22,14 @@ import (
 // inbox.ErrConflict if the ID is in use or rows exceeds the number of active
 // messages.
 func (s *Store) Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error) {
-	var stored session.Record
-	err := s.do(ctx, "branch "+string(from), s.opts.MaxBatch, func(b *batch) error {
-		var err error
-		stored, err = b.branch(from, rows, to)
-		return err
-	})
-	if err != nil {
-		return session.Record{}, err
-	}
-	return stored, nil
+	return write(ctx, s, "branch "+string(from), s.opts.MaxBatch, func(b *batch) (session.Record, error) { return b.branch(from, rows, to) })
 }
 
 func (b *batch) branch(from session.ID, rows int, to session.Creation) (session.Record, error) {
 	none := session.Record{}
-	old, ok, err := b.session(from)
+	old, err := b.existingSession(from)
 	if err != nil {
 		return none, err
-	}
-	if !ok {
-		return none, session.ErrNotFound
 	}
 	if rows < 0 {
 		rows = old.Messages

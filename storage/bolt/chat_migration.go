@@ -60,16 +60,7 @@ type chatMigration struct {
 
 func (m *chatMigration) migrateSessions() error {
 	var found []sessionRecord
-	c := m.b.bucket(bSessions).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
-		content, err := checkChecksum(bSessions, k, v)
-		if err != nil {
-			continue // Verify reports it
-		}
-		var rec sessionRecord
-		if decode(bSessions, k, content, &rec) != nil {
-			continue
-		}
+	for _, rec := range records[sessionRecord](m.b.reader, bSessions, nil) {
 		if _, ok := migrateAddress(rec.Address, m.from, m.to); ok {
 			found = append(found, rec)
 		}

@@ -1,11 +1,13 @@
 package bolt
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"iter"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -65,6 +67,43 @@ func (r reader) get(bucket string, key []byte) ([]byte, error) {
 		return nil, nil
 	}
 	return checkChecksum(bucket, key, v)
+}
+
+// scan returns the records of a bucket whose keys begin with prefix, in order.
+func (r reader) scan(bucket string, prefix []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(k, v []byte) bool) {
+		c := r.bucket(bucket).Cursor()
+		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// records decodes the records of scan. It omits those that cannot be read; Verify
+// reports them.
+func records[T any](r reader, bucket string, prefix []byte) iter.Seq2[[]byte, T] {
+	return func(yield func(k []byte, rec T) bool) {
+		for k, v := range r.scan(bucket, prefix) {
+			var rec T
+			if content, err := checkChecksum(bucket, k, v); err != nil || json.Unmarshal(content, &rec) != nil {
+				continue
+			}
+			if !yield(k, rec) {
+				return
+			}
+		}
+	}
+}
+
+// keys returns the keys of scan, which stay valid when the bucket changes.
+func (r reader) keys(bucket string, prefix []byte) [][]byte {
+	var keys [][]byte
+	for k := range r.scan(bucket, prefix) {
+		keys = append(keys, bytes.Clone(k))
+	}
+	return keys
 }
 
 // load decodes the record under key into v. It reports whether the record

@@ -13,16 +13,7 @@ import (
 // no limit). While a claim of this process is valid in the lane, the result is
 // empty.
 func (s *Store) Claim(ctx context.Context, lane inbox.Lane, max int) (inbox.Claim, error) {
-	var c inbox.Claim
-	err := s.do(ctx, "claim "+string(lane), 1024, func(b *batch) error {
-		var err error
-		c, err = b.claim(lane, max)
-		return err
-	})
-	if err != nil {
-		return inbox.Claim{}, err
-	}
-	return c, nil
+	return write(ctx, s, "claim "+string(lane), 1024, func(b *batch) (inbox.Claim, error) { return b.claim(lane, max) })
 }
 
 func (b *batch) claim(l inbox.Lane, max int) (inbox.Claim, error) {
@@ -193,16 +184,14 @@ func (b *batch) failTurn(t turnRecord, entries []inbox.Entry, reason error) erro
 // far as they can be merged, to the same turn and returns them. With steering
 // it takes only entries whose mode is steer.
 func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox.Entry, error) {
-	var joined []inbox.Entry
-	err := s.do(ctx, "join "+c.Turn, 1024, func(b *batch) error {
-		joined = nil
+	return write(ctx, s, "join "+c.Turn, 1024, func(b *batch) ([]inbox.Entry, error) {
 		t, err := b.claimedTurn(c)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		positions, err := b.lanePositions(t.Lane)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		positions = slices.DeleteFunc(positions, func(p lanePosition) bool { return p.isClaimed && p.turn == t.ID })
 		entries, err := b.frontBatch(t.Lane, positions, 0, !steering)
@@ -212,19 +201,14 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 			}
 		}
 		if err != nil || len(entries) == 0 || entries[0].Exclusive {
-			return err
+			return nil, err
 		}
 		last, ok, err := b.entry(t.Entries[len(t.Entries)-1])
 		if err != nil || ok && last.Exclusive || !steering && ok && !last.CanMergeWith(entries[0]) {
-			return err
+			return nil, err
 		}
-		joined, err = b.claimEntries(&t, entries)
-		return err
+		return b.claimEntries(&t, entries)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return joined, nil
 }
 
 // Release makes the entries of the claim wait again. It does not count as a

@@ -18,32 +18,15 @@ var errNoOutcome = fmt.Errorf("%w: entry without an outcome", inbox.ErrConflict)
 // inbox.ErrConflict if the stored length of the transcript differs from what m
 // expects. Outcomes of entries that do not belong to the claim are ignored.
 func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
-	size := 4096 + len(m.Trace)
-	for _, msg := range m.Messages {
-		size += len(msg) + 64
-	}
-	for _, call := range m.Calls {
-		size += len(call) + 64
-	}
+	size := 4096 + len(m.Trace) + len(m.Prompt) + len(m.Engine) + rowsSize(m.Rows)
+	contents := [][]json.RawMessage{m.Messages, m.Calls}
 	for _, p := range m.Compactions {
-		for _, msg := range append(p.Append[:len(p.Append):len(p.Append)], p.Active...) {
-			size += len(msg) + 64
-		}
+		contents = append(contents, p.Append, p.Active)
 	}
-	size += len(m.Prompt) + len(m.Engine)
-	for _, r := range m.Rows {
-		size += len(r.Msg.Text.Text) + 1024
+	for _, content := range slices.Concat(contents...) {
+		size += len(content) + 64
 	}
-	var rows []outbox.Row
-	err := s.do(ctx, "commit "+c.Turn, size, func(b *batch) error {
-		var err error
-		rows, err = b.commitTurn(c, m)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return rows, nil
+	return write(ctx, s, "commit "+c.Turn, size, func(b *batch) ([]outbox.Row, error) { return b.commitTurn(c, m) })
 }
 
 func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
@@ -114,7 +97,7 @@ func (b *batch) checkCommit(m inbox.Commit) error {
 	for k, id := range m.SetCurrent {
 		opened := m.Create != nil && m.Create.Record.ID == id
 		if _, ok, err := b.session(id); err != nil || !ok && !opened && m.Session.ID != id {
-			return errors.Join(err, fmt.Errorf("point %s to %q: %w", k, id, errNoSession))
+			return errors.Join(err, fmt.Errorf("point %s to %q: %w", k, id, session.ErrNotFound))
 		}
 	}
 	if m.Session.ID == "" {
@@ -156,9 +139,9 @@ func (b *batch) saveSessions(m inbox.Commit) error {
 		}
 	}
 	for id, set := range m.Settings {
-		rec, ok, err := b.session(id)
-		if err != nil || !ok {
-			return errors.Join(err, fmt.Errorf("save settings of %s: %w", id, errNoSession))
+		rec, err := b.existingSession(id)
+		if err != nil {
+			return fmt.Errorf("save settings of %s: %w", id, err)
 		}
 		rec.Settings = set
 		if err := b.putSession(rec); err != nil {

@@ -45,10 +45,8 @@ func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Delet
 // Expired returns the sessions whose last use was before a time, the oldest
 // first, at most max (0: no limit).
 func (s *Store) Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error) {
-	var ids []session.ID
-	err := s.view(ctx, "list expired sessions", func(r reader) error {
-		c := r.bucket(bRecent).Cursor()
-		for k, _ := c.First(); k != nil && (max <= 0 || len(ids) < max); k, _ = c.Next() {
+	return read(ctx, s, "list expired sessions", func(r reader) (ids []session.ID, err error) {
+		for k := range r.scan(bRecent, nil) {
 			if len(k) < 8 {
 				continue // Verify reports it
 			}
@@ -56,16 +54,13 @@ func (s *Store) Expired(ctx context.Context, before time.Time, max int) ([]sessi
 			switch {
 			case isDamage(err) || err == nil && !ok:
 				continue
-			case err != nil:
-				return err
-			case !rec.Updated.Before(before):
-				return nil
+			case err != nil || max > 0 && len(ids) == max || !rec.Updated.Before(before):
+				return ids, err
 			}
 			ids = append(ids, rec.ID)
 		}
-		return nil
+		return ids, nil
 	})
-	return ids, err
 }
 
 // A sessionDeletion is one call of DeleteSession.
@@ -77,12 +72,9 @@ type sessionDeletion struct {
 }
 
 func (f *sessionDeletion) run() error {
-	rec, ok, err := f.b.session(f.id)
+	rec, err := f.b.existingSession(f.id)
 	if err != nil {
 		return err
-	}
-	if !ok {
-		return session.ErrNotFound
 	}
 	keys, err := f.b.keysOf(rec.Key)
 	if err != nil {
@@ -109,12 +101,7 @@ func (f *sessionDeletion) run() error {
 // migrations of the chat.
 func (r reader) keysOf(k session.Key) (map[session.Key]bool, error) {
 	keys := map[session.Key]bool{k: true}
-	c := r.bucket(bMigratedKeys).Cursor()
-	for old, _ := c.First(); old != nil; old, _ = c.Next() {
-		var m migratedKey
-		if _, err := r.load(bMigratedKeys, old, &m); err != nil {
-			continue // Verify reports it
-		}
+	for old, m := range records[migratedKey](r, bMigratedKeys, nil) {
 		if to, _, err := r.resolveKey(m.Key, m.To); err != nil {
 			return nil, err
 		} else if to == k {
@@ -160,8 +147,7 @@ func (r reader) isTurnInProgress(p lanePosition) (bool, error) {
 func (f *sessionDeletion) redactTurns() error {
 	var found []turnRecord
 	name := quoteJSON(string(f.id))
-	c := f.b.bucket(bTurns).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	for k, v := range f.b.scan(bTurns, nil) {
 		if !bytes.Contains(v, name) {
 			continue
 		}
@@ -273,8 +259,7 @@ func (f *sessionDeletion) redactUnassigned(keys map[session.Key]bool) error {
 	}
 	var found []inbox.Entry
 	turns := make(map[string]turnRecord)
-	c := f.b.bucket(bEntries).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	for k, v := range f.b.scan(bEntries, nil) {
 		if !slices.ContainsFunc(names, func(n []byte) bool { return bytes.Contains(v, n) }) {
 			continue
 		}
@@ -314,24 +299,15 @@ func quoteJSON(s string) []byte {
 
 // deleteTranscript deletes all messages and the ledger.
 func (f *sessionDeletion) deleteTranscript() error {
-	for _, bucket := range []string{bTranscripts, bCalls} {
-		var keys [][]byte
-		prefix := transcriptPrefix(f.id)
-		c := f.b.bucket(bucket).Cursor()
-		for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
-			keys = append(keys, bytes.Clone(k))
-			if bucket == bTranscripts {
-				f.files.addFound(v)
-				f.result.Messages++
-			}
-		}
-		for _, k := range keys {
-			if err := f.b.delete(bucket, k); err != nil {
-				return err
-			}
-		}
+	prefix := transcriptPrefix(f.id)
+	for _, v := range f.b.scan(bTranscripts, prefix) {
+		f.files.addFound(v)
+		f.result.Messages++
 	}
-	return nil
+	if err := f.b.deleteAll(bTranscripts, f.b.keys(bTranscripts, prefix)); err != nil {
+		return err
+	}
+	return f.b.deleteAll(bCalls, f.b.keys(bCalls, prefix))
 }
 
 // deleteRecord deletes the records that a session has once.
@@ -345,30 +321,19 @@ func (f *sessionDeletion) deleteRecord(rec sessionRecord) error {
 		}
 	}
 	var keys [][]byte
-	c := f.b.bucket(bCurrent).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	for k, v := range f.b.scan(bCurrent, nil) {
 		if content, err := checkChecksum(bCurrent, k, v); err == nil && string(content) == string(f.id) {
 			keys = append(keys, bytes.Clone(k))
 		}
 	}
-	for _, k := range keys {
-		if err := f.b.delete(bCurrent, k); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f.b.deleteAll(bCurrent, keys)
 }
 
 // deleteDamaged deletes the damaged records of the session.
 func (f *sessionDeletion) deleteDamaged() error {
 	var keys [][]byte
-	for _, prefix := range [][]byte{
-		append([]byte(bTranscripts+"\x00"), transcriptPrefix(f.id)...), append([]byte(bCalls+"\x00"), transcriptPrefix(f.id)...),
-	} {
-		c := f.b.bucket(bDamaged).Cursor()
-		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-			keys = append(keys, bytes.Clone(k))
-		}
+	for _, bucket := range []string{bTranscripts, bCalls} {
+		keys = append(keys, f.b.keys(bDamaged, append([]byte(bucket+"\x00"), transcriptPrefix(f.id)...))...)
 	}
 	for _, bucket := range []string{bPrompts, bEngines, bSessions} {
 		keys = append(keys, []byte(bucket+"\x00"+string(f.id)))
@@ -425,10 +390,12 @@ func (s *Store) unusedFiles(ctx context.Context, f fileSet) ([]string, error) {
 	err := s.view(ctx, "find unused files", func(r reader) error {
 		n := 0
 		for _, bucket := range []string{bTranscripts, bEntries, bRows, bSteps, bSessions} {
-			c := r.bucket(bucket).Cursor()
-			for k, v := c.First(); k != nil && len(unused) > 0; k, v = c.Next() {
+			for _, v := range r.scan(bucket, nil) {
 				if n++; n%1000 == 0 && ctx.Err() != nil {
 					return context.Cause(ctx)
+				}
+				if len(unused) == 0 {
+					return nil
 				}
 				for name := range unused {
 					if bytes.Contains(v, []byte(name)) {

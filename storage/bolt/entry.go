@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
@@ -41,9 +40,7 @@ func (p lanePosition) content() []byte {
 // as waiting: its entry has the state.
 func (r reader) lanePositions(l inbox.Lane) ([]lanePosition, error) {
 	var positions []lanePosition
-	prefix := lanePrefix(l)
-	c := r.bucket(bLanes).Cursor()
-	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+	for k, v := range r.scan(bLanes, lanePrefix(l)) {
 		p, err := parseLanePosition(k, v)
 		if err != nil {
 			if _, _, err := parseLaneKey(k); err != nil {

@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -22,21 +21,14 @@ func (b *batch) saveJob(j schedule.Job) error { return b.save(bJobs, []byte(j.ID
 // Jobs returns all jobs that are not removed, ordered by ID. Jobs that cannot
 // be read are omitted; Verify reports them.
 func (s *Store) Jobs(ctx context.Context) ([]schedule.Job, error) {
-	var jobs []schedule.Job
-	err := s.view(ctx, "list jobs", func(r reader) error {
-		c := r.bucket(bJobs).Cursor()
-		for k, v := c.First(); k != nil; k, v = c.Next() {
-			var j schedule.Job
-			if content, err := checkChecksum(bJobs, k, v); err != nil || json.Unmarshal(content, &j) != nil {
-				continue
-			}
+	return read(ctx, s, "list jobs", func(r reader) (jobs []schedule.Job, err error) {
+		for _, j := range records[schedule.Job](r, bJobs, nil) {
 			if j.Removed.IsZero() {
 				jobs = append(jobs, j)
 			}
 		}
-		return nil
+		return jobs, nil
 	})
-	return jobs, err
 }
 
 // Job returns one job; ok is false if there is none or it was removed.
@@ -61,13 +53,12 @@ func (s *Store) AddJobs(ctx context.Context, jobs []schedule.Job) ([]bool, error
 		}
 		size += 1024 + len(j.Prompt)
 	}
-	var added []bool
-	err := s.do(ctx, "add jobs", size, func(b *batch) error {
-		added = make([]bool, len(jobs))
+	return write(ctx, s, "add jobs", size, func(b *batch) ([]bool, error) {
+		added := make([]bool, len(jobs))
 		for i, j := range jobs {
 			_, ok, err := b.job(j.ID)
 			if err != nil && !isDamage(err) {
-				return err
+				return nil, err
 			}
 			if ok || err != nil {
 				continue
@@ -76,16 +67,12 @@ func (s *Store) AddJobs(ctx context.Context, jobs []schedule.Job) ([]bool, error
 				j.State.RecordedUntil = j.Schedule.Before(b.now).UTC()
 			}
 			if err := b.saveJob(j); err != nil {
-				return err
+				return nil, err
 			}
 			added[i] = true
 		}
-		return nil
+		return added, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return added, nil
 }
 
 var errNoJobID = errors.New("job has no ID")
@@ -94,28 +81,21 @@ var errNoJobID = errors.New("job has no ID")
 // returns it. No other edit runs at the same time. change may be called more
 // than once. The error is schedule.ErrNoJob if there is no such job.
 func (s *Store) EditJob(ctx context.Context, id schedule.JobID, change func(*schedule.Job) error) (schedule.Job, error) {
-	var j schedule.Job
-	err := s.do(ctx, "edit job "+string(id), 32<<10, func(b *batch) error {
-		var ok bool
-		var err error
-		j, ok, err = b.job(id)
+	return write(ctx, s, "edit job "+string(id), 32<<10, func(b *batch) (schedule.Job, error) {
+		j, ok, err := b.job(id)
 		if err != nil {
-			return err
+			return j, err
 		}
 		if !ok || !j.Removed.IsZero() {
-			return schedule.ErrNoJob
+			return j, schedule.ErrNoJob
 		}
 		if err := change(&j); err != nil {
-			return err
+			return j, err
 		}
 		j.ID = id
 		j.Revision++
-		return b.saveJob(j)
+		return j, b.saveJob(j)
 	})
-	if err != nil {
-		return schedule.Job{}, err
-	}
-	return j, nil
 }
 
 // RemoveJob removes a job and its occurrences. Its ID stays in use.
@@ -131,10 +111,8 @@ func (s *Store) RemoveJob(ctx context.Context, id schedule.JobID) error {
 		if !j.Removed.IsZero() {
 			return nil
 		}
-		for _, k := range b.occurrenceKeys(id) {
-			if err := b.delete(bOccurrences, k); err != nil {
-				return err
-			}
+		if err := b.deleteAll(bOccurrences, b.keys(bOccurrences, occurrencePrefix(id))); err != nil {
+			return err
 		}
 		return b.saveJob(schedule.Job{ID: id, Created: j.Created, Removed: b.now})
 	})

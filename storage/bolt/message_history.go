@@ -20,16 +20,12 @@ const maxHistories = 100
 // oldest first. id is the ID of an entry ("m12"), a row ("o7") or a turn, the
 // platform ID of the message or of its answer, or a whole idempotency key.
 func (s *Store) MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
-	var histories []inbox.MessageHistory
-	err := s.view(ctx, "find message "+id, func(r reader) error {
-		var err error
-		if histories, err = r.historiesByID(id); err != nil || len(histories) > 0 {
-			return err
+	return read(ctx, s, "find message "+id, func(r reader) ([]inbox.MessageHistory, error) {
+		if histories, err := r.historiesByID(id); err != nil || len(histories) > 0 {
+			return histories, err
 		}
-		histories, err = r.searchHistories(ctx, id)
-		return err
+		return r.searchHistories(ctx, id)
 	})
-	return histories, err
 }
 
 // MessageByKey returns the history of the message that was accepted from an

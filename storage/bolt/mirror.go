@@ -112,8 +112,7 @@ func (m *mirror) load(r reader) error {
 	if err := n.loadQueues(r); err != nil {
 		return err
 	}
-	c := r.bucket(bDead).Cursor()
-	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+	for range r.scan(bDead, nil) {
 		n.deadRows++
 	}
 	m.mu.Lock()
@@ -124,8 +123,7 @@ func (m *mirror) load(r reader) error {
 }
 
 func (m *mirror) loadLanes(r reader) error {
-	c := r.bucket(bLanes).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	for k, v := range r.scan(bLanes, nil) {
 		l, _, err := parseLaneKey(k)
 		if err != nil {
 			continue // Verify reports it
@@ -140,8 +138,7 @@ func (m *mirror) loadLanes(r reader) error {
 }
 
 func (m *mirror) loadQueues(r reader) error {
-	c := r.bucket(bQueues).Cursor()
-	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+	for range r.scan(bQueues, nil) {
 		m.liveRows++
 	}
 	for _, a := range r.addresses() {

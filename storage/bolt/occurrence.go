@@ -17,24 +17,15 @@ import (
 // maxOccurrences is the number of occurrences that are kept per job.
 const maxOccurrences = 500
 
+func occurrencePrefix(id schedule.JobID) []byte { return appendField(nil, string(id)) }
+
 func occurrenceKey(id schedule.OccurrenceID) []byte {
-	return binary.BigEndian.AppendUint64(appendField(nil, string(id.Job)), uint64(max(id.DueAt.Unix(), 0)))
+	return binary.BigEndian.AppendUint64(occurrencePrefix(id.Job), uint64(max(id.DueAt.Unix(), 0)))
 }
 
 func (r reader) occurrence(id schedule.OccurrenceID) (occ schedule.Occurrence, ok bool, err error) {
 	ok, err = r.load(bOccurrences, occurrenceKey(id), &occ)
 	return occ, ok, err
-}
-
-// occurrenceKeys returns the keys of the occurrences of a job, oldest first.
-func (r reader) occurrenceKeys(id schedule.JobID) [][]byte {
-	var keys [][]byte
-	prefix := appendField(nil, string(id))
-	c := r.bucket(bOccurrences).Cursor()
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		keys = append(keys, bytes.Clone(k))
-	}
-	return keys
 }
 
 // addOccurrence stores an occurrence of j. If isNew, it counts it and deletes
@@ -49,8 +40,7 @@ func (b *batch) addOccurrence(j *schedule.Job, occ schedule.Occurrence, isNew bo
 	if j.State.OccurrenceCount++; j.State.OccurrenceCount <= maxOccurrences {
 		return nil
 	}
-	prefix := appendField(nil, string(j.ID))
-	k, v := b.bucket(bOccurrences).Cursor().Seek(prefix)
+	k, v := b.bucket(bOccurrences).Cursor().Seek(occurrencePrefix(j.ID))
 	var oldest schedule.Occurrence
 	if content, err := checkChecksum(bOccurrences, k, v); err == nil && json.Unmarshal(content, &oldest) == nil && oldest.State == schedule.Running {
 		return nil // kept until it has ended
@@ -69,21 +59,16 @@ func (s *Store) StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inb
 		}
 		size += 3072 + len(run.Entry.Inbound.Text) + len(run.Run.Job.Prompt)
 	}
-	var results []inbox.ScheduledRunResult
-	err := s.do(ctx, "start runs", size, func(b *batch) error {
-		results = make([]inbox.ScheduledRunResult, len(runs))
+	return write(ctx, s, "start runs", size, func(b *batch) ([]inbox.ScheduledRunResult, error) {
+		results := make([]inbox.ScheduledRunResult, len(runs))
 		for i, run := range runs {
 			var err error
 			if results[i], err = b.startRun(run); err != nil {
-				return err
+				return nil, err
 			}
 		}
-		return nil
+		return results, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return results, nil
 }
 
 func (b *batch) startRun(run inbox.ScheduledRun) (inbox.ScheduledRunResult, error) {
@@ -199,12 +184,7 @@ func (b *batch) endRun(id schedule.OccurrenceID, turn string, end schedule.RunOu
 
 // endDamagedRun ends the run whose entry is damaged, so that its job continues.
 func (b *batch) endDamagedRun(entry inbox.ID, end schedule.RunOutcome) error {
-	c := b.bucket(bOccurrences).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
-		var occ schedule.Occurrence
-		if content, err := checkChecksum(bOccurrences, k, v); err != nil || json.Unmarshal(content, &occ) != nil {
-			continue
-		}
+	for _, occ := range records[schedule.Occurrence](b.reader, bOccurrences, nil) {
 		if occ.State == schedule.Running && occ.Entry == entry.String() {
 			return b.endRun(occ.OccurrenceID, occ.Turn, end)
 		}
@@ -263,18 +243,12 @@ func (b *batch) failRun(id schedule.OccurrenceID, reason string) error {
 // Occurrences returns the newest occurrences of a job ("": of all jobs), newest
 // first, at most limit.
 func (s *Store) Occurrences(ctx context.Context, id schedule.JobID, limit int) ([]schedule.Occurrence, error) {
-	var found []schedule.Occurrence
-	err := s.view(ctx, "list occurrences", func(r reader) error {
+	return read(ctx, s, "list occurrences", func(r reader) (found []schedule.Occurrence, err error) {
 		var prefix []byte
 		if id != "" {
-			prefix = appendField(nil, string(id))
+			prefix = occurrencePrefix(id)
 		}
-		c := r.bucket(bOccurrences).Cursor()
-		for k, v := c.Seek(prefix); k != nil && bytes.HasPrefix(k, prefix); k, v = c.Next() {
-			var occ schedule.Occurrence
-			if content, err := checkChecksum(bOccurrences, k, v); err != nil || json.Unmarshal(content, &occ) != nil {
-				continue // Verify reports it
-			}
+		for _, occ := range records[schedule.Occurrence](r, bOccurrences, prefix) {
 			if found = append(found, occ); len(found) >= 2*limit+maxOccurrences {
 				found = newestOccurrences(found, limit)
 			}
@@ -286,9 +260,8 @@ func (s *Store) Occurrences(ctx context.Context, id schedule.JobID, limit int) (
 				found[i].Result = schedule.Pending
 			}
 		}
-		return nil
+		return found, nil
 	})
-	return found, err
 }
 
 // newestOccurrences returns the newest occurrences, newest first, at most

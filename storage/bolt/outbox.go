@@ -13,20 +13,15 @@ import (
 
 // Enqueue adds rows in order and returns them with their IDs.
 func (s *Store) Enqueue(ctx context.Context, rows []outbox.Row) ([]outbox.Row, error) {
-	size := 0
+	return write(ctx, s, "enqueue", rowsSize(rows), func(b *batch) ([]outbox.Row, error) { return b.enqueue(rows, nil) })
+}
+
+// rowsSize returns the approximate number of bytes that rows take.
+func rowsSize(rows []outbox.Row) (size int) {
 	for _, r := range rows {
 		size += len(r.Msg.Text.Text) + 1024
 	}
-	var added []outbox.Row
-	err := s.do(ctx, "enqueue", size, func(b *batch) error {
-		var err error
-		added, err = b.enqueue(rows, nil)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return added, nil
+	return size
 }
 
 // Next returns the row at the head of the queue of an address, with a
@@ -82,12 +77,9 @@ func (b *batch) settle(t outbox.Settlement) error {
 	default:
 		return fmt.Errorf("invalid settlement state %q", t.State)
 	}
-	old, ok, err := b.row(t.ID)
+	old, err := b.existingRow(t.ID)
 	if err != nil {
 		return err
-	}
-	if !ok {
-		return errNoRow
 	}
 	r := old
 	r.State, r.NextAttempt, r.Reason, r.MayBeRepeat, r.Settled = t.State, t.NextAttempt, t.Reason, t.MayBeRepeat, time.Time{}
@@ -139,17 +131,7 @@ func (b *batch) migrateQueue(from, to chat.Address) error {
 
 // Row returns one row, or an error if it does not exist.
 func (s *Store) Row(ctx context.Context, id outbox.ID) (outbox.Row, error) {
-	var row outbox.Row
-	err := s.view(ctx, "read row "+id.String(), func(r reader) error {
-		var ok bool
-		var err error
-		row, ok, err = r.row(id)
-		if err == nil && !ok {
-			err = errNoRow
-		}
-		return err
-	})
-	return row, err
+	return read(ctx, s, "read row "+id.String(), func(r reader) (outbox.Row, error) { return r.existingRow(id) })
 }
 
 // Queues returns the addresses that have rows which are not terminal, ordered
@@ -165,25 +147,22 @@ func (s *Store) Queues(ctx context.Context) ([]chat.Address, error) {
 // ones that are still stored. Rows that cannot be read are omitted; Verify
 // reports them.
 func (s *Store) Outbox(ctx context.Context, all bool) ([]outbox.Row, error) {
-	var rows []outbox.Row
-	err := s.view(ctx, "list outbox", func(r reader) error {
-		ids := r.unsentIDs(all)
-		for i, id := range ids {
+	return read(ctx, s, "list outbox", func(r reader) (rows []outbox.Row, err error) {
+		for i, id := range r.unsentIDs(all) {
 			if i%1000 == 0 && ctx.Err() != nil {
-				return context.Cause(ctx)
+				return rows, context.Cause(ctx)
 			}
 			row, ok, err := r.row(id)
 			if isDamage(err) || err == nil && !ok {
 				continue
 			}
 			if err != nil {
-				return err
+				return rows, err
 			}
 			rows = append(rows, row)
 		}
-		return nil
+		return rows, nil
 	})
-	return rows, err
 }
 
 // unsentIDs returns the IDs of the rows that are not sent, or of all rows.
@@ -194,8 +173,7 @@ func (r reader) unsentIDs(all bool) []outbox.ID {
 		from = []string{bRows}
 	}
 	for _, name := range from {
-		c := r.bucket(name).Cursor()
-		for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		for k := range r.scan(name, nil) {
 			ids = append(ids, outbox.ID(keyID(k)))
 		}
 	}
@@ -208,14 +186,11 @@ func (r reader) unsentIDs(all bool) []outbox.ID {
 // be a repeat.
 func (s *Store) RetryRow(ctx context.Context, id outbox.ID) error {
 	return s.do(ctx, "retry "+id.String(), 1024, func(b *batch) error {
-		old, ok, err := b.row(id)
-		if err != nil {
-			return err
-		}
+		old, err := b.existingRow(id)
 		r := old
 		switch {
-		case !ok:
-			return errNoRow
+		case err != nil:
+			return err
 		case old.State == outbox.Sent:
 			return errRowSent
 		case old.RedactWhenDone && old.Terminal():
@@ -237,12 +212,10 @@ func (s *Store) RetryRow(ctx context.Context, id outbox.ID) error {
 // succeeds, the row becomes sent.
 func (s *Store) DropRow(ctx context.Context, id outbox.ID, reason string) error {
 	return s.do(ctx, "drop "+id.String(), 1024, func(b *batch) error {
-		old, ok, err := b.row(id)
+		old, err := b.existingRow(id)
 		switch {
 		case err != nil:
 			return err
-		case !ok:
-			return errNoRow
 		case old.State == outbox.Sent:
 			return errRowSent
 		case old.State == outbox.Dead:

@@ -30,6 +30,15 @@ func (r reader) row(id outbox.ID) (row outbox.Row, ok bool, err error) {
 	return row, ok, err
 }
 
+// existingRow returns a row, or errNoRow.
+func (r reader) existingRow(id outbox.ID) (outbox.Row, error) {
+	row, ok, err := r.row(id)
+	if err == nil && !ok {
+		err = errNoRow
+	}
+	return row, err
+}
+
 // isHeldForOperator reports whether a row waits for a decision of the operator.
 // Later rows pass it.
 func isHeldForOperator(r outbox.Row) bool {
@@ -40,9 +49,7 @@ func isHeldForOperator(r outbox.Row) bool {
 // cannot be read.
 func (r reader) headOf(a chat.Address) (queueHead, error) {
 	var h queueHead
-	prefix := queuePrefix(a)
-	c := r.bucket(bQueues).Cursor()
-	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+	for k, v := range r.scan(bQueues, queuePrefix(a)) {
 		id := outbox.ID(keyID(k))
 		if h.oldestID == 0 {
 			h.oldestID = uint64(id)
@@ -246,8 +253,7 @@ func (t *turnRecord) addRow(r outbox.Row) {
 // addresses returns the addresses of the queues that are not empty.
 func (r reader) addresses() []chat.Address {
 	var addresses []chat.Address
-	c := r.bucket(bQueues).Cursor()
-	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+	for k := range r.scan(bQueues, nil) {
 		a, _, err := parseQueueKey(k)
 		if err != nil {
 			continue // Verify reports it
@@ -272,8 +278,7 @@ func (b *batch) expireAttempts() error {
 // expireQueue checks all rows of a queue: after chats were joined, more than
 // one may have had an attempt in progress.
 func (b *batch) expireQueue(a chat.Address) error {
-	ids := b.queuedIDs(a)
-	for _, id := range ids {
+	for _, id := range b.queuedIDs(a) {
 		r, ok, err := b.row(id)
 		if isDamage(err) || err == nil && !ok {
 			continue // ended when it becomes the head
@@ -296,9 +301,7 @@ func (b *batch) expireQueue(a chat.Address) error {
 // queuedIDs returns the IDs of the rows of a queue, in order.
 func (r reader) queuedIDs(a chat.Address) []outbox.ID {
 	var ids []outbox.ID
-	prefix := queuePrefix(a)
-	c := r.bucket(bQueues).Cursor()
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+	for k := range r.scan(bQueues, queuePrefix(a)) {
 		ids = append(ids, outbox.ID(keyID(k)))
 	}
 	return ids

@@ -110,62 +110,48 @@ func (p pruner) pruneKeys(b *batch, at *pruneCursor) error {
 		seen = append(seen, bytes.Clone(content[8:]))
 		return remove
 	})
-	for i, k := range keys {
-		if err := b.delete(bAges, k); err != nil {
-			return err
-		}
-		if err := b.delete(bKeys, seen[i]); err != nil {
-			return err
-		}
+	if err := b.deleteAll(bAges, keys); err != nil {
+		return err
 	}
-	return nil
+	return b.deleteAll(bKeys, seen)
+}
+
+// scanRecords returns the keys of the records that are done, and too many or too old.
+// describe returns the properties of a record, which began and perhaps ended at times.
+func scanRecords[T any](p pruner, at *pruneCursor, b *batch, bucket string, describe func(k []byte, rec T) (isDone, tooMany bool, began, ended time.Time)) [][]byte {
+	cutoff := p.now.Add(-doneRetention)
+	return at.scan(b, bucket, func(k, content []byte, err error) retention {
+		var rec T
+		if err != nil || json.Unmarshal(content, &rec) != nil {
+			return retain // Verify reports it
+		}
+		isDone, tooMany, began, ended := describe(k, rec)
+		switch {
+		case isDone && (tooMany || ended.Before(cutoff)):
+			return remove
+		case !tooMany && !began.Before(cutoff):
+			return stop
+		}
+		return retain
+	})
 }
 
 func (p pruner) pruneEntries(b *batch, at *pruneCursor) error {
-	cutoff, excess := p.now.Add(-doneRetention), maxExcessID(b, bEntries)
-	keys := at.scan(b, bEntries, func(k, content []byte, err error) retention {
-		var e inbox.Entry
-		if err != nil || json.Unmarshal(content, &e) != nil {
-			return retain // Verify reports it
-		}
-		switch tooMany := keyID(k) <= excess; {
-		case e.State == inbox.Done && (tooMany || e.Ended.Before(cutoff)):
-			return remove
-		case !tooMany && !e.Accepted.Before(cutoff):
-			return stop
-		}
-		return retain
-	})
-	for _, k := range keys {
-		if err := b.delete(bEntries, k); err != nil {
-			return err
-		}
-	}
-	return nil
+	excess := maxExcessID(b, bEntries)
+	return b.deleteAll(bEntries, scanRecords(p, at, b, bEntries, func(k []byte, e inbox.Entry) (bool, bool, time.Time, time.Time) {
+		return e.State == inbox.Done, keyID(k) <= excess, e.Accepted, e.Ended
+	}))
 }
 
 func (p pruner) pruneRows(b *batch, at *pruneCursor) error {
-	cutoff, excess := p.now.Add(-doneRetention), maxExcessID(b, bRows)
-	dead := make(map[uint64]bool)
-	keys := at.scan(b, bRows, func(k, content []byte, err error) retention {
-		var r outbox.Row
-		if err != nil || json.Unmarshal(content, &r) != nil {
-			return retain // Verify reports it
-		}
-		switch tooMany := keyID(k) <= excess; {
-		case r.Terminal() && (tooMany || r.Settled.Before(cutoff)):
-			dead[keyID(k)] = r.DeadLetter()
-			return remove
-		case !tooMany && !r.Created.Before(cutoff):
-			return stop
-		}
-		return retain
-	})
-	for _, k := range keys {
+	excess := maxExcessID(b, bRows)
+	for _, k := range scanRecords(p, at, b, bRows, func(k []byte, r outbox.Row) (bool, bool, time.Time, time.Time) {
+		return r.Terminal(), keyID(k) <= excess, r.Created, r.Settled
+	}) {
 		if err := b.delete(bRows, k); err != nil {
 			return err
 		}
-		if !dead[keyID(k)] {
+		if b.bucket(bDead).Get(k) == nil {
 			continue
 		}
 		if err := b.delete(bDead, k); err != nil {
@@ -177,25 +163,9 @@ func (p pruner) pruneRows(b *batch, at *pruneCursor) error {
 }
 
 func (p pruner) pruneTurns(b *batch, at *pruneCursor) error {
-	cutoff, excess := p.now.Add(-doneRetention), maxExcessID(b, bEntries)
-	keys := at.scan(b, bTurns, func(_, content []byte, err error) retention {
-		var t turnRecord
-		if err != nil || json.Unmarshal(content, &t) != nil {
-			return retain // Verify reports it
-		}
+	excess := maxExcessID(b, bEntries)
+	return b.deleteAll(bTurns, scanRecords(p, at, b, bTurns, func(_ []byte, t turnRecord) (bool, bool, time.Time, time.Time) {
 		tooMany := len(t.Entries) > 0 && uint64(slices.Max(t.Entries)) <= excess
-		switch {
-		case !t.Ended.IsZero() && (tooMany || t.Ended.Before(cutoff)):
-			return remove
-		case !tooMany && !t.Began.Before(cutoff):
-			return stop
-		}
-		return retain
-	})
-	for _, k := range keys {
-		if err := b.delete(bTurns, k); err != nil {
-			return err
-		}
-	}
-	return nil
+		return !t.Ended.IsZero(), tooMany, t.Began, t.Ended
+	}))
 }

@@ -29,14 +29,20 @@ type migratedKey struct {
 	To   chat.Address `json:"to"`
 }
 
-var (
-	errNoSession     = session.ErrNotFound
-	errTranscriptGap = errors.New("transcript has a gap")
-)
+var errTranscriptGap = errors.New("transcript has a gap")
 
 func (r reader) session(id session.ID) (rec sessionRecord, ok bool, err error) {
 	ok, err = r.load(bSessions, []byte(id), &rec)
 	return rec, ok, err
+}
+
+// existingSession returns a record, or session.ErrNotFound.
+func (r reader) existingSession(id session.ID) (sessionRecord, error) {
+	rec, ok, err := r.session(id)
+	if err == nil && !ok {
+		err = session.ErrNotFound
+	}
+	return rec, err
 }
 
 // effective returns the record as callers see it.
@@ -164,79 +170,71 @@ func (s *Store) SessionByID(ctx context.Context, id session.ID) (rec session.Rec
 	return rec, ok && err == nil, err
 }
 
+// readBytes returns a copy of the content under a key, nil if there is none.
+func (s *Store) readBytes(ctx context.Context, name, bucket, key string) ([]byte, error) {
+	return read(ctx, s, name, func(r reader) ([]byte, error) {
+		content, err := r.get(bucket, []byte(key))
+		return bytes.Clone(content), err
+	})
+}
+
 // Prompt returns the cached prompt of a session, byte for byte as it was
 // stored, or session.ErrNotFound.
 func (s *Store) Prompt(ctx context.Context, id session.ID) (json.RawMessage, error) {
-	var prompt json.RawMessage
-	err := s.view(ctx, "read prompt of "+string(id), func(r reader) error {
-		content, err := r.get(bPrompts, []byte(id))
-		if err == nil && content == nil {
-			err = errNoSession
-		}
-		prompt = bytes.Clone(content)
-		return err
-	})
+	prompt, err := s.readBytes(ctx, "read prompt of "+string(id), bPrompts, string(id))
+	if err == nil && prompt == nil {
+		err = fmt.Errorf("read prompt of %s: %w", id, session.ErrNotFound)
+	}
 	return prompt, err
 }
 
 // Engine returns the stored state of the context engine of a session, nil if
 // there is none.
 func (s *Store) Engine(ctx context.Context, id session.ID) (json.RawMessage, error) {
-	var state json.RawMessage
-	err := s.view(ctx, "read engine state of "+string(id), func(r reader) error {
-		content, err := r.get(bEngines, []byte(id))
-		state = bytes.Clone(content)
-		return err
-	})
-	return state, err
+	return s.readBytes(ctx, "read engine state of "+string(id), bEngines, string(id))
 }
 
 // Transcript returns the active messages of a session from index from on, byte
 // for byte as they were stored. A session that does not exist has none.
 func (s *Store) Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
-	var rows []json.RawMessage
-	err := s.view(ctx, "read transcript of "+string(id), func(r reader) error {
-		rec, ok, err := r.session(id)
-		if err != nil || !ok {
-			return err
-		}
-		rows, err = r.transcript(id, rec.Start+max(from, 0), rec.Start+rec.Messages)
-		return err
+	return s.readTranscript(ctx, id, func(rec sessionRecord) session.Span {
+		return session.Span{From: rec.Start + max(from, 0), To: rec.Start + rec.Messages}
 	})
-	return rows, err
 }
 
 // Rows returns the messages with the numbers in span, active or archived, as
 // far as they exist.
 func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
-	var rows []json.RawMessage
-	err := s.view(ctx, "read transcript of "+string(id), func(r reader) error {
+	return s.readTranscript(ctx, id, func(rec sessionRecord) session.Span {
+		return session.Span{From: max(span.From, 0), To: min(span.To, rec.Start+rec.Messages)}
+	})
+}
+
+func (s *Store) readTranscript(ctx context.Context, id session.ID, span func(sessionRecord) session.Span) ([]json.RawMessage, error) {
+	return read(ctx, s, "read transcript of "+string(id), func(r reader) ([]json.RawMessage, error) {
 		rec, ok, err := r.session(id)
 		if err != nil || !ok {
-			return err
+			return nil, err
 		}
-		rows, err = r.transcript(id, max(span.From, 0), min(span.To, rec.Start+rec.Messages))
-		return err
+		at := span(rec)
+		return r.transcript(id, at.From, at.To)
 	})
-	return rows, err
 }
 
 // Calls returns the records of the ledger of a session from number from on, as
 // far as they are still stored.
 func (s *Store) Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
-	var calls []json.RawMessage
-	err := s.view(ctx, "read ledger of "+string(id), func(r reader) error {
+	return read(ctx, s, "read ledger of "+string(id), func(r reader) (calls []json.RawMessage, err error) {
 		c, prefix := r.bucket(bCalls).Cursor(), transcriptPrefix(id)
 		for k, v := c.Seek(transcriptKey(id, max(from, 0))); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 			content, err := checkChecksum(bCalls, k, v)
 			if err != nil {
-				return err
+				return calls, err
 			}
 			calls = append(calls, bytes.Clone(content))
 		}
-		return nil
+		return calls, nil
 	})
-	return calls, err
 }
 
 func (r reader) transcript(id session.ID, from, to int) ([]json.RawMessage, error) {
@@ -265,8 +263,7 @@ func (r reader) transcript(id session.ID, from, to int) ([]json.RawMessage, erro
 // at most max (0: no limit). Records that cannot be read are omitted; Verify
 // reports them.
 func (s *Store) Sessions(ctx context.Context, max int) ([]session.Record, error) {
-	var recs []session.Record
-	err := s.view(ctx, "list sessions", func(r reader) error {
+	return read(ctx, s, "list sessions", func(r reader) (recs []session.Record, err error) {
 		c := r.bucket(bRecent).Cursor()
 		for k, _ := c.Last(); k != nil && (max <= 0 || len(recs) < max); k, _ = c.Prev() {
 			if len(k) < 8 {
@@ -277,25 +274,21 @@ func (s *Store) Sessions(ctx context.Context, max int) ([]session.Record, error)
 				continue
 			}
 			if err != nil {
-				return err
+				return recs, err
 			}
 			recs = append(recs, rec.effective())
 		}
-		return nil
+		return recs, nil
 	})
-	return recs, err
 }
 
 // SetTitle sets the title of a session on behalf of a user; "" removes it. A
 // running turn does not undo it.
 func (s *Store) SetTitle(ctx context.Context, id session.ID, title string) error {
 	return s.do(ctx, "set title of "+string(id), 1024, func(b *batch) error {
-		rec, ok, err := b.session(id)
+		rec, err := b.existingSession(id)
 		if err != nil {
 			return err
-		}
-		if !ok {
-			return errNoSession
 		}
 		rec.TitleOverride, rec.TitleOverrideAuto = title, false
 		if title == "" {
@@ -308,34 +301,22 @@ func (s *Store) SetTitle(ctx context.Context, id session.ID, title string) error
 // SuggestTitle sets the title of a session that has none from a user, and
 // reports whether it did.
 func (s *Store) SuggestTitle(ctx context.Context, id session.ID, title string) (bool, error) {
-	set := false
-	err := s.do(ctx, "suggest title of "+string(id), 1024, func(b *batch) error {
-		set = false
-		rec, ok, err := b.session(id)
+	return write(ctx, s, "suggest title of "+string(id), 1024, func(b *batch) (bool, error) {
+		rec, err := b.existingSession(id)
 		if err != nil {
-			return err
-		}
-		if !ok {
-			return errNoSession
+			return false, err
 		}
 		if now := rec.effective(); title == "" || now.Title != "" && !now.TitleAuto {
-			return nil
+			return false, nil
 		}
-		rec.TitleOverride, rec.TitleOverrideAuto, set = title, true, true
-		return b.putSession(rec)
+		rec.TitleOverride, rec.TitleOverrideAuto = title, true
+		return true, b.putSession(rec)
 	})
-	return set && err == nil, err
 }
 
 // Value returns the small value stored under key, nil if there is none.
 func (s *Store) Value(ctx context.Context, key string) ([]byte, error) {
-	var v []byte
-	err := s.view(ctx, "read value "+key, func(r reader) error {
-		content, err := r.get(bValues, []byte(key))
-		v = bytes.Clone(content)
-		return err
-	})
-	return v, err
+	return s.readBytes(ctx, "read value "+key, bValues, key)
 }
 
 // SetValue stores a small value under key; nil deletes it.

@@ -68,9 +68,7 @@ func (b *batch) claimedTurn(c inbox.Claim) (turnRecord, error) {
 // steps returns the steps of a turn, in order.
 func (r reader) steps(turn string) ([]inbox.Step, error) {
 	var steps []inbox.Step
-	prefix := stepPrefix(turn)
-	c := r.bucket(bSteps).Cursor()
-	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+	for k, v := range r.scan(bSteps, stepPrefix(turn)) {
 		content, err := checkChecksum(bSteps, k, v)
 		if err != nil {
 			return nil, err
@@ -82,19 +80,8 @@ func (r reader) steps(turn string) ([]inbox.Step, error) {
 
 // deleteSteps deletes the steps of a turn.
 func (b *batch) deleteSteps(t *turnRecord) error {
-	var keys [][]byte
-	prefix := stepPrefix(t.ID)
-	c := b.bucket(bSteps).Cursor()
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-		keys = append(keys, bytes.Clone(k))
-	}
-	for _, k := range keys {
-		if err := b.delete(bSteps, k); err != nil {
-			return err
-		}
-	}
 	t.Steps = 0
-	return nil
+	return b.deleteAll(bSteps, b.keys(bSteps, stepPrefix(t.ID)))
 }
 
 // previews returns the preview rows of t that may be or become visible on the
@@ -136,8 +123,7 @@ func (r reader) lanes() ([]inbox.Lane, error) {
 		id   inbox.ID
 	}
 	var found []oldest
-	c := r.bucket(bLanes).Cursor()
-	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+	for k := range r.scan(bLanes, nil) {
 		l, id, err := parseLaneKey(k)
 		if err != nil {
 			return nil, &storage.DamageError{Record: recordName(bLanes, k), Err: err}
@@ -199,8 +185,7 @@ func (b *batch) expireClaims() error {
 		lanePosition
 	}
 	var found []claimed
-	c := b.bucket(bLanes).Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	for k, v := range b.scan(bLanes, nil) {
 		l, _, err := parseLaneKey(k)
 		if err != nil {
 			continue // Verify reports it

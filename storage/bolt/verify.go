@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -112,9 +111,8 @@ func (f *findings) checkBucket(ctx context.Context, r reader, bucket string) err
 		f.add("the file", fmt.Errorf("bucket %s is missing", bucket))
 		return nil
 	}
-	c := b.Cursor()
 	n := 0
-	for k, v := c.First(); k != nil; k, v = c.Next() {
+	for k, v := range r.scan(bucket, nil) {
 		if n++; n%1000 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -250,10 +248,8 @@ func (r reader) checkSession(k, content []byte) error {
 	if r.bucket(bRecent).Get(recentKey(rec.Record)) == nil {
 		return errors.New("session is not in the list of recent ones")
 	}
-	c := r.bucket(bTranscripts).Cursor()
 	n := 0
-	prefix := transcriptPrefix(rec.ID)
-	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+	for range r.scan(bTranscripts, transcriptPrefix(rec.ID)) {
 		n++
 	}
 	if n != rec.Start+rec.Messages {

@@ -44,6 +44,16 @@ func (s *Store) do(ctx context.Context, name string, size int, run func(b *batch
 	return s.submit(ctx, &op{name: name, size: size, run: run, done: make(chan struct{})})
 }
 
+// write is do with a result, which is zero after an error.
+func write[T any](ctx context.Context, s *Store, name string, size int, run func(b *batch) (T, error)) (T, error) {
+	var none, result T
+	err := s.do(ctx, name, size, func(b *batch) (err error) { result, err = run(b); return err })
+	if err != nil {
+		return none, err
+	}
+	return result, nil
+}
+
 // runExclusive has the writer call f while no transaction is open.
 func (s *Store) runExclusive(ctx context.Context, name string, f func() error) error {
 	return s.submit(ctx, &op{name: name, exclusive: f, done: make(chan struct{})})
