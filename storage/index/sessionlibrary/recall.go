@@ -17,22 +17,16 @@ import (
 	"hermesd/storage/index"
 )
 
-// A Store provides session records and their rows.
-type Store interface {
-	index.Source
-	SessionByID(ctx context.Context, id session.ID) (session.Record, bool, error)
-}
-
-// A Library implements sessionsearch.Library.
+// A Library is the library of one store and its index.
 type Library struct {
 	index *index.Index
-	store Store
+	store index.Source
 	wake  func()
 }
 
 // New returns a Library. It calls wake when the index is found to be damaged;
 // wake is that of the Follower of the index.
-func New(x *index.Index, s Store, wake func()) *Library { return &Library{x, s, wake} }
+func New(x *index.Index, s index.Source, wake func()) *Library { return &Library{x, s, wake} }
 
 // requester returns the requesting session and its scope. A session that is not
 // stored yet, in its first turn, sees nothing.
@@ -44,8 +38,8 @@ func (l *Library) requester(ctx context.Context, id string) (session.Record, ind
 	return r, index.ScopeFor(r), nil
 }
 
-// Search implements sessionsearch.Library. It returns sessionsearch.ErrNotNow
-// while the index is damaged, and index.ErrNoSpace while there is none.
+// Search returns sessionsearch.ErrNotNow while the index is damaged, and
+// index.ErrNoSpace while there is none.
 func (l *Library) Search(ctx context.Context, requesterID string, q sessionsearch.Query) ([]sessionsearch.Match, error) {
 	me, scope, err := l.requester(ctx, requesterID)
 	if err != nil {
@@ -112,8 +106,8 @@ func (l *Library) match(ctx context.Context, me, r session.Record, hits []index.
 	return f
 }
 
-// Rows implements sessionsearch.Library. The error is sessionsearch.ErrUnknown
-// if the session does not exist or may not be seen.
+// Rows returns sessionsearch.ErrUnknown if the session does not exist or may not be
+// seen.
 func (l *Library) Rows(ctx context.Context, requesterID, id string, from, to int) (sessionsearch.Session, []sessionsearch.Passage, error) {
 	me, scope, err := l.requester(ctx, requesterID)
 	if err != nil {
@@ -162,8 +156,8 @@ func passage(n int, row json.RawMessage) sessionsearch.Passage {
 	return sessionsearch.Passage{Row: n, Role: string(role), Text: text}
 }
 
-// Recent implements sessionsearch.Library. It returns the most recently used
-// visible sessions other than the requesting one.
+// Recent returns the most recently used visible sessions other than the requesting
+// one.
 func (l *Library) Recent(ctx context.Context, requesterID string, limit int) ([]sessionsearch.Session, error) {
 	me, scope, err := l.requester(ctx, requesterID)
 	if err != nil {
