@@ -194,7 +194,7 @@ func (b *bench) change(name, old, next string) {
 // run runs a test of this package on the changed build.
 func (b *bench) run(test string, env ...string) (out string, passed bool) {
 	b.t.Helper()
-	args := []string{"test", "-count=1", "-vet=off", "-trimpath", "-modfile=" + b.modfile, "-run=^" + test + "$", "-v"}
+	args := []string{"test", "-count=1", "-vet=off", "-modfile=" + b.modfile, "-run=^" + test + "$", "-v"}
 	if b.overlay != "" {
 		args = append(args, "-overlay="+b.overlay)
 	}
