@@ -21,10 +21,6 @@ type Options struct {
 	// claim of this process that was neither ended nor renewed within this time
 	// can be claimed again.
 	Lease time.Duration
-	// MaxBatch is the approximate number of bytes that one transaction writes
-	// at most; 0: 4 MiB. A single larger operation gets a transaction of its
-	// own.
-	MaxBatch int
 	// MaxBytes is the maximum size of the file; 0: no limit. Writes that need
 	// more fail.
 	MaxBytes int64
@@ -92,9 +88,6 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	if o.Lease == 0 {
 		o.Lease = 5 * time.Minute
-	}
-	if o.MaxBatch == 0 {
-		o.MaxBatch = 4 << 20
 	}
 	s := &Store{opts: o, path: path, mirror: newMirror(), wake: make(chan struct{}, 1), writerDone: make(chan struct{})}
 	if err := s.open(); err != nil {

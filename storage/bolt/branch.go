@@ -22,7 +22,7 @@ import (
 // inbox.ErrConflict if the ID is in use or rows exceeds the number of active
 // messages.
 func (s *Store) Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error) {
-	return write(ctx, s, "branch "+string(from), s.opts.MaxBatch, func(b *batch) (session.Record, error) { return b.branch(from, rows, to) })
+	return write(ctx, s, "branch "+string(from), maxBatch, func(b *batch) (session.Record, error) { return b.branch(from, rows, to) })
 }
 
 func (b *batch) branch(from session.ID, rows int, to session.Creation) (session.Record, error) {

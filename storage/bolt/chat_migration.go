@@ -21,7 +21,7 @@ func (s *Store) MigrateChat(ctx context.Context, from, to chat.Address, rekey fu
 	if from == to {
 		return nil
 	}
-	return s.do(ctx, "migrate "+from.String()+" to "+to.String(), s.opts.MaxBatch, func(b *batch) error {
+	return s.do(ctx, "migrate "+from.String()+" to "+to.String(), maxBatch, func(b *batch) error {
 		m := chatMigration{b: b, from: from, to: to, rekey: rekey, keys: make(map[session.Key]session.Key)}
 		if err := m.migrateSessions(); err != nil {
 			return err

@@ -27,7 +27,7 @@ import (
 // stay in the file until Compact.
 func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error) {
 	var f sessionDeletion
-	err := s.do(ctx, "delete session "+string(id), s.opts.MaxBatch, func(b *batch) error {
+	err := s.do(ctx, "delete session "+string(id), maxBatch, func(b *batch) error {
 		f = sessionDeletion{b: b, id: id, result: session.Deleted{ID: id}, files: newFileSet()}
 		return f.run()
 	})

@@ -118,25 +118,18 @@ func (r reader) deletions(t turnRecord) ([]outbox.ID, error) {
 
 // lanes returns the lanes that are not empty, ordered by their oldest entry.
 func (r reader) lanes() ([]inbox.Lane, error) {
-	type oldest struct {
-		lane inbox.Lane
-		id   inbox.ID
-	}
-	var found []oldest
+	var lanes []inbox.Lane
+	oldest := make(map[inbox.Lane]inbox.ID)
 	for k := range r.scan(bLanes, nil) {
 		l, id, err := parseLaneKey(k)
 		if err != nil {
 			return nil, &storage.DamageError{Record: recordName(bLanes, k), Err: err}
 		}
-		if n := len(found); n == 0 || found[n-1].lane != l {
-			found = append(found, oldest{l, id})
+		if _, ok := oldest[l]; !ok {
+			oldest[l], lanes = id, append(lanes, l)
 		}
 	}
-	slices.SortFunc(found, func(a, b oldest) int { return cmp.Compare(a.id, b.id) })
-	lanes := make([]inbox.Lane, len(found))
-	for i, f := range found {
-		lanes[i] = f.lane
-	}
+	slices.SortFunc(lanes, func(a, b inbox.Lane) int { return cmp.Compare(oldest[a], oldest[b]) })
 	return lanes, nil
 }
 

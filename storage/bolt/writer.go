@@ -21,6 +21,10 @@ import (
 // ErrClosed is the error of all operations on a closed store.
 var ErrClosed = errors.New("storage/bolt: store is closed")
 
+// maxBatch is the approximate number of bytes that one transaction writes at most. A
+// single larger operation gets a transaction of its own.
+const maxBatch = 4 << 20
+
 // An op is an operation that waits for the writer.
 type op struct {
 	name string
@@ -117,14 +121,14 @@ func (s *Store) runWriter() {
 	}
 }
 
-// takePending returns the pending operations, up to the size of a batch.
+// takePending returns the pending operations, up to maxBatch.
 func (s *Store) takePending() (ops []*op, closing bool) {
 	s.queueMu.Lock()
 	defer s.queueMu.Unlock()
 	size := 0
 	for len(s.pending) > 0 {
 		o := s.pending[0]
-		if len(ops) > 0 && (size+o.size > s.opts.MaxBatch || o.exclusive != nil || ops[0].exclusive != nil) {
+		if len(ops) > 0 && (size+o.size > maxBatch || o.exclusive != nil || ops[0].exclusive != nil) {
 			break
 		}
 		s.pending = s.pending[1:]
