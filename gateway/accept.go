@@ -114,7 +114,7 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 	g.applyBusyMode(ctx, &e)
 	e.ClaimOnAccept = g.lanes.HasCapacity() && !g.pause.Paused()
 	name, args, ok := command.Parse(e.Inbound.Text)
-	if _, known := g.commands.Lookup(name); ok && !known && g.opts.Skill != nil && e.Inbound.Kind == chat.Message {
+	if _, known := g.commands.Lookup(name); ok && !known && e.Inbound.Kind == chat.Message {
 		if _, skill := g.opts.Skill("", name, args); skill { // handled as an ordinary message
 			ok = false
 		}
@@ -222,7 +222,7 @@ func (g *Gateway) migrateChat(ctx context.Context, in chat.Inbound) error {
 	if err := g.opts.Moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {
 		return err
 	}
-	if err := g.cron.manager.Follow(ctx, g.opts.Moves.Current); err != nil {
+	if err := g.cron.Manager().Follow(ctx, g.opts.Moves.Current); err != nil {
 		return err
 	}
 	g.opts.Log.Info("chat migrated", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))

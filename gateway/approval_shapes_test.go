@@ -251,7 +251,7 @@ func TestCronRunHasApprovalsOfCreatorAndJob(t *testing.T) {
 					caller = schedule.Caller{Principal: seven, Address: w.newMessage("7", "").Address}
 				}
 				every := "every 1h"
-				j, err := w.gw.JobManager().Create(t.Context(), caller, "", schedule.JobPatch{Schedule: &every, Prompt: ptrTo("clean up")})
+				j, err := w.gw.Cron().Manager().Create(t.Context(), caller, "", schedule.JobPatch{Schedule: &every, Prompt: ptrTo("clean up")})
 				if err != nil {
 					t.Fatal(err)
 				}

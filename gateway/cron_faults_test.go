@@ -79,7 +79,7 @@ func TestCronRunTimeoutIsReported(t *testing.T) {
 				if reported != 3 {
 					t.Errorf("%d of 3 failures are reported in a line: %q", reported, w.adapter.visible("7"))
 				}
-				if st := w.gw.Control().CronStatus(); st.Running != 0 || st.Waiting != 0 || st.Stalled {
+				if st := w.gw.Cron().Status(); st.Running != 0 || st.Waiting != 0 || st.Stalled {
 					t.Errorf("status %+v", st)
 				}
 			})
@@ -205,7 +205,7 @@ func TestCronRunFailuresAreAllRecorded(t *testing.T) {
 		if got := w.adapter.visible("7"); got[len(got)-1] != "echo: hello" {
 			t.Errorf("then it says %q", got[len(got)-1])
 		}
-		if st := w.gw.Control().CronStatus(); st.Error != "" || st.Running != 0 {
+		if st := w.gw.Cron().Status(); st.Error != "" || st.Running != 0 {
 			t.Errorf("status %+v", st)
 		}
 	})

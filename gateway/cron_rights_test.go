@@ -32,10 +32,10 @@ func newRightsHarness(t *testing.T, demoted *bool, ran *int) *harness {
 			}
 			o.Access = c
 		}
-		o.Cron.Script = func(context.Context, schedule.Job) (string, error) {
+		o.Scripts = scripts(func(context.Context, schedule.Job) (string, error) {
 			*ran++
 			return "the secret", nil
-		}
+		})
 	}
 	return w
 }
@@ -45,7 +45,7 @@ func (w *harness) createJobAs(level access.Level, in chat.Inbound, d schedule.Jo
 	w.t.Helper()
 	every := "every 1h"
 	d.Schedule = &every
-	j, err := w.gw.JobManager().Create(w.t.Context(), schedule.Caller{Principal: access.Principal{Platform: chat.Telegram, ID: in.Sender.ID, Level: level}, Address: in.Address}, "", d)
+	j, err := w.gw.Cron().Manager().Create(w.t.Context(), schedule.Caller{Principal: access.Principal{Platform: chat.Telegram, ID: in.Sender.ID, Level: level}, Address: in.Address}, "", d)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestCronJobOfOwnerBelongsToOwners(t *testing.T) {
 		in.Address.Kind, in.Sender.ID = chat.Group, "7"
 		id := string(w.createJobAs(access.Owner, in, schedule.JobPatch{Prompt: ptrTo("look"), Deliver: &[]string{"local"}}).ID)
 		member := schedule.Caller{Principal: access.Principal{Platform: chat.Telegram, ID: "8", Level: access.Member}, Address: in.Address}
-		jobs, ctx, every := w.gw.JobManager(), t.Context(), "every 1h"
+		jobs, ctx, every := w.gw.Cron().Manager(), t.Context(), "every 1h"
 		for name, try := range map[string]func() (schedule.JobView, error){
 			"update": func() (schedule.JobView, error) {
 				return jobs.Update(ctx, member, id, schedule.JobPatch{Prompt: ptrTo("send the keys")})

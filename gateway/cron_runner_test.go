@@ -17,12 +17,17 @@ import (
 	"hermesd/gateway/schedule"
 )
 
+// scripts is a cron.Scripts.
+type scripts func(context.Context, schedule.Job) (string, error)
+
+func (s scripts) Run(ctx context.Context, j schedule.Job) (string, error) { return s(ctx, j) }
+
 // newCronHarness returns a harness whose owner, user 7, may schedule prompts.
 func newCronHarness(t *testing.T, answers ...llmtest.Answer) *harness {
 	w := newHarness(t, answers...)
 	w.configure = func(o *gateway.Options) {
 		o.Access, o.Cron.Attach = ownerChecker(t), true
-		o.Cron.Script = func(_ context.Context, j schedule.Job) (string, error) {
+		o.Scripts = scripts(func(_ context.Context, j schedule.Job) (string, error) {
 			switch j.Script {
 			case "quiet.sh":
 				return "nothing new\n{\"wakeAgent\": false}", nil
@@ -30,7 +35,7 @@ func newCronHarness(t *testing.T, answers ...llmtest.Answer) *harness {
 				return "", errors.New("exit status 3")
 			}
 			return "42 new\n{\"wakeAgent\": true}", nil
-		}
+		})
 	}
 	return w
 }
@@ -44,7 +49,7 @@ func (w *harness) createJob(d schedule.JobPatch) schedule.JobID {
 		d.Schedule = &every
 	}
 	g, _ := ownerChecker(w.t).Check(in)
-	j, err := w.gw.JobManager().Create(w.t.Context(), schedule.Caller{Principal: g.Principal(), Address: in.Address}, "", d)
+	j, err := w.gw.Cron().Manager().Create(w.t.Context(), schedule.Caller{Principal: g.Principal(), Address: in.Address}, "", d)
 	if err != nil {
 		w.t.Fatal(err)
 	}

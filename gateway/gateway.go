@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/control"
 	"hermesd/gateway/conversation"
+	"hermesd/gateway/cron"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
@@ -65,7 +66,9 @@ type Options struct {
 	OnSessionDeleted func(session.Deleted)                                        // receives what else must be deleted with a conversation
 	Media            turn.Media
 	Title            func(ctx context.Context, asked, answer string) (string, agent.Call, error) // generates titles
-	Cron             CronOptions                                                                 // scheduled prompts
+	Cron             cron.Options                                                                // scheduled prompts; the gateway sets Profile, Policy, Printer, Observe and Log
+	Scripts          cron.Scripts                                                                // of scheduled prompts; nil: none can be run
+	Outputs          cron.Outputs                                                                // of scheduled prompts; nil: they are not stored
 	Approvals        approval.Options                                                            // the gateway sets Printer and Log
 	AllowedCommands  func(chat.Address) []string                                                 // commands that users below owner may run; nil: those of their level
 	RateLimits       map[chat.Account]outbox.RateLimit
@@ -122,7 +125,7 @@ type Gateway struct {
 	delivery    *delivery.Delivery
 	targets     *target.Directory
 	storeOutage storeOutage
-	cron        *cronRunner
+	cron        *cron.Runs
 	resumption  *resumption
 	acks        ackLimiter
 	pause       *control.Pause
@@ -148,6 +151,15 @@ func New(o Options) *Gateway {
 	if o.Models == nil {
 		o.Models = control.OneModel{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window}
 	}
+	if o.Skill == nil {
+		o.Skill = func(session.ID, string, string) (string, bool) { return "", false }
+	}
+	if o.Scripts == nil {
+		o.Scripts = cron.NoScripts{}
+	}
+	if o.Outputs == nil {
+		o.Outputs = cron.NoOutputs{}
+	}
 	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)}, storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)}}
 	g.pause = control.NewPause(o.Store, o.Profile, o.OnlyPlatform)
 	questions := approval.NewQuestions()
@@ -161,7 +173,7 @@ func New(o Options) *Gateway {
 	)
 	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l); g.resumption.laneRan(l) })
 	g.resumption = &resumption{g: g}
-	g.cron = newCronRunner(g, o.Cron)
+	g.cron = newCron(g)
 	o.Approvals.Printer, o.Approvals.Log = o.Printer, o.Log.Named("approval")
 	g.approval = approval.New(approval.Parts{
 		Questions: questions, Permanent: approval.NewManager(o.Store), Jobs: g.cron, Active: o.Active,
@@ -216,7 +228,7 @@ func (g *Gateway) newControl() *control.Control {
 		Store: g.opts.Store, Host: g.opts.Host, Models: g.opts.Models, Overlay: g.opts.Overlay, Targets: g.targets, Options: o,
 		Runtime: control.Runtime{
 			Lanes: g.lanes, Turns: turns{g}, Accounts: g.opts.Accounts, Pause: g.pause, Usage: g.opts.Usage,
-			Cron: g.cron.scheduler, Delivery: g.delivery,
+			Cron: g.cron, Delivery: g.delivery,
 		},
 	})
 }
@@ -242,6 +254,27 @@ type env struct {
 // Delivery returns the delivery of outbox rows.
 func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
 
+// SetHome calls target.Directory.SetHome.
+func (e env) SetHome(ctx context.Context, at chat.Address) error { return e.g.targets.SetHome(ctx, at) }
+
+// Cron calls cron.Runs.Command.
+func (e env) Cron(ctx context.Context, c command.Call) (string, error) {
+	return e.g.cron.Command(ctx, c)
+}
+
+// newCron returns the runs of scheduled prompts.
+func newCron(g *Gateway) *cron.Runs {
+	o := g.opts.Cron
+	o.Profile, o.Policy, o.Printer, o.Observe, o.Log = g.opts.Profile, g.opts.Policy, g.opts.Printer, g.opts.Observe, g.opts.Log
+	return cron.New(cron.Parts{
+		Store: g.opts.Store, Access: g.opts.Access, Targets: g.targets, Lanes: g.lanes,
+		Skill: g.opts.Skill, Scripts: g.opts.Scripts, Outputs: g.opts.Outputs,
+	}, o)
+}
+
+// Cron returns the runs of scheduled prompts.
+func (g *Gateway) Cron() *cron.Runs { return g.cron }
+
 // Targets returns the directory of the chats that messages can be sent to.
 func (g *Gateway) Targets() *target.Directory { return g.targets }
 
@@ -264,10 +297,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.cancelBackground = cancel
 	g.opts.Accounts.Start(background)
 	if g.opts.OnlyPlatform == "" {
-		g.background.Go(func() {
-			g.cron.pauseAllForbidden(background)
-			g.cron.scheduler.Run(background)
-		})
+		g.background.Go(func() { g.cron.Run(background) })
 	}
 	g.background.Go(func() { g.runPruning(background) })
 	return nil

@@ -6,8 +6,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -309,10 +309,10 @@ func TestLevelsUnauthorizedEventsHaveNoEffect(t *testing.T) {
 	}
 }
 
-// No function of the gateway makes an inbox entry but createEntry, which checks
-// access, again, which repeats what an authorized user asked for, and entryFor,
-// which checks the creator of a scheduled prompt; and
-// only Accept offers entries to the store.
+// No function of the gateway's packages makes an inbox entry but createEntry, which checks
+// access, newRetryEntry, which repeats what an authorized user asked for, and entryFor,
+// which checks the creator of a scheduled prompt; and only Accept offers entries to the
+// store.
 func TestLevelsEntriesAreCreatedInKnownFuncs(t *testing.T) {
 	makers, offers := map[string]bool{}, map[string]bool{}
 	walkFuncs(t, ".", func(name string, n ast.Node) {
@@ -338,28 +338,26 @@ func TestLevelsEntriesAreCreatedInKnownFuncs(t *testing.T) {
 // walkFuncs visits every node of every function in the packages under dir.
 func walkFuncs(t *testing.T, dir string, visit func(name string, n ast.Node)) {
 	t.Helper()
-	for _, sub := range []string{".", "turn", "command", "delivery"} {
-		files, err := os.ReadDir(filepath.Join(dir, sub))
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		for _, f := range files {
-			if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
-				continue
-			}
-			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, sub, f.Name()), nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, d := range parsed.Decls {
-				if fn, ok := d.(*ast.FuncDecl); ok {
-					ast.Inspect(fn, func(n ast.Node) bool {
-						visit(fn.Name.Name, n)
-						return true
-					})
-				}
+		for _, d := range parsed.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				ast.Inspect(fn, func(n ast.Node) bool {
+					visit(fn.Name.Name, n)
+					return true
+				})
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

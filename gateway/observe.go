@@ -3,7 +3,6 @@ package gateway
 import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
-	"hermesd/gateway/schedule"
 )
 
 // reportReceived emits the result of an event that an adapter offered.
@@ -17,11 +16,4 @@ func (g *Gateway) reportReceived(e inbox.Entry, result observe.AcceptResult) {
 		a.Result, a.Rule = observe.Denied, e.Outcome.Reason
 	}
 	g.opts.Observe.Emit(a)
-}
-
-// reportNotRun emits the occurrences of scheduled prompts that do not run.
-func (g *Gateway) reportNotRun(occurrences []schedule.Occurrence) {
-	for _, s := range occurrences {
-		g.opts.Observe.Emit(observe.OccurrencesSkipped{State: string(s.State), Count: max(s.Count, 1)})
-	}
 }

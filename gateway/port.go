@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/cron"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 )
@@ -24,11 +24,7 @@ import (
 type Store interface {
 	turn.Store
 	delivery.Store
-	schedule.Store
-
-	// StartRuns accepts the entries of scheduled runs, each in one transaction with
-	// the record of its occurrence.
-	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
+	cron.Store
 
 	// Accept adds entries, in order, in one write. An entry whose idempotency key was
 	// accepted before (on the same platform and account) is reported as not new.

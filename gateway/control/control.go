@@ -69,6 +69,11 @@ type Turns interface {
 	Compactions() hygiene.Stats
 }
 
+// Cron is the scheduler of prompts.
+type Cron interface {
+	Status() schedule.Status
+}
+
 // Targets are the places to which messages can be sent.
 type Targets interface {
 	// SetHome makes a chat the home channel of its platform.
@@ -129,7 +134,7 @@ type Runtime struct {
 	Accounts *accounts.Set
 	Pause    *Pause
 	Usage    *usage.Meter
-	Cron     *schedule.Scheduler
+	Cron     Cron
 	Delivery *delivery.Delivery
 }
 

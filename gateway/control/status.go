@@ -47,7 +47,7 @@ type Status struct {
 func (ctl *Control) Status() Status {
 	run, o := ctl.parts.Runtime, ctl.parts.Options
 	s := Status{Version: o.Version, Started: rebaseTime(ctl.started), Model: o.Model, Mode: string(o.Mode), Store: ctl.parts.Store.Stats()}
-	s.Paused, s.Cron = run.Pause.Paused(), ctl.CronStatus()
+	s.Paused, s.Cron = run.Pause.Paused(), run.Cron.Status()
 	s.TurnsRunning, s.TurnsQueued = run.Lanes.Running()
 	s.Breaks, s.Caching, s.CallStats = run.Usage.Breaks(), o.Caching, ctl.callStats()
 	s.BackgroundCompactions, s.Fallbacks = run.Turns.Compactions(), run.Usage.Fallbacks()
@@ -58,9 +58,6 @@ func (ctl *Control) Status() Status {
 	}
 	return s
 }
-
-// CronStatus returns the status of the scheduler.
-func (ctl *Control) CronStatus() schedule.Status { return ctl.parts.Runtime.Cron.Status() }
 
 // rebaseTime converts a time of this process to the current wall clock: the age of the
 // result is correct even if the clock was changed.

@@ -9,17 +9,14 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/cron"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/storage/bolt"
 )
 
-var (
-	_ schedule.Store   = (*bolt.Store)(nil)
-	_ gateway.RunStore = (*bolt.Store)(nil)
-)
+var _ cron.Store = (*bolt.Store)(nil)
 
 func TestMigrationAddsJobs(t *testing.T) {
 	t.Parallel()

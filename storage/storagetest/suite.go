@@ -19,7 +19,6 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 )
 
@@ -28,8 +27,6 @@ import (
 type Store interface {
 	gateway.Store
 	Keeper
-	gateway.RunStore
-	schedule.Store
 	io.Closer
 }
 

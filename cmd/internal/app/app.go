@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -266,6 +267,7 @@ func (a *App) buildGateway(tools tool.Set) error {
 		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Accounts: a.accounts, Access: &a.access, Active: &a.active, Usage: a.usage, Pairing: a.pairing, Moves: a.migrations,
 		Prefix: a.buildPrefix, Models: a.models, CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery,
 		Overlay: a.overlay, Host: host{a}, Control: a.controlOptions(),
+		Scripts: scripts{a}, Outputs: outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask},
 		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: approval.Options{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer()},
 		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement),
 		Attach: a.attach, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Fetch: a.fetcher().Fetch, AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
@@ -341,7 +343,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.gateway.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Approvals: a.gateway.ApprovalManager(), Cron: a.gateway.JobManager(), CronStatus: a.gateway.Control().CronStatus, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Approvals: a.gateway.ApprovalManager(), Cron: a.gateway.Cron().Manager(), CronStatus: a.gateway.Cron().Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err

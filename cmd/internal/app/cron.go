@@ -15,8 +15,8 @@ import (
 	"hermesd/agent/injection"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/timezone"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/cron"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/internal/spawn"
@@ -44,16 +44,14 @@ func scanPrompt(prompt string, skills bool) string {
 	return injection.JoinIDs(found)
 }
 
-// cronOptions returns how the gateway runs scheduled prompts.
-func (a *App) cronOptions() gateway.CronOptions {
+// cronOptions returns how scheduled prompts run.
+func (a *App) cronOptions() cron.Options {
 	c := a.opts.Config.Cron
 	rules := CronRules(a.opts.Config)
 	rules.Skill = func(name string) bool { _, ok := a.prompts.library.Catalog().Find(name); return ok }
-
-	out := outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask}
-	return gateway.CronOptions{
-		Options: schedule.Options{CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs},
-		Rules:   rules, Attach: c.AttachToSession, Script: a.runScript, Keep: out.write, Newest: out.newest,
+	return cron.Options{
+		Scheduler: schedule.Options{CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs},
+		Rules:     rules, Attach: c.AttachToSession,
 	}
 }
 
@@ -104,10 +102,14 @@ const (
 	maxScriptOutput = 100_000 // bytes of its output
 )
 
-// runScript runs the script of a job, a file below scripts in the home directory,
+// scripts runs the scripts of scheduled prompts. It implements cron.Scripts.
+type scripts struct{ a *App }
+
+// Run runs the script of a job, a file below scripts in the home directory,
 // and returns its masked output. The script belongs to the operator and runs outside
 // of the sandbox, with the environment that commands get.
-func (a *App) runScript(ctx context.Context, j schedule.Job) (string, error) {
+func (s scripts) Run(ctx context.Context, j schedule.Job) (string, error) {
+	a := s.a
 	argv, err := scriptCommand(filepath.Join(a.opts.Home, "scripts"), j.Script)
 	if err != nil {
 		return "", err
@@ -175,7 +177,8 @@ func lastLine(s string) string {
 	return s
 }
 
-// outputs stores the answers of scheduled runs as files dir/JOB/TIME.md.
+// outputs stores the answers of scheduled runs as files dir/JOB/TIME.md. It implements
+// cron.Outputs.
 type outputs struct {
 	dir  string
 	mask func(string) string
@@ -187,9 +190,9 @@ const maxOutputs = 100
 // folder returns the folder of a job. No job ID leads out of dir.
 func (o outputs) folder(job schedule.JobID) string { return filepath.Join(o.dir, dirName(string(job))) }
 
-// write stores the answer of a run atomically and deletes the oldest answers beyond
+// Save stores the answer of a run atomically and deletes the oldest answers beyond
 // maxOutputs.
-func (o outputs) write(occurrence schedule.OccurrenceID, answer string) error {
+func (o outputs) Save(occurrence schedule.OccurrenceID, answer string) error {
 	dir := o.folder(occurrence.Job)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -223,8 +226,8 @@ func (o outputs) names(job schedule.JobID) ([]string, error) {
 	return names, err
 }
 
-// newest returns the newest answer of a job, or "" if there is none yet.
-func (o outputs) newest(job schedule.JobID) (string, error) {
+// Newest returns the newest answer of a job, or "" if there is none yet.
+func (o outputs) Newest(job schedule.JobID) (string, error) {
 	names, err := o.names(job)
 	if err != nil || len(names) == 0 {
 		return "", err

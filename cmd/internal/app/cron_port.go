@@ -30,7 +30,7 @@ func (d cronPort) resolveCaller(ctx context.Context, by cronjob.Caller) (*schedu
 		}
 		v.Address, v.ChatName = j.Origin, j.OriginName
 	}
-	return d.a.gateway.JobManager(), v, nil
+	return d.a.gateway.Cron().Manager(), v, nil
 }
 
 // withJob calls f with the job manager and the caller, and converts the job that f

@@ -35,7 +35,9 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 }
 
 // Script runs the script of a job.
-func (a *App) Script(ctx context.Context, j schedule.Job) (string, error) { return a.runScript(ctx, j) }
+func (a *App) Script(ctx context.Context, j schedule.Job) (string, error) {
+	return scripts{a}.Run(ctx, j)
+}
 
 // Resets returns the reset policy of a configuration.
 func Resets(c *config.Config) func(chat.Address) session.ResetPolicy { return resetPolicyFor(c) }

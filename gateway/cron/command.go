@@ -1,4 +1,4 @@
-package gateway
+package cron
 
 import (
 	"context"
@@ -13,19 +13,19 @@ import (
 
 const cronUsage = "`/cron` lists the scheduled prompts of this chat. `/cron add \"every weekday at 9am\" <prompt>` makes one; `/cron show|pause|resume|run|remove|history <name>`."
 
-// Cron runs the /cron command and returns its reply.
-func (e env) Cron(ctx context.Context, c command.Call) (string, error) {
+// Command runs the /cron command and returns its reply.
+func (r *Runs) Command(ctx context.Context, c command.Call) (string, error) {
 	verb, rest, _ := strings.Cut(strings.TrimSpace(c.Args), " ")
 	rest = strings.TrimSpace(rest)
-	text, err := e.runCronCommand(ctx, c, strings.ToLower(verb), rest)
+	text, err := r.runCommand(ctx, c, strings.ToLower(verb), rest)
 	if errors.Is(err, schedule.ErrInvalid) {
 		return c.T("That cannot be: %v.", err), nil
 	}
 	return text, err
 }
 
-func (e env) runCronCommand(ctx context.Context, c command.Call, verb, rest string) (string, error) {
-	manager, caller := e.g.JobManager(), schedule.Caller{Principal: c.Principal, Address: c.Inbound.Address, ChatName: c.Inbound.ChatName}
+func (r *Runs) runCommand(ctx context.Context, c command.Call, verb, rest string) (string, error) {
+	manager, caller := r.manager, schedule.Caller{Principal: c.Principal, Address: c.Inbound.Address, ChatName: c.Inbound.ChatName}
 	var j schedule.JobView
 	var err error
 	switch verb {
