@@ -164,7 +164,7 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	}
 }
 
-// Decide answers a pending question or approval request of the caller's conversation.
+// Decide implements command.Decider: it answers a pending question or approval request of the caller's conversation.
 func (e env) Decide(ctx context.Context, c command.Call, id string, d command.Decision) (text string, apply func()) {
 	d.Text = prompt.EscapeTags(d.Text)
 	return e.g.approval.Decide(ctx, inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, d)

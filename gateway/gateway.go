@@ -140,8 +140,8 @@ type Gateway struct {
 
 var _ chat.Sink = (*Gateway)(nil)
 
-// New returns a Gateway that accepts messages. Its turns do not run before Start.
-func New(o Options) *Gateway {
+// withDefaults returns o with what is not set replaced by parts that do nothing.
+func withDefaults(o Options) Options {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -160,7 +160,16 @@ func New(o Options) *Gateway {
 	if o.Outputs == nil {
 		o.Outputs = cron.NoOutputs{}
 	}
-	g := &Gateway{opts: o, commands: command.NewTable(command.Localized(o.Printer, command.Builtin()...)...), acks: ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)}, storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)}}
+	if o.Reset == nil {
+		o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} }
+	}
+	return o
+}
+
+// New returns a Gateway that accepts messages. Its turns do not run before Start.
+func New(o Options) *Gateway {
+	o = withDefaults(o)
+	g := &Gateway{opts: o, acks: ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)}, storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)}}
 	g.pause = control.NewPause(o.Store, o.Profile, o.OnlyPlatform)
 	questions := approval.NewQuestions()
 	g.delivery = delivery.New(delivery.Options{
@@ -179,9 +188,6 @@ func New(o Options) *Gateway {
 		Questions: questions, Permanent: approval.NewManager(o.Store), Jobs: g.cron, Active: o.Active,
 		Delivery: g.delivery, Mask: o.Agent.Mask, Options: o.Approvals,
 	})
-	if o.Reset == nil {
-		o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} }
-	}
 	locks := new(session.Locks)
 	g.passes = hygiene.NewPasses(o.Agent, locks, o.Log.Named("hygiene"))
 	sessions := conversation.NewBook(conversation.Parts{
@@ -189,12 +195,13 @@ func New(o Options) *Gateway {
 		Options: conversation.Options{Policy: o.Policy, Reset: o.Reset, CacheBytes: o.Limits.TranscriptCacheBytes, Printer: o.Printer, Log: o.Log.Named("conversation")},
 	})
 	g.control = g.newControl()
+	g.commands = command.NewTable(command.Localized(o.Printer, command.Specs()), g.control.Handlers(), env{g}.handlers())
 	g.runner = turn.New(turn.Options{
 		Sessions: sessions,
-		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands, Env: env{control.Env{Control: g.control}, g},
+		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands,
 		Accounts: o.Accounts, Targets: g.targets,
 		Wake: g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, AllowedCommands: o.AllowedCommands,
-		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.pause.Blocks, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover, Restart: g.control.Restart,
+		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.pause.Blocks, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Printer: o.Printer, Choose: o.Models.Choose, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
@@ -245,10 +252,13 @@ func (t turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
 
 func (t turns) Compactions() hygiene.Stats { return t.g.passes.Stats() }
 
-// env implements command.Env.
-type env struct {
-	control.Env
-	g *Gateway
+// env has the handlers of the commands about scheduled prompts, questions and approvals.
+type env struct{ g *Gateway }
+
+func (e env) handlers() map[string]command.Handler {
+	h := command.DecisionHandlers(e)
+	h["cron"], h["approvals"] = command.ReplyWith(e.Cron), command.ReplyWith(e.Approvals)
+	return h
 }
 
 // Delivery returns the delivery of outbox rows.

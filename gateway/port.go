@@ -2,7 +2,7 @@
 // checks access, stores each event under its session key, runs its turn and delivers
 // the answer. The main type is Gateway; its methods may be called from any goroutine.
 // Turns, delivery, scheduling and storage are implemented in other packages; Gateway
-// connects them and implements the environment of the chat commands.
+// connects them.
 package gateway
 
 import (

@@ -1,7 +1,7 @@
 // Package command parses chat commands and runs them from one Table. Dispatch, /help,
-// the menus of the platforms and the list in the docs use the same table. Commands
-// query the daemon through Env and return what is to be changed as a Result; the
-// package stores nothing. A Table is immutable and safe for concurrent use.
+// the menus of the platforms and the list in the docs use the same specs. The parts of
+// the daemon give the handlers of their commands, which return what is to be changed as a
+// Result; the package stores nothing. A Table is immutable and safe for concurrent use.
 package command
 
 import (
@@ -16,8 +16,8 @@ import (
 	"hermesd/internal/similar"
 )
 
-// A Command is one row of a Table.
-type Command struct {
+// A Spec is what users see of a command, and who may use it.
+type Spec struct {
 	Name    string
 	Aliases []string
 	Args    string       // as shown in help: "[title]"
@@ -30,16 +30,17 @@ type Command struct {
 	IgnoresArgs bool
 	// Immediate commands do not wait for the running turn.
 	Immediate bool
-	// Run runs the command. The caller has checked the level.
-	Run func(ctx context.Context, env Env, c Call) (Result, error)
 }
 
+// A Handler runs a command. The caller has checked the level.
+type Handler func(ctx context.Context, c Call) (Result, error)
+
 // minLevel returns the lowest level that may use the command in the conversation of call.
-func (c Command) minLevel(call Call) access.Level {
+func (s Spec) minLevel(call Call) access.Level {
 	if call.Shared {
-		return max(c.Level, c.SharedLevel)
+		return max(s.Level, s.SharedLevel)
 	}
-	return c.Level
+	return s.Level
 }
 
 // A Call is one invocation of a command.
@@ -70,8 +71,6 @@ type Result struct {
 	KeepWaiting bool
 	// Buttons are shown under Text. The data of each is a command, which a press runs.
 	Buttons [][]chat.Button
-	// Restart restarts the daemon.
-	Restart bool
 	// Settings, if set, replace those of the session. If there is no session yet, one is
 	// opened with them.
 	Settings *session.Settings
@@ -94,71 +93,6 @@ type Result struct {
 	// Rebuild, if set, rebuilds the prompt of the session. It is the reason of the
 	// prefix break: "reload", "model_switch".
 	Rebuild string
-}
-
-// Env is the part of the daemon that commands use. Its methods may be called from any
-// goroutine.
-type Env interface {
-	// Status describes the conversation and the daemon, as Markdown.
-	Status(ctx context.Context, c Call) (string, error)
-	// Busy reports whether a turn runs for key, and how many messages wait.
-	Busy(key session.Key) (running bool, waiting int)
-	// IsSoleAuthor reports whether a turn of the conversation runs, and the caller wrote
-	// all of its messages.
-	IsSoleAuthor(c Call) bool
-	// Sessions returns the sessions of the conversation, newest first.
-	Sessions(ctx context.Context, c Call) ([]session.Record, error)
-	// SetTitle sets the title of a session.
-	SetTitle(ctx context.Context, id session.ID, title string) error
-	// Why renders the history of a message of this conversation as Markdown.
-	Why(ctx context.Context, c Call, id string) (string, error)
-	// Version returns the version of the daemon in one line.
-	Version() string
-	// Personalities returns the names that /personality accepts, sorted.
-	Personalities() []string
-	// Models returns the models that users may choose, as provider/name, the configured
-	// one first.
-	Models() []string
-	// Model returns the model of a session as provider/name.
-	Model(session.Record) string
-	// Resolve finds the model that a user names; "" is the configured one. Its error is
-	// shown to the user.
-	Resolve(name string) (provider, model string, err error)
-	// SwitchCost returns a sentence about the cost of continuing the session with
-	// another model; "" if it is not known.
-	SwitchCost(ctx context.Context, from, to session.Record) string
-	// Context describes what fills the context of the model, as Markdown.
-	Context(ctx context.Context, c Call) (string, error)
-	// Usage describes tokens and cost of the model calls of a conversation, as Markdown.
-	Usage(ctx context.Context, c Call) (string, error)
-	// Memory describes how full the memories of the caller are, as Markdown.
-	Memory(ctx context.Context, c Call) (string, error)
-	// Skills lists the skills of a conversation as Markdown; for owners also the hidden
-	// ones, with the reason.
-	Skills(ctx context.Context, c Call) (string, error)
-	// Decide answers a question or an approval request of a running turn of the
-	// conversation. It returns the reply to the user, and the function that
-	// applies the decision after the commit; nil: nothing to apply. A permanent approval
-	// is stored before it returns.
-	Decide(ctx context.Context, c Call, id string, d Decision) (text string, apply func())
-	// BusyMode and Progress return the configured busy mode and display of tool calls.
-	BusyMode() string
-	Progress() string
-	// Background returns the number of background commands of a session, and a function
-	// that ends them.
-	Background(id session.ID) (running int, end func())
-	// NoVoice returns why answers cannot be spoken; "" if they can.
-	NoVoice() string
-	// Pause pauses or resumes the daemon and returns the reply to the user.
-	Pause(ctx context.Context, c Call, on bool) string
-	// SetHome makes a chat the home channel of its platform.
-	SetHome(ctx context.Context, at chat.Address) error
-	// Cron runs the /cron command and returns its reply as Markdown.
-	Cron(ctx context.Context, c Call) (string, error)
-	// Approvals runs the /approvals command and returns its reply as Markdown.
-	Approvals(ctx context.Context, c Call) (string, error)
-	// CanRestart reports whether the daemon can start itself again.
-	CanRestart() bool
 }
 
 // Parse splits text into the name and the arguments of a command. ok is false if text
@@ -195,84 +129,104 @@ func isName(s string) bool {
 	return true
 }
 
-// A Table is an immutable list of commands.
+// A Table is an immutable list of commands with their handlers.
 type Table struct {
-	list   []Command
-	byName map[string]int
+	specs    []Spec
+	byName   map[string]int
+	handlers map[string]Handler
 }
 
-// NewTable returns a table of commands, in the order of /help. It panics if two
-// commands share a name or alias.
-func NewTable(cmds ...Command) *Table {
-	t := &Table{list: cmds, byName: make(map[string]int)}
-	for i, c := range cmds {
-		for _, n := range append([]string{c.Name}, c.Aliases...) {
+// NewTable returns a table of commands, in the order of /help. Each handler has the name
+// of its command. NewTable panics if two commands share a name or alias, a command has not
+// exactly one handler, or a handler no command.
+func NewTable(specs []Spec, handlers ...map[string]Handler) *Table {
+	t := &Table{specs: specs, byName: make(map[string]int), handlers: make(map[string]Handler)}
+	for i, s := range specs {
+		for _, n := range append([]string{s.Name}, s.Aliases...) {
 			if _, twice := t.byName[n]; twice {
 				panic("command: two commands are called " + n)
 			}
 			t.byName[n] = i
 		}
 	}
+	for _, of := range handlers {
+		for name, h := range of {
+			i, ok := t.byName[name]
+			if !ok || specs[i].Name != name || t.handlers[name] != nil {
+				panic("command: " + name + " is no command, or has two handlers")
+			}
+			t.handlers[name] = h
+		}
+	}
+	own := t.ownHandlers()
+	for _, s := range specs {
+		if t.handlers[s.Name] == nil {
+			t.handlers[s.Name] = own[s.Name]
+		}
+		if t.handlers[s.Name] == nil {
+			panic("command: " + s.Name + " has no handler")
+		}
+	}
 	return t
 }
 
-// Localized returns a copy of the commands with their help in the language of p.
-func Localized(p i18n.Printer, cmds ...Command) []Command {
-	localized := slices.Clone(cmds)
-	for i, c := range cmds {
-		localized[i].Help = p.Translate(c.Help)
+// Localized returns a copy of the specs with their help in the language of p.
+func Localized(p i18n.Printer, specs []Spec) []Spec {
+	localized := slices.Clone(specs)
+	for i, s := range specs {
+		localized[i].Help = p.Translate(s.Help)
 	}
 	return localized
 }
 
-// All returns the commands in the order of /help. The caller must not modify the slice.
-func (t *Table) All() []Command { return t.list }
-
-// Lookup returns the command with that name or alias, else the only command whose name
-// has it as a prefix of at least two letters.
-func (t *Table) Lookup(name string) (Command, bool) {
-	if i, ok := t.byName[name]; ok {
-		return t.list[i], true
-	}
-	found := -1
-	for i, c := range t.list {
-		if len(name) >= 2 && strings.HasPrefix(c.Name, name) {
-			if found >= 0 {
-				return Command{}, false
-			}
-			found = i
-		}
-	}
-	if found < 0 {
-		return Command{}, false
-	}
-	return t.list[found], true
-}
-
-// isIn reports whether names contains the command by its name or an alias, with or
-// without a slash.
-func (c Command) isIn(names []string) bool {
-	return slices.ContainsFunc(names, func(n string) bool {
-		n = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(n), "/"))
-		return n == c.Name || slices.Contains(c.Aliases, n)
-	})
-}
-
 // Menu returns the commands that users of a level may use, for the menus of platforms.
-func (t *Table) Menu(level access.Level) []chat.CommandInfo {
+func Menu(specs []Spec, level access.Level) []chat.CommandInfo {
 	var items []chat.CommandInfo
-	for _, c := range t.list {
-		if c.Level <= level {
-			items = append(items, chat.CommandInfo{Name: c.Name, Help: c.Help})
+	for _, s := range specs {
+		if s.Level <= level {
+			items = append(items, chat.CommandInfo{Name: s.Name, Help: s.Help})
 		}
 	}
 	return items
 }
 
+// All returns the commands in the order of /help. The caller must not modify the slice.
+func (t *Table) All() []Spec { return t.specs }
+
+// Lookup returns the command with that name or alias, else the only command whose name
+// has it as a prefix of at least two letters.
+func (t *Table) Lookup(name string) (Spec, bool) {
+	if i, ok := t.byName[name]; ok {
+		return t.specs[i], true
+	}
+	found := -1
+	for i, c := range t.specs {
+		if len(name) >= 2 && strings.HasPrefix(c.Name, name) {
+			if found >= 0 {
+				return Spec{}, false
+			}
+			found = i
+		}
+	}
+	if found < 0 {
+		return Spec{}, false
+	}
+	return t.specs[found], true
+}
+
+// isIn reports whether names contains the command by its name or an alias, with or
+// without a slash.
+func (s Spec) isIn(names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		n = strings.ToLower(strings.TrimPrefix(strings.TrimSpace(n), "/"))
+		return n == s.Name || slices.Contains(s.Aliases, n)
+	})
+}
+
 // Run runs the command that c names. If it does not exist, the level of the user is too
 // low, or there is text after a command that takes none, the Result is a reply that
 // says so.
-func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
+func (t *Table) Run(ctx context.Context, c Call) (Result, error) {
 	cmd, ok := t.Lookup(c.Name)
 	switch {
 	case !ok:
@@ -287,7 +241,7 @@ func (t *Table) Run(ctx context.Context, env Env, c Call) (Result, error) {
 		return Result{Text: c.T("`/%s` takes nothing after it, so nothing was done. Say `/%s` alone.", cmd.Name, cmd.Name)}, nil
 	}
 	c.Name = cmd.Name
-	return cmd.Run(ctx, env, c)
+	return t.handlers[cmd.Name](ctx, c)
 }
 
 // Immediate reports whether the command called name does not wait for the running
@@ -311,7 +265,7 @@ func (t *Table) unknownReply(c Call, name string) string {
 func (t *Table) suggest(c Call, name string) []string {
 	var begin []string
 	best, bestDistance := "", min(len(name)/2, 3)+1
-	for _, cmd := range t.list {
+	for _, cmd := range t.specs {
 		if c.Principal.Level < cmd.minLevel(c) {
 			continue
 		}

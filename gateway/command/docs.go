@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Markdown returns the documentation page of the table.
-func (t *Table) Markdown() string {
+// Markdown returns the documentation page of commands.
+func Markdown(specs []Spec) string {
 	var b strings.Builder
 	b.WriteString("# Commands in a chat\n\n" +
 		"Printed from the code; a test holds them equal. A command may be shortened as long as it stays the only one that begins so.\n" +
 		"*At once* means that it does not wait for the turn that runs. *Shared* names the level in a conversation that several people share.\n\n" +
 		"| command | does | who | at once |\n|---|---|---|---|\n")
-	for _, c := range t.list {
+	for _, c := range specs {
 		name := "/" + c.Name
 		if c.Args != "" {
 			name += " " + c.Args

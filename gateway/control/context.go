@@ -57,8 +57,8 @@ func (ctl *Control) callStats() CallStats {
 }
 
 // loadPrompt loads the frozen prompt of a session.
-func (e Env) loadPrompt(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
-	raw, err := e.parts.Store.Prompt(ctx, id)
+func (ctl *Control) loadPrompt(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
+	raw, err := ctl.parts.Store.Prompt(ctx, id)
 	if err == nil {
 		err = json.Unmarshal(raw, &p)
 	}
@@ -69,8 +69,8 @@ func (e Env) loadPrompt(ctx context.Context, id session.ID) (p prompt.Prefix, er
 }
 
 // loadCalls loads the ledger of a session, as far as it is still stored.
-func (e Env) loadCalls(ctx context.Context, id session.ID) ([]ledger.Record, error) {
-	rows, err := e.parts.Store.Calls(ctx, id, 0)
+func (ctl *Control) loadCalls(ctx context.Context, id session.ID) ([]ledger.Record, error) {
+	rows, err := ctl.parts.Store.Calls(ctx, id, 0)
 	if err != nil {
 		return nil, fmt.Errorf("load ledger of %s: %w", id, err)
 	}
@@ -83,13 +83,16 @@ func (e Env) loadCalls(ctx context.Context, id session.ID) ([]ledger.Record, err
 	return records, nil
 }
 
-// Context implements command.Env.
-func (e Env) Context(ctx context.Context, c command.Call) (string, error) {
-	p, err := e.loadPrompt(ctx, c.Session.ID)
+// describeContext describes what fills the context of the model.
+func (ctl *Control) describeContext(ctx context.Context, c command.Call) (string, error) {
+	if c.Session.ID == "" {
+		return c.T(noSessionYet), nil
+	}
+	p, err := ctl.loadPrompt(ctx, c.Session.ID)
 	if err != nil {
 		return "", err
 	}
-	rows, err := e.parts.Store.Transcript(ctx, c.Session.ID, 0)
+	rows, err := ctl.parts.Store.Transcript(ctx, c.Session.ID, 0)
 	if err != nil {
 		return "", fmt.Errorf("load transcript of %s: %w", c.Session.ID, err)
 	}
@@ -102,13 +105,13 @@ func (e Env) Context(ctx context.Context, c command.Call) (string, error) {
 		messageTokens += tokens.Message(m)
 	}
 	var b strings.Builder
-	window := e.contextLength(c.Session)
+	window := ctl.contextLength(c.Session)
 	b.WriteString(c.T("**Context of this conversation**") + "\n\n")
 	length := c.T("the length of its window is not known")
 	if window > 0 {
 		length = c.T("a window of %d tokens", window)
 	}
-	fmt.Fprintln(&b, c.T("- model: `%s`, %s", e.Model(c.Session), length))
+	fmt.Fprintln(&b, c.T("- model: `%s`, %s", ctl.parts.Models.Name(c.Session.Settings), length))
 	if n := c.Session.PromptTokens; n > 0 {
 		fmt.Fprintln(&b, c.T("- last call: %d tokens%s", n, formatShare(c.Printer, n, window)))
 	}
@@ -125,10 +128,10 @@ func (e Env) Context(ctx context.Context, c command.Call) (string, error) {
 	fmt.Fprintln(&b, c.T("- messages: %d, about %d tokens", len(rows), messageTokens))
 	total := promptTokens + toolTokens + messageTokens
 	fmt.Fprintln(&b, c.T("- together: about %d tokens%s", total, formatShare(c.Printer, total, window)))
-	if err := e.writeCompactions(ctx, &b, c); err != nil {
+	if err := ctl.writeCompactions(ctx, &b, c); err != nil {
 		return "", err
 	}
-	if line := e.parts.Runtime.Turns.Compactions().Describe(c.Printer); line != "" {
+	if line := ctl.parts.Runtime.Turns.Compactions().Describe(c.Printer); line != "" {
 		fmt.Fprintln(&b, c.T("- of all conversations: %s", line))
 	}
 	return b.String(), nil
@@ -142,20 +145,20 @@ func formatShare(p i18n.Printer, n, window int) string {
 }
 
 // contextLength returns the context length of the model of a session; 0 if unknown.
-func (e Env) contextLength(r session.Record) int {
-	c, err := e.parts.Models.Choose(r.Settings)
+func (ctl *Control) contextLength(r session.Record) int {
+	c, err := ctl.parts.Models.Choose(r.Settings)
 	if err == nil && c.Window > 0 {
 		return c.Window
 	}
-	n, _ := tokens.Builtin().Context(e.Model(r))
+	n, _ := tokens.Builtin().Context(ctl.parts.Models.Name(r.Settings))
 	return n
 }
 
 // writeCompactions writes the number of compactions and archived messages of a session,
 // the next threshold and the result of the last compaction.
-func (e Env) writeCompactions(ctx context.Context, b *strings.Builder, c command.Call) error {
+func (ctl *Control) writeCompactions(ctx context.Context, b *strings.Builder, c command.Call) error {
 	r := c.Session
-	calls, err := e.loadCalls(ctx, r.ID)
+	calls, err := ctl.loadCalls(ctx, r.ID)
 	if err != nil {
 		return err
 	}
@@ -171,16 +174,16 @@ func (e Env) writeCompactions(ctx context.Context, b *strings.Builder, c command
 	default:
 		fmt.Fprintln(b, c.T("- compactions: %d, %d messages are archived and can still be found", n, r.Archived()))
 	}
-	build := e.parts.Options.Engine
+	build := ctl.parts.Options.Engine
 	if build == nil {
 		fmt.Fprintln(b, c.T("- compression is switched off (`compression.enabled`)"))
 		return nil
 	}
-	model, err := e.parts.Models.Choose(r.Settings)
+	model, err := ctl.parts.Models.Choose(r.Settings)
 	if err != nil {
 		return nil // /model reports the error
 	}
-	state, err := e.parts.Store.Engine(ctx, r.ID)
+	state, err := ctl.parts.Store.Engine(ctx, r.ID)
 	if err != nil {
 		return fmt.Errorf("load context engine of %s: %w", r.ID, err)
 	}

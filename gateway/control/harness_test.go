@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -32,12 +33,13 @@ import (
 
 // A harness has the parts of a control, over one store.
 type harness struct {
-	t     *testing.T
-	store *bolt.Store
-	parts control.Parts
-	turns turns
-	host  *host
-	homes []chat.Address
+	t        *testing.T
+	store    *bolt.Store
+	parts    control.Parts
+	turns    turns
+	host     *host
+	homes    []chat.Address
+	accepted int
 
 	mu    sync.Mutex // guards woken
 	woken []inbox.Lane
@@ -56,6 +58,7 @@ type host struct {
 	restarts, background int
 	memories             *memory.Store
 	library              *skills.Library
+	disabled             []string
 }
 
 func (h *host) CanRestart() bool { return true }
@@ -66,7 +69,7 @@ func (h *host) Background(session.ID) (int, func()) {
 func (h *host) Memories(session.Record) (*memory.Store, []memory.Target) {
 	return h.memories, []memory.Target{memory.Notes}
 }
-func (h *host) Skills() (*skills.Catalog, []string) { return h.library.Catalog(), nil }
+func (h *host) Skills() (*skills.Catalog, []string) { return h.library.Catalog(), h.disabled }
 
 // An adapter is an account without a platform.
 type adapter struct {
@@ -134,9 +137,10 @@ func newHarness(t *testing.T) *harness {
 func (w *harness) accept(person string) inbox.Entry {
 	w.t.Helper()
 	at := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: person}
+	w.accepted++
 	key := session.KeyFor("", at, person, session.KeyPolicy{})
 	e := inbox.Entry{
-		Inbound: chat.Inbound{IdempotencyKey: person + ":1", ID: "1", Kind: chat.Message, Address: at, Sender: chat.Person{ID: person}, Text: "hi", SentAt: time.Now()},
+		Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint(person, ":", w.accepted), ID: fmt.Sprint(w.accepted), Kind: chat.Message, Address: at, Sender: chat.Person{ID: person}, Text: "hi", SentAt: time.Now()},
 		Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: time.Now(),
 	}
 	if _, err := w.store.Accept(w.t.Context(), []inbox.Entry{e}); err != nil {

@@ -1,14 +1,41 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/turn"
 )
+
+// why tells what became of a message of the conversation.
+func (ctl *Control) why(ctx context.Context, c command.Call) (string, error) {
+	id := c.Args
+	if id == "" && c.Inbound.ReplyTo != nil {
+		id = c.Inbound.ReplyTo.ID
+	}
+	if id == "" {
+		return c.T("Say which: `/why <message id>`, or reply with `/why` to the message."), nil
+	}
+	histories, err := ctl.parts.Store.MessageHistory(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	histories = slices.DeleteFunc(histories, func(h inbox.MessageHistory) bool { return h.Entry.Session != c.Key })
+	if len(histories) == 0 {
+		return c.T("I know of no such message in this conversation."), nil
+	}
+	var b strings.Builder
+	for _, h := range histories {
+		b.WriteString("```\n" + FormatHistory(h) + "```\n")
+	}
+	return b.String(), nil
+}
 
 // FormatHistory renders the history of one message as lines of text.
 func FormatHistory(c inbox.MessageHistory) string {

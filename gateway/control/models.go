@@ -2,7 +2,10 @@ package control
 
 import (
 	"context"
+	"strings"
 
+	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
@@ -49,28 +52,54 @@ func (m OneModel) Resolve(string) (provider, model string, err error) {
 // Price returns "": the price is not known.
 func (OneModel) Price(session.Settings, int) string { return "" }
 
-// Personalities implements command.Env.
-func (e Env) Personalities() []string { return e.parts.Overlay.Personalities() }
+// maxModelButtons is the maximum number of models shown as buttons.
+const maxModelButtons = 8
 
-// Models implements command.Env.
-func (e Env) Models() []string { return e.parts.Models.Names() }
-
-// Model implements command.Env.
-func (e Env) Model(r session.Record) string { return e.parts.Models.Name(r.Settings) }
-
-// Resolve implements command.Env.
-func (e Env) Resolve(name string) (provider, model string, err error) {
-	return e.parts.Models.Resolve(name)
+// model shows or changes the model of the session.
+func (ctl *Control) model(_ context.Context, c command.Call) (command.Result, error) {
+	models := ctl.parts.Models
+	if c.Args == "" {
+		var b strings.Builder
+		b.WriteString(c.T("In this conversation %s answers.", command.Quote(models.Name(c.Session.Settings))) + "\n\n")
+		var rows [][]chat.Button
+		for _, m := range models.Names() {
+			b.WriteString("- " + command.Quote(m) + "\n")
+			if data := "/model " + m; len(data) <= 64 && len(rows) < maxModelButtons {
+				rows = append(rows, []chat.Button{{Label: m, Data: data}})
+			}
+		}
+		b.WriteString("\n" + c.T("`/model <name>` changes it for this conversation, `/model default` takes the change back. What that costs is said."))
+		return command.Result{Text: b.String(), Buttons: rows}, nil
+	}
+	set := c.Session.Settings
+	name := c.Args
+	if strings.EqualFold(name, "default") {
+		name = ""
+	}
+	provider, chosen, err := models.Resolve(name)
+	if err != nil {
+		return command.Result{Text: c.T("That cannot be: %v.", err)}, nil
+	}
+	if provider == set.Provider && chosen == set.Model {
+		return command.Result{Text: c.T("%s answers here already.", command.Quote(models.Name(c.Session.Settings)))}, nil
+	}
+	set.Provider, set.Model = provider, chosen
+	text := c.T("From the next message on %s answers here.", command.Quote(models.Name(set)))
+	if cost := ctl.switchCost(c, set); cost != "" {
+		text += " " + cost
+	}
+	return command.Result{Text: text, Settings: &set, Rebuild: "model_switch"}, nil
 }
 
-// SwitchCost implements command.Env.
-func (e Env) SwitchCost(_ context.Context, from, to session.Record) string {
-	if from.PromptTokens == 0 {
+// switchCost returns a sentence about the cost of continuing the session of c with the
+// model of settings; "" if it is not known.
+func (ctl *Control) switchCost(c command.Call, settings session.Settings) string {
+	n := c.Session.PromptTokens
+	if n == 0 {
 		return ""
 	}
-	price := e.parts.Models.Price(to.Settings, from.PromptTokens)
-	if price != "" {
-		return e.parts.Options.Printer.T("It reads the whole conversation of about %d tokens anew, once, which costs about %s.", from.PromptTokens, price)
+	if price := ctl.parts.Models.Price(settings, n); price != "" {
+		return c.T("It reads the whole conversation of about %d tokens anew, once, which costs about %s.", n, price)
 	}
-	return e.parts.Options.Printer.T("It reads the whole conversation of about %d tokens anew, once.", from.PromptTokens)
+	return c.T("It reads the whole conversation of about %d tokens anew, once.", n)
 }

@@ -1,8 +1,8 @@
 package control
 
 import (
-	"cmp"
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +10,6 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
-	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
@@ -76,29 +75,20 @@ func (ctl *Control) Pause(ctx context.Context, on bool) error {
 	return ctl.ResumeQueues(ctx)
 }
 
-// Pause implements command.Env.
-func (e Env) Pause(ctx context.Context, c command.Call, on bool) string {
-	switch err := e.Control.Pause(ctx, on); {
+// pause pauses the daemon, or resumes it with "off".
+func (ctl *Control) pause(ctx context.Context, c command.Call) (string, error) {
+	arg := strings.ToLower(c.Args)
+	if arg != "" && arg != "off" {
+		return c.T("I know `/pause` and `/pause off`."), nil
+	}
+	on, log := arg == "", ctl.parts.Options.Log
+	switch err := ctl.Pause(ctx, on); {
 	case err != nil:
-		return c.T("That could not be kept: %v.", err)
+		return c.T("That could not be kept: %v.", err), nil
 	case on:
-		e.parts.Options.Log.Warn("daemon paused", zap.String("by", c.Principal.ID))
-		return c.T("⏸ Paused: no turn begins anywhere until `/pause off`. What is written meanwhile is kept and answered then. Turns that run are finished; `/stop` ends one.")
+		log.Warn("daemon paused", zap.String("by", c.Principal.ID))
+		return c.T("⏸ Paused: no turn begins anywhere until `/pause off`. What is written meanwhile is kept and answered then. Turns that run are finished; `/stop` ends one."), nil
 	}
-	e.parts.Options.Log.Info("daemon resumed", zap.String("by", c.Principal.ID))
-	return c.T("▶️ I go on.")
-}
-
-// BusyMode implements command.Env.
-func (e Env) BusyMode() string { return cmp.Or(string(e.parts.Options.Mode), "interrupt") }
-
-// Progress implements command.Env.
-func (e Env) Progress() string { return cmp.Or(e.parts.Options.Progress, "off") }
-
-// NoVoice implements command.Env.
-func (e Env) NoVoice() string {
-	if !e.parts.Options.Voice {
-		return i18n.N("no service for speech is connected")
-	}
-	return ""
+	log.Info("daemon resumed", zap.String("by", c.Principal.ID))
+	return c.T("▶️ I go on."), nil
 }

@@ -3,10 +3,12 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"go.uber.org/zap"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/outbox"
 )
@@ -45,4 +47,31 @@ func (ctl *Control) AnnounceRestart(ctx context.Context) error {
 		return nil
 	}
 	return ctl.parts.Runtime.Delivery.SendNotice(ctx, o.Printer.T("I am back: hermesd %s.", o.Version), delivery.Draft{To: to, Role: outbox.Notice})
+}
+
+// restartCommand asks for confirmation, and restarts the daemon on `/restart now` or on the
+// button, which carries the time of the question.
+func (ctl *Control) restartCommand(_ context.Context, c command.Call) (command.Result, error) {
+	if !ctl.parts.Host.CanRestart() {
+		return command.Result{Text: c.T("This daemon cannot restart itself: it ends with its terminal.")}, nil
+	}
+	word, asked, _ := strings.Cut(c.Args, " ")
+	switch {
+	case word == "":
+		now := command.QuestionTime()
+		return command.Result{
+			Text: c.T("Restart the daemon? What runs is finished first, or goes on afterwards; no message is lost. Press the button, or say `/restart now`."),
+			Buttons: [][]chat.Button{{
+				{Label: c.T("Restart"), Data: "/restart now " + now},
+				{Label: c.T("Cancel"), Data: "/restart cancel"},
+			}},
+		}, nil
+	case word == "cancel":
+		return command.Result{Text: c.T("The daemon goes on.")}, nil
+	case word != "now":
+		return command.Result{Text: c.T("I know `/restart` and `/restart now`.")}, nil
+	case asked != "" && !command.IsQuestionValid(asked):
+		return command.Result{Text: c.T("That question is too old. Say `/restart` again.")}, nil
+	}
+	return command.Result{Text: c.T("Restarting."), AfterCommit: func() { ctl.Restart(c.Inbound.Address) }}, nil
 }

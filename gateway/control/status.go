@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/accounts"
-	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
@@ -68,73 +66,9 @@ func rebaseTime(t time.Time) time.Time {
 	return time.Now().Add(-time.Since(t)).Round(0)
 }
 
-// An Env is the part of command.Env that a Control implements.
-type Env struct{ *Control }
-
-// Version implements command.Env.
-func (e Env) Version() string { return "hermesd " + e.parts.Options.Version }
-
-// CanRestart implements command.Env.
-func (e Env) CanRestart() bool { return e.parts.Host.CanRestart() }
-
-// Busy implements command.Env.
-func (e Env) Busy(key session.Key) (running bool, waiting int) {
-	l := inbox.LaneOf(key)
-	return e.parts.Runtime.Lanes.Active(l) || e.parts.Runtime.Turns.HasOfferedClaim(l), e.parts.Store.Waiting(l)
-}
-
-// IsSoleAuthor implements command.Env.
-func (e Env) IsSoleAuthor(c command.Call) bool {
-	return e.parts.Runtime.Turns.IsSoleAuthor(inbox.LaneOf(c.Key), c.Principal)
-}
-
-// SetHome implements command.Env.
-func (e Env) SetHome(ctx context.Context, at chat.Address) error {
-	return e.parts.Targets.SetHome(ctx, at)
-}
-
-// Background implements command.Env.
-func (e Env) Background(id session.ID) (running int, end func()) {
-	return e.parts.Host.Background(id)
-}
-
-// SetTitle implements command.Env.
-func (e Env) SetTitle(ctx context.Context, id session.ID, title string) error {
-	return e.parts.Store.SetTitle(ctx, id, title)
-}
-
-// maxScannedSessions is the maximum number of sessions that lists are made from.
-const maxScannedSessions = 1000
-
-// Sessions implements command.Env.
-func (e Env) Sessions(ctx context.Context, c command.Call) ([]session.Record, error) {
-	all, err := e.parts.Store.Sessions(ctx, maxScannedSessions)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(r session.Record) bool { return r.Key != c.Key }), nil
-}
-
-// Why implements command.Env.
-func (e Env) Why(ctx context.Context, c command.Call, id string) (string, error) {
-	histories, err := e.parts.Store.MessageHistory(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	histories = slices.DeleteFunc(histories, func(h inbox.MessageHistory) bool { return h.Entry.Session != c.Key })
-	if len(histories) == 0 {
-		return c.T("I know of no such message in this conversation."), nil
-	}
-	var b strings.Builder
-	for _, h := range histories {
-		b.WriteString("```\n" + FormatHistory(h) + "```\n")
-	}
-	return b.String(), nil
-}
-
-// Status implements command.Env.
-func (e Env) Status(_ context.Context, c command.Call) (string, error) {
-	s := e.Control.Status()
+// describeStatus describes the conversation and the daemon.
+func (ctl *Control) describeStatus(_ context.Context, c command.Call) (string, error) {
+	s := ctl.Status()
 	var b strings.Builder
 	b.WriteString(c.T("**hermesd %s**, up %s", s.Version, time.Since(s.Started).Round(time.Second)) + "\n\n")
 	if c.Session.ID == "" {
@@ -157,7 +91,7 @@ func (e Env) Status(_ context.Context, c command.Call) (string, error) {
 	if s.Paused {
 		fmt.Fprintln(&b, c.T("- ⏸ paused: no turn begins until `/pause off`"))
 	}
-	running, waiting := e.Busy(c.Key)
+	running, waiting := ctl.busy(c.Key)
 	state := c.T("idle")
 	if running {
 		state = c.T("a turn is running")

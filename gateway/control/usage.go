@@ -10,14 +10,18 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/skills"
 	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
 )
 
-// Usage implements command.Env.
-func (e Env) Usage(ctx context.Context, c command.Call) (string, error) {
-	records, err := e.loadCalls(ctx, c.Session.ID)
+// describeUsage describes tokens and cost of the model calls of a conversation.
+func (ctl *Control) describeUsage(ctx context.Context, c command.Call) (string, error) {
+	if c.Session.ID == "" {
+		return c.T(noSessionYet), nil
+	}
+	records, err := ctl.loadCalls(ctx, c.Session.ID)
 	if err != nil {
 		return "", err
 	}
@@ -35,7 +39,7 @@ func (e Env) Usage(ctx context.Context, c command.Call) (string, error) {
 	fmt.Fprintln(&b, c.T("- tokens: %d input, %d read from the cache, %d written to it, %d output", u.Input, u.CacheRead, u.CacheWrite, u.Output))
 	last := ledger.Summarize(records[len(records)-1:])
 	fmt.Fprintln(&b, c.T("- reuse: %.0f %% of what was sent came from the cache; %.0f %% in the last call", sum.Reuse(), last.Reuse()))
-	b.WriteString(e.formatCosts(c.Printer, records))
+	b.WriteString(ctl.formatCosts(c.Printer, records))
 	if all, ok := usageOf(c.Session); ok && records[0].N == 1 {
 		if in, out := all.Prompt()-u.Prompt(), all.Output-u.Output; in > 0 && out >= 0 {
 			fmt.Fprintln(&b, c.T("- besides, summaries: %d tokens in, %d out; they are in no cost", in, out))
@@ -48,8 +52,8 @@ func (e Env) Usage(ctx context.Context, c command.Call) (string, error) {
 }
 
 // formatCosts renders the cost of calls, as far as it is known.
-func (e Env) formatCosts(p i18n.Printer, records []ledger.Record) string {
-	c := ledger.Price(records, e.parts.Options.Prices)
+func (ctl *Control) formatCosts(p i18n.Printer, records []ledger.Record) string {
+	c := ledger.Price(records, ctl.parts.Options.Prices)
 	var b strings.Builder
 	if c.Paid > 0 || len(c.Unknown) == 0 {
 		fmt.Fprintln(&b, p.T("- cost: %s; without a cache it were %s, at the very least %s", c.Paid, c.Uncached, min(c.Floor, c.Paid))) // the floor is an estimate
@@ -60,13 +64,16 @@ func (e Env) formatCosts(p i18n.Printer, records []ledger.Record) string {
 	return b.String()
 }
 
-// Memory implements command.Env.
-func (e Env) Memory(_ context.Context, c command.Call) (string, error) {
+// describeMemory shows an owner how full the memories are, only in a direct chat.
+func (ctl *Control) describeMemory(_ context.Context, c command.Call) (string, error) {
+	if c.Inbound.Address.Kind != chat.DM || c.Session.Shared {
+		return c.T("Memories are not shown where others read along. Ask me in a direct chat, or run `hermesd memory show`."), nil
+	}
 	rec := c.Session
 	if rec.ID == "" {
 		rec = session.Record{Address: c.Inbound.Address, Owner: c.Inbound.Sender.ID}
 	}
-	store, in := e.parts.Host.Memories(rec)
+	store, in := ctl.parts.Host.Memories(rec)
 	if len(in) == 0 {
 		return c.T("Memories are switched off (`memory.memory_enabled`, `memory.user_profile_enabled`)."), nil
 	}
@@ -93,15 +100,16 @@ func (e Env) Memory(_ context.Context, c command.Call) (string, error) {
 // maxListedSkills is the maximum number of skills in one list.
 const maxListedSkills = 60
 
-// Skills implements command.Env.
-func (e Env) Skills(ctx context.Context, c command.Call) (string, error) {
-	catalog, disabled := e.parts.Host.Skills()
+// describeSkills lists the skills of a conversation; for owners also the hidden ones,
+// with the reason.
+func (ctl *Control) describeSkills(ctx context.Context, c command.Call) (string, error) {
+	catalog, disabled := ctl.parts.Host.Skills()
 	if catalog == nil {
 		return c.T("There are no skills."), nil
 	}
 	f := skills.Filter{Disabled: disabled}
 	if c.Session.ID != "" {
-		p, err := e.loadPrompt(ctx, c.Session.ID)
+		p, err := ctl.loadPrompt(ctx, c.Session.ID)
 		if err != nil {
 			return "", err
 		}

@@ -156,7 +156,7 @@ func TestCatalogMenusAndButtonsFit(t *testing.T) {
 	}
 	for _, path := range append(paths, "en") {
 		p := printer(t, strings.TrimSuffix(path, ".yaml"))
-		menu := command.NewTable(command.Localized(p, command.Builtin()...)...).Menu(access.Owner)
+		menu := command.Menu(command.Localized(p, command.Specs()), access.Owner)
 		if len(menu) < 30 {
 			t.Fatalf("the menu has only %d commands", len(menu))
 		}
@@ -413,13 +413,21 @@ func shownArgs(n ast.Node) []ast.Expr {
 	case *ast.CompositeLit:
 		var of []ast.Expr
 		for _, e := range n.Elts {
-			if kv, ok := e.(*ast.KeyValueExpr); ok && isName(kv.Key, "Label") || ok && isName(kv.Key, "Text") && isName(n.Type, "Result") {
+			if kv, ok := e.(*ast.KeyValueExpr); ok && isName(kv.Key, "Label") || ok && isName(kv.Key, "Text") && isResult(n.Type) {
 				of = append(of, kv.Value)
 			}
 		}
 		return of
 	}
 	return nil
+}
+
+// isResult reports whether e is the type command.Result.
+func isResult(e ast.Expr) bool {
+	if sel, ok := e.(*ast.SelectorExpr); ok && isName(sel.X, "command") {
+		e = sel.Sel
+	}
+	return isName(e, "Result")
 }
 
 func isName(e ast.Expr, name string) bool {

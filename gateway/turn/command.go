@@ -35,7 +35,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 		return
 	}
 	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Shared: t.runner.opts.Sessions.Options.Policy.Shared(e.Inbound.Address), Allowed: t.runner.allowedCommands(e.Inbound.Address), Printer: t.runner.opts.Printer}
-	res, err := t.runner.opts.Commands.Run(ctx, t.runner.opts.Env, call)
+	res, err := t.runner.opts.Commands.Run(ctx, call)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
 		return
@@ -109,8 +109,5 @@ func (t *turn) applyCommandResult(ctx context.Context, res command.Result, rec s
 		if err := t.runner.opts.Delivery.SendNotice(context.WithoutCancel(ctx), text, f); err != nil {
 			t.log.Error("cannot send deletion notice", zap.Error(err))
 		}
-	}
-	if res.Restart {
-		t.runner.opts.Restart(e.Inbound.Address)
 	}
 }

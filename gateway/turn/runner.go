@@ -40,7 +40,6 @@ type Options struct {
 	Active   *active.Turns     // the Runner registers its turns
 	Usage    *usage.Meter      // counts the model calls
 	Commands *command.Table
-	Env      command.Env
 	// Wake wakes a lane in which work waits.
 	Wake func(inbox.Lane)
 	// Sessions holds the conversations. Close closes its passes.
@@ -96,8 +95,6 @@ type Options struct {
 	// Media holds the media tasks.
 	Media    Media
 	Approval *approval.Service // asks people for tools
-	// Restart restarts the daemon because of a command from an address.
-	Restart func(chat.Address)
 
 	// Printer translates the daemon's own texts.
 	Printer       i18n.Printer

@@ -62,7 +62,7 @@ func accessTables() []string {
 		deny = append(deny, []string{"`" + r.Name + "`", r.Description})
 	}
 	commands, shared, tools := map[access.Level][]string{}, map[access.Level][]string{}, map[access.Level][]string{}
-	for _, c := range command.Builtin() {
+	for _, c := range command.Specs() {
 		commands[c.Level] = append(commands[c.Level], "/"+c.Name)
 		if c.SharedLevel > c.Level {
 			shared[c.SharedLevel] = append(shared[c.SharedLevel], "/"+c.Name)

@@ -10,5 +10,5 @@ import (
 var update = flag.Bool("update", false, "write the generated pages")
 
 func TestDocsCommandsPage(t *testing.T) {
-	requirePage(t, "docs/commands.md", command.NewTable(command.Builtin()...).Markdown())
+	requirePage(t, "docs/commands.md", command.Markdown(command.Specs()))
 }

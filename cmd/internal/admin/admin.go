@@ -107,7 +107,7 @@ type Options struct {
 	Cron       *schedule.Manager
 	CronStatus func() schedule.Status
 	// Commands are offered to terminals.
-	Commands []command.Command
+	Commands []command.Spec
 	// Upkeep maintains the store; nil if that is not available.
 	Upkeep Maintenance
 	// Keeper sets titles and Eraser deletes conversations; nil if that is not
@@ -405,7 +405,7 @@ func (h *Handler) why(r *http.Request) (any, error) {
 }
 
 // menu returns the part of the command table that is sent to terminals.
-func menu(table []command.Command) []Command {
+func menu(table []command.Spec) []Command {
 	out := make([]Command, len(table))
 	for i, c := range table {
 		out[i] = Command{Name: c.Name, Aliases: slices.Clone(c.Aliases), Args: c.Args, Help: c.Help}

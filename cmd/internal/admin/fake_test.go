@@ -178,7 +178,7 @@ func newRig(t *testing.T) *rig {
 		Store: r.store, Console: r.console, Home: "/home/x", Version: "1.2.3", Masker: mask,
 		Wake:     func(a chat.Address) { r.woken <- a },
 		Status:   func() control.Status { return control.Status{Version: "1.2.3", Model: "demo", TurnsRunning: 2} },
-		Commands: command.Builtin(),
+		Commands: command.Specs(),
 	})
 	return r
 }

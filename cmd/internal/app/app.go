@@ -39,6 +39,7 @@ import (
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
+	"hermesd/gateway/command"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/media"
@@ -419,7 +420,7 @@ func (a *App) publishMenu(ctx context.Context, account chat.Account, m chat.Comm
 		level = access.Owner
 	}
 	for wait := 2 * time.Second; ; wait = min(2*wait, 10*time.Minute) {
-		err := m.PublishCommands(ctx, a.gateway.Commands().Menu(level))
+		err := m.PublishCommands(ctx, command.Menu(a.gateway.Commands().All(), level))
 		var config *chat.ConfigError
 		if err == nil || ctx.Err() != nil || errors.As(err, &config) {
 			return

@@ -119,7 +119,7 @@ func discordConfig(s config.Account) discord.Config {
 
 func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error) {
 	var names []string
-	for _, c := range command.Builtin() {
+	for _, c := range command.Specs() {
 		names = append(append(names, c.Name), c.Aliases...)
 	}
 	return slack.New(slackConfig(s), slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.printer, Log: a.opts.Log.Named("slack")})

@@ -121,5 +121,5 @@ func SlackManifest(c *config.Config) string {
 	if c != nil {
 		say, _ = i18n.For(c.Display.Language) // an unknown language is English here
 	}
-	return slack.Manifest(command.NewTable(command.Localized(say, command.Builtin()...)...).Menu(access.Owner), say)
+	return slack.Manifest(command.Menu(command.Localized(say, command.Specs()), access.Owner), say)
 }
