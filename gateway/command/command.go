@@ -136,9 +136,9 @@ type Table struct {
 	handlers map[string]Handler
 }
 
-// NewTable returns a table of commands, in the order of /help. Each handler has the name
-// of its command. NewTable panics if two commands share a name or alias, a command has not
-// exactly one handler, or a handler no command.
+// NewTable returns a table of commands, in the order of /help, with handlers by name of
+// command. It panics if two commands share a name or alias, a command does not have exactly
+// one handler, or a handler has no command.
 func NewTable(specs []Spec, handlers ...map[string]Handler) *Table {
 	t := &Table{specs: specs, byName: make(map[string]int), handlers: make(map[string]Handler)}
 	for i, s := range specs {

@@ -10,9 +10,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 )
 
 func TestStatus(t *testing.T) {
@@ -105,37 +103,5 @@ func TestOneModel(t *testing.T) {
 	}
 	if got := m.Names(); !slices.Equal(got, []string{"demo"}) || m.Name(session.Settings{}) != "demo" || m.Price(session.Settings{}, 1000) != "" {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestFormatHistory(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
-	trace, err := json.Marshal(turn.Trace{Resumed: true, Tools: []string{"clock"}, Calls: []turn.Call{{Provider: "p", Model: "m", Took: time.Second}}, Error: "late"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := inbox.Entry{
-		ID: 12, Inbound: chat.Inbound{ID: "1", Sender: chat.Person{ID: "7"}, Address: chat.Address{Platform: chat.Telegram, Chat: "7"}, SentAt: at},
-		Accepted: at, Turn: "t1", Crashes: 1, Outcome: &inbox.Outcome{Result: inbox.Failed, Reason: "late"},
-	}
-	got := control.FormatHistory(inbox.MessageHistory{Entry: e, Trace: trace, Rows: []outbox.Row{{ID: 3, Role: outbox.Reply, State: outbox.Dead, Attempts: 2, Reason: "gone"}}})
-	want := `m12  message 1 from 7 (telegram:7) at 2026-01-02 03:04:05.000
-  accepted  2026-01-02 03:04:05.000
-  turn      t1
-  crashes   1
-  resumed   after a restart
-  model     p/m, 1s, 0 tokens in, 0 cached, 0 out
-  tool      clock
-  error     late
-  reply     o3 dead, attempts: 2, gone
-  outcome   failed(late)
-`
-	if got != want {
-		t.Errorf("got\n%s", got)
-	}
-	for outcome, want := range map[*inbox.Outcome]string{nil: "none yet: waiting\n", {Result: inbox.Replied, MergedInto: 7}: "replied(with m7)\n", {Result: inbox.Replied}: "replied\n"} {
-		if got := control.FormatHistory(inbox.MessageHistory{Entry: inbox.Entry{State: inbox.Waiting, Outcome: outcome}}); !strings.HasSuffix(got, "  outcome   "+want) {
-			t.Errorf("%v: %s", outcome, got)
-		}
 	}
 }
