@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/agent/prompt"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
@@ -162,10 +161,4 @@ func (g *Gateway) acknowledge(ctx context.Context, e inbox.Entry) {
 	if err := g.delivery.SendNotice(ctx, text, delivery.Draft{To: e.Inbound.Address, Quiet: true}); err != nil {
 		g.opts.Log.Error("cannot acknowledge message", zap.Stringer("entry", e.ID), zap.Error(err))
 	}
-}
-
-// Decide implements command.Decider: it answers a pending question or approval request of the caller's conversation.
-func (e env) Decide(ctx context.Context, c command.Call, id string, d command.Decision) (text string, apply func()) {
-	d.Text = prompt.EscapeTags(d.Text)
-	return e.g.approval.Decide(ctx, inbox.LaneOf(c.Key), id, c.Inbound.IdempotencyKey, d)
 }

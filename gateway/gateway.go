@@ -195,7 +195,7 @@ func New(o Options) *Gateway {
 		Options: conversation.Options{Policy: o.Policy, Reset: o.Reset, CacheBytes: o.Limits.TranscriptCacheBytes, Printer: o.Printer, Log: o.Log.Named("conversation")},
 	})
 	g.control = g.newControl()
-	g.commands = command.NewTable(command.Localized(o.Printer, command.Specs()), g.control.Handlers(), env{g}.handlers())
+	g.commands = command.NewTable(command.Localized(o.Printer, command.Specs()), g.control.Handlers(), g.approval.Handlers(), env{g}.handlers())
 	g.runner = turn.New(turn.Options{
 		Sessions: sessions,
 		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands,
@@ -252,13 +252,11 @@ func (t turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
 
 func (t turns) Compactions() hygiene.Stats { return t.g.passes.Stats() }
 
-// env has the handlers of the commands about scheduled prompts, questions and approvals.
+// env has the handler of the command about scheduled prompts.
 type env struct{ g *Gateway }
 
 func (e env) handlers() map[string]command.Handler {
-	h := command.DecisionHandlers(e)
-	h["cron"], h["approvals"] = command.ReplyWith(e.Cron), command.ReplyWith(e.Approvals)
-	return h
+	return map[string]command.Handler{"cron": command.ReplyWith(e.Cron)}
 }
 
 // Delivery returns the delivery of outbox rows.

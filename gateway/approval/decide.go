@@ -14,7 +14,6 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/command"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 )
@@ -80,12 +79,23 @@ func parseChoice(text string, choices []string) int {
 	return slices.IndexFunc(choices, func(c string) bool { return strings.EqualFold(strings.TrimSpace(c), text) })
 }
 
+// A Decision is the answer of a user to a question or approval request of a running
+// turn.
+type Decision struct {
+	Approval  bool // it answers an approval request
+	Allow     bool
+	Scope     string // of an approval: "" once, "session" or "always"
+	Choice    int    // index of the chosen option of a question; -1: none
+	Text      string // answer to a question
+	Principal access.Principal
+}
+
 // Decide decides the pending question or approval request id of lane l; id ""
 // selects the only pending one. It returns the text for the user and a function that
 // applies the decision, nil if d is not accepted. key identifies the decision, so that
 // only the first one counts even if it is repeated. A permanent approval is stored when
 // Decide returns, so that no crash loses what the text says.
-func (s *Service) Decide(ctx context.Context, l inbox.Lane, id, key string, d command.Decision) (text string, then func()) {
+func (s *Service) Decide(ctx context.Context, l inbox.Lane, id, key string, d Decision) (text string, then func()) {
 	waiting := s.Questions.inLane(l, d.Approval)
 	if id == "" && len(waiting) > 1 {
 		ids := make([]string, len(waiting))
@@ -122,7 +132,7 @@ func (s *Service) Decide(ctx context.Context, l inbox.Lane, id, key string, d co
 }
 
 // decisionText returns the text that confirms a decision to the user.
-func decisionText(p i18n.Printer, q *question, d command.Decision) string {
+func decisionText(p i18n.Printer, q *question, d Decision) string {
 	switch {
 	case !q.approval && d.Choice >= 0:
 		return p.T("Your answer: %s", q.choices[d.Choice])
@@ -142,7 +152,7 @@ func decisionText(p i18n.Printer, q *question, d command.Decision) string {
 
 // storeAlways stores a permanent approval of the shapes of q if d is one. It returns the
 // scope of d; if the approval cannot be stored, that is the session.
-func (s *Service) storeAlways(ctx context.Context, q *question, d command.Decision) string {
+func (s *Service) storeAlways(ctx context.Context, q *question, d Decision) string {
 	if !d.Allow || d.Scope != "always" || len(q.shapes) == 0 {
 		return d.Scope
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"hermesd/gateway/access"
-	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -24,9 +23,9 @@ type question struct {
 	level          access.Level // minimum level of the user who answers
 	shapes         []string     // what an approval covers; empty: only this request
 	choices        []string
-	messageArrived chan struct{}         // signals a message in the lane
-	decision       chan command.Decision // by a command or a button
-	deliveryFailed chan string           // reason why the question cannot be delivered
+	messageArrived chan struct{} // signals a message in the lane
+	decision       chan Decision // by a command or a button
+	deliveryFailed chan string   // reason why the question cannot be delivered
 	askedAt        time.Time
 	decidedBy      string // key of the decision that counts; "" if undecided
 }
@@ -47,7 +46,7 @@ func NewQuestions() *Questions {
 
 func (b *Questions) add(q *question) {
 	q.id, q.askedAt = strings.ToLower(rand.Text()[:6]), time.Now()
-	q.messageArrived, q.decision, q.deliveryFailed = make(chan struct{}, 1), make(chan command.Decision, 1), make(chan string, 1)
+	q.messageArrived, q.decision, q.deliveryFailed = make(chan struct{}, 1), make(chan Decision, 1), make(chan string, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open[q.id] = q

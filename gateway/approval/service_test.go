@@ -17,7 +17,6 @@ import (
 	"hermesd/gateway/active"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -75,14 +74,14 @@ func TestOnlyTheFirstDecisionCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newService(t, approval.Options{Mode: "manual"})
 		err := request(t, s, build, func() {
-			if text, then := s.Decide(t.Context(), "l", "", "k0", command.Decision{Approval: true, Allow: true, Principal: member}); then != nil || !strings.Contains(text, "requires level") {
+			if text, then := s.Decide(t.Context(), "l", "", "k0", approval.Decision{Approval: true, Allow: true, Principal: member}); then != nil || !strings.Contains(text, "requires level") {
 				t.Errorf("a member decided: %q", text)
 			}
-			text, deny := s.Decide(t.Context(), "l", "", "k1", command.Decision{Approval: true, Principal: owner})
+			text, deny := s.Decide(t.Context(), "l", "", "k1", approval.Decision{Approval: true, Principal: owner})
 			if deny == nil || text != "Denied." {
 				t.Fatalf("%q", text)
 			}
-			if text, then := s.Decide(t.Context(), "l", "", "k2", command.Decision{Approval: true, Allow: true, Principal: owner}); then != nil {
+			if text, then := s.Decide(t.Context(), "l", "", "k2", approval.Decision{Approval: true, Allow: true, Principal: owner}); then != nil {
 				t.Errorf("a second decision counted: %q", text)
 			}
 			deny()
@@ -90,7 +89,7 @@ func TestOnlyTheFirstDecisionCounts(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "did not allow") {
 			t.Errorf("%v", err)
 		}
-		if text, then := s.Decide(t.Context(), "l", "", "k3", command.Decision{Approval: true, Allow: true, Principal: owner}); then != nil || text != "There is no pending request." {
+		if text, then := s.Decide(t.Context(), "l", "", "k3", approval.Decision{Approval: true, Allow: true, Principal: owner}); then != nil || text != "There is no pending request." {
 			t.Errorf("%q", text)
 		}
 	})
@@ -101,7 +100,7 @@ func TestApprovalsOfAConversationAndPermanentOnes(t *testing.T) {
 		s, store := newService(t, approval.Options{Mode: "manual"})
 		allow := func(scope string) func() {
 			return func() {
-				_, then := s.Decide(t.Context(), "l", "", scope, command.Decision{Approval: true, Allow: true, Scope: scope, Principal: owner})
+				_, then := s.Decide(t.Context(), "l", "", scope, approval.Decision{Approval: true, Allow: true, Scope: scope, Principal: owner})
 				if then == nil {
 					t.Fatal("not decided")
 				}

@@ -3,7 +3,6 @@ package command_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,26 +63,19 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A decider describes what it is to decide.
-type decider struct{}
-
-func (decider) Decide(_ context.Context, _ command.Call, id string, d command.Decision) (string, func()) {
-	return fmt.Sprintf("decided %q %v %v %q %d %q", id, d.Approval, d.Allow, d.Scope, d.Choice, d.Text), nil
-}
-
 // newTable returns the table of the daemon, in which the commands of its parts reply with
 // their name and arguments.
 func newTable() *command.Table {
 	others := make(map[string]command.Handler)
 	for _, name := range []string{
 		"new", "status", "stop", "title", "sessions", "model", "personality", "context", "usage", "memory", "skills", "resume",
-		"busy", "approvals", "verbose", "voice", "cron", "pause", "sethome", "why", "restart", "version",
+		"busy", "approve", "deny", "answer", "approvals", "verbose", "voice", "cron", "pause", "sethome", "why", "restart", "version",
 	} {
 		others[name] = command.ReplyWith(func(_ context.Context, c command.Call) (string, error) {
 			return strings.TrimSpace("ran " + c.Name + " " + c.Args), nil
 		})
 	}
-	return command.NewTable(command.Specs(), others, command.DecisionHandlers(decider{}))
+	return command.NewTable(command.Specs(), others)
 }
 
 func call(text string) command.Call {
@@ -120,13 +112,6 @@ func TestCommandsReply(t *testing.T) {
 		{"/compress the trip", ""},
 		{"/memory", "requires level owner"},
 		{"/restart", "requires level owner"},
-		{"/approve", `decided "" true true "" 0 ""`},
-		{"/approve AB12 session", `decided "ab12" true true "session" 0 ""`},
-		{"/approve always ab12", `decided "ab12" true true "always" 0 ""`},
-		{"/deny ab12", `decided "ab12" true false "" 0 ""`},
-		{"/answer ab12 2", `decided "ab12" false false "" 1 "2"`},
-		{"/answer ab12 the red one", `decided "ab12" false false "" -1 "the red one"`},
-		{"/answer", "simply write your answer"},
 		{"/pause", "requires level owner"},
 		{"/sethome", "requires level owner"},
 		{"/queue", "answered after the running turn"},
