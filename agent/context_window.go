@@ -118,7 +118,6 @@ func (r *run) adoptCompaction() error {
 	return r.recordCompaction(p, w.Reason)
 }
 
-// recordCompaction records a compaction and applies it.
 func (r *run) recordCompaction(p Compaction, reason string) error {
 	old := r.t.Transcript.Since(0)
 	s := Step{Kind: StepCompaction, Compaction: &p, Length: len(old), Reason: reason}
@@ -128,7 +127,6 @@ func (r *run) recordCompaction(p Compaction, reason string) error {
 	return r.emit(s.compactedEvent(old, r.t.Prefix))
 }
 
-// compactedEvent returns the event for the compaction s.
 func (s Step) compactedEvent(old []llm.Message, p prompt.Prefix) Compacted {
 	return Compacted{Compaction: *s.Compaction, Length: s.Length, Replaced: old, Prefix: p, Reason: s.Reason}
 }

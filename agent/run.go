@@ -291,7 +291,6 @@ func (r *run) callModelOnce(ctx context.Context, q *llm.Request) (llm.Done, erro
 	return done, r.emit(Call{done.Model, done.Provider, done.Usage, time.Since(start), done.Stop, q})
 }
 
-// showText emits text.
 func (r *run) showText(text string) error {
 	if text == "" {
 		return nil

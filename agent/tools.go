@@ -124,7 +124,6 @@ type callGroup struct {
 	active     map[string]llm.Block
 }
 
-// A callOutcome is the outcome of a call.
 type callOutcome struct {
 	call llm.Block
 	text string
@@ -161,7 +160,6 @@ func (g *callGroup) run(ctx context.Context) error {
 	return g.drain(ctx, nil)
 }
 
-// start announces a call and starts it.
 func (g *callGroup) start(ctx context.Context, c llm.Block) error {
 	t, ok := g.r.a.tools.Lookup(c.Name)
 	if !ok || !g.r.offeredTools[c.Name] {
@@ -242,7 +240,6 @@ func (r *run) newToolCheck() func(string) error {
 	}
 }
 
-// recordOutcome records the outcome of a call as its result.
 func (g *callGroup) recordOutcome(ctx context.Context, o callOutcome) error {
 	delete(g.active, o.call.ID)
 	if o.err != nil && ctx.Err() != nil {

@@ -71,7 +71,6 @@ func (s *openInteractions) sweepLocked() {
 	s.open = kept
 }
 
-// byID returns the interaction with the given ID.
 func (s *openInteractions) byID(id string) (openInteraction, bool) {
 	return s.find(func(n *openInteraction) bool { return n.ID == id })
 }

@@ -80,7 +80,6 @@ func (c Config) Validate() error {
 	return err
 }
 
-// settings returns the settings of the conversion.
 func (c Config) settings() inbound.Settings {
 	return inbound.Settings{
 		RequireMention: c.RequireMention, Strict: c.StrictMention, AutoThread: c.AutoThread, Free: c.FreeResponseChats,

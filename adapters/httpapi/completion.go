@@ -118,7 +118,6 @@ func noModel(name string) *openaiapi.Failure {
 	return f
 }
 
-// sessionOf returns the session of a request.
 func sessionOf(h http.Header, user string) (string, *openaiapi.Failure) {
 	if named, ok := h["X-Hermes-Session"]; ok {
 		if len(named) != 1 || !word(named[0]) {

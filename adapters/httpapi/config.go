@@ -134,7 +134,6 @@ func LoadKey(path string) (key secret.Value, created bool, err error) {
 	return secret.Value(text), false, nil
 }
 
-// newKey writes a new key.
 func newKey(path string) (secret.Value, error) {
 	var b [32]byte
 	rand.Read(b[:])

@@ -160,7 +160,6 @@ func (a *Adapter) leave(e *exchange) {
 	e.changedLocked()
 }
 
-// dropLocked removes e.
 func (a *Adapter) dropLocked(e *exchange) {
 	if a.exchanges[e.id] == e {
 		delete(a.exchanges, e.id)

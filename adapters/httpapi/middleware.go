@@ -83,7 +83,6 @@ func (a *Adapter) limited(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// server returns the HTTP server with all routes.
 func (a *Adapter) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", a.healthz)

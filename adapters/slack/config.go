@@ -94,7 +94,6 @@ func (c Config) Validate() error {
 	return err
 }
 
-// settings returns the settings of the conversion.
 func (c Config) settings(commands []string) inbound.Settings {
 	return inbound.Settings{
 		Always: c.MentionChats, NotToOthers: c.IgnoreOthers, RequireMention: c.RequireMention, Strict: c.StrictMention, InThread: c.ReplyInThread,

@@ -28,7 +28,6 @@ type pageQuery struct {
 	metadata        bool
 }
 
-// A page is one page of a history.
 type page struct {
 	messages []historyMessage
 	// next asks for the next page; nil if there is none.
@@ -45,7 +44,6 @@ type historyMessage struct {
 	} `json:"metadata"`
 }
 
-// fetch fetches one page.
 func (a *Adapter) fetch(ctx context.Context, q pageQuery) (page, error) {
 	var (
 		raws   []json.RawMessage

@@ -109,7 +109,6 @@ func (c Config) validateWebhook() error {
 	return nil
 }
 
-// settings returns the settings of the conversion.
 func (c Config) settings() inbound.Settings {
 	return inbound.Settings{
 		RequireMention: c.RequireMention, Free: c.FreeResponseChats, Allowed: c.AllowedChats,

@@ -249,7 +249,6 @@ func (l loader) read(name, shown string, change func(string) string) (string, bo
 	return text, true
 }
 
-// scanAndTruncate scans a text and truncates it.
 func (l loader) scanAndTruncate(shown, text string) string {
 	return strings.TrimSpace(truncateFile(path.Base(shown), l.scan(shown, text), l.limit))
 }

@@ -44,7 +44,6 @@ func Truncate(name, text string, limit int, hint string) string {
 		string(runes[:head]), name, head, tail, total, hint, string(runes[total-tail:]))
 }
 
-// truncateFile truncates the text of a file.
 func truncateFile(name, text string, limit int) string {
 	return Truncate(name, text, limit, "Use file tools to read the full file.")
 }

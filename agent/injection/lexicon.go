@@ -140,7 +140,6 @@ func (l *lexicon) index() {
 	}
 }
 
-// rulesFor returns the rules that use one of the classes.
 func (l *lexicon) rulesFor(classes *set) (rules [3]uint64) {
 	for i, some := range classes {
 		for ; some != 0; some &= some - 1 {

@@ -131,7 +131,6 @@ func (s *Store) apply(ctx context.Context, t Target, ops []Op, batch bool) Resul
 // nonNil returns a copy of entries that is never nil, so that JSON has a list.
 func nonNil(entries []string) []string { return append([]string{}, entries...) }
 
-// completeRefusal completes the refusal of operation i.
 func (s *Store) completeRefusal(t Target, r Result, i int, batch bool) Result {
 	if batch {
 		r.Error = fmt.Sprintf("Operation %d: %s No operations were applied.", i+1, r.Error)

@@ -272,7 +272,6 @@ func renderGuidance(in Inputs) string {
 	return joinParts(parts)
 }
 
-// offersAny reports whether one of names is among the tools.
 func offersAny(tools []llm.Tool, names ...string) bool {
 	return slices.ContainsFunc(tools, func(t llm.Tool) bool { return slices.Contains(names, t.Name) })
 }

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// A tagKind is a set of overlay tags.
 type tagKind int
 
 const (

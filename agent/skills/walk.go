@@ -54,7 +54,6 @@ type walk struct {
 	limitReached bool
 }
 
-// A rootWalk is the walk of one root.
 type rootWalk struct {
 	*walk
 	index   int
@@ -84,7 +83,6 @@ const (
 // A folderID identifies a directory.
 type folderID struct{ dev, inode uint64 }
 
-// walk walks all roots.
 func (l *Library) walk(known map[folder]entry) *walk {
 	w := &walk{l: l, known: known}
 	for i, dir := range l.roots {
@@ -385,7 +383,6 @@ func parse(folder string, text []byte) (header, []string) {
 	return h, append(problems, h.setFields(folder, fields)...)
 }
 
-// setFields sets the header from fields.
 func (h *header) setFields(folder string, fields map[string]any) (problems []string) {
 	if name, _ := fields["name"].(string); validName.MatchString(name) {
 		if name != h.Name {

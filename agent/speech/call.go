@@ -88,7 +88,6 @@ func (c *call) try(ctx context.Context) error {
 
 const maxErrorBody = 64 << 10 // bytes of an error response that are read
 
-// statusError returns the error for a response with a failure status.
 func (c *call) statusError(resp *http.Response) error {
 	raw, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a partial body is sufficient
 	var body struct {

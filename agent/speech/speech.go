@@ -80,7 +80,6 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// A format is an audio format.
 type format struct{ extension, mime string }
 
 // formatOf returns the format of a file that begins with head; the zero format if the

@@ -216,7 +216,6 @@ func runAgain(ctx context.Context, a *app.App, o app.Options) error {
 // waitTimeout is how long quitting may take before a note is printed.
 const waitTimeout = 500 * time.Millisecond
 
-// isTerminal reports whether f is a terminal.
 func isTerminal(f any) bool {
 	file, ok := f.(*os.File)
 	return ok && term.IsTerminal(file.Fd())

@@ -151,7 +151,6 @@ func (c *cli) job(ctx context.Context, said string, do func(*admin.Client) (admi
 	})
 }
 
-// inZone formats a time in the time zone of a job.
 func inZone(v schedule.JobView, at time.Time) string {
 	if p, err := v.Schedule.Plan(); err == nil {
 		at = at.In(p.Location())

@@ -100,7 +100,6 @@ func roff(s string) string {
 	return b.String()
 }
 
-// manPage returns the manual page of cmd.
 func manPage(cmd *cobra.Command) string {
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }

@@ -77,7 +77,6 @@ func (c *cli) run(ctx context.Context) (err error) {
 	return err
 }
 
-// adoptOrphans calls c.adopt.
 func (c *cli) adoptOrphans() (stop func(), err error) {
 	if c.adopt == nil {
 		return func() {}, nil

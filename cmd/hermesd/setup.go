@@ -19,7 +19,6 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A setupFlags holds the flags of `setup`.
 type setupFlags struct {
 	setup.Flags
 	alone, dry, verify, manifest bool

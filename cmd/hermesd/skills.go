@@ -67,7 +67,6 @@ func (c *cli) library() (*skills.Library, []string, error) {
 	return l, cfg.Skills.Disabled, err
 }
 
-// skillRow is one row of `skills list`.
 type skillRow struct {
 	Name        string   `json:"name"`
 	Category    string   `json:"category"`

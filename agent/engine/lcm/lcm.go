@@ -112,7 +112,6 @@ func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p compaction.
 // length.
 const minTopTokens = 600
 
-// writeLeaf returns the text of a leaf.
 func (s *summarizer) writeLeaf(ctx context.Context, w *summary.Writer, p compaction.SummaryInput, parts []string, budget int) (string, error) {
 	if p.WithoutModel {
 		return w.Redact(summary.WithoutModel("", p.Messages, budget)), nil

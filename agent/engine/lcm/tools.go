@@ -231,7 +231,6 @@ func renderPage(ctx context.Context, a Archive, from, to, offset int) (string, e
 	return strings.TrimSpace(out.String()), nil
 }
 
-// renderMessage returns a message as text.
 func renderMessage(m llm.Message) string {
 	var parts []string
 	for _, b := range m.Blocks {

@@ -33,7 +33,6 @@ type message struct {
 	Error   *rpcError       `json:"error,omitempty"`
 }
 
-// An rpcError is the error in a response.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`

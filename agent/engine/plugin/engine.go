@@ -43,7 +43,6 @@ type Engine struct {
 	lastResult string
 }
 
-// storedState is the stored state of an Engine.
 type storedState struct {
 	Engine   string          `json:"engine"`
 	Passes   int             `json:"passes,omitempty"`
@@ -293,7 +292,6 @@ const (
 	maxText  = 30_000 // characters of a result
 )
 
-// toolDeclaration is a tool in a manifest.
 type toolDeclaration struct {
 	Name        string         `yaml:"name"`
 	Description string         `yaml:"description"`

@@ -155,7 +155,6 @@ var scripts = []struct {
 	{"Thai", unicode.Thai}, {"Devanagari", unicode.Devanagari},
 }
 
-// countScripts counts the letters of text by script.
 func countScripts(text string) (counts map[string]int, total int) {
 	counts = map[string]int{}
 	for _, r := range text {

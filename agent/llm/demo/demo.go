@@ -127,7 +127,6 @@ func (a answer) tokens() int {
 	return max(n, 1)
 }
 
-// tokens estimates the tokens of s.
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
 // pieces splits s into pieces of a few words each, without losing a byte.

@@ -183,7 +183,6 @@ func (l *Ledger) RecordCall(c Call) Record {
 	return r
 }
 
-// setBreak sets r.Break and r.BreakLayer.
 func (l *Ledger) setBreak(r *Record, p, before *prefix) {
 	switch {
 	case l.n == 0:

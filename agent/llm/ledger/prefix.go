@@ -114,7 +114,6 @@ func (l *Ledger) newPrefix(r *llm.Request, before *prefix) *prefix {
 	return p
 }
 
-// messages sets the digests of the messages.
 func (p *prefix) messages(t *llm.Transcript, f form, before *prefix) {
 	p.form, p.raw = f, t.Digests(t.Len())
 	if f.isPlain() {

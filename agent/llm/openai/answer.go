@@ -310,7 +310,6 @@ func (a *answer) callBlocks() []llm.Block {
 	return blocks
 }
 
-// block returns the finished call.
 func (c *call) block() llm.Block {
 	b := llm.Block{Type: llm.ToolUse, ID: c.id, Name: apiclient.Name(c.name)}
 	in := bytes.TrimSpace(c.args.Bytes())

@@ -146,7 +146,6 @@ func (t *Turn) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, 
 // errReaderStopped reports that the reader of the events has stopped.
 var errReaderStopped = errors.New("retry: enough")
 
-// call is one call of a Turn.
 type call struct {
 	p           *Provider
 	ctx         context.Context

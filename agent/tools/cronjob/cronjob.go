@@ -138,7 +138,6 @@ func (r runner) run(ctx context.Context, c tool.Call, in input) (string, error) 
 	return resultText(in.Action, j), nil
 }
 
-// resultText returns the result of an action.
 func resultText(action string, j Job) string {
 	switch action {
 	case "remove":

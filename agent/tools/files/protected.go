@@ -92,7 +92,6 @@ func (e *editor) protection(s preparedChange) (place, reason string) {
 	return place, protected.Manifest(place, s.before.raw, s.after)
 }
 
-// isIn reports whether path is dir or in it.
 func isIn(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)

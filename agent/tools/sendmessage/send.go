@@ -107,7 +107,6 @@ func check(m tool.Message) error {
 	return nil
 }
 
-// targets lists the targets of a session.
 func (s sender) targets(ctx context.Context, session string) (string, error) {
 	if s.list == nil {
 		return "", errors.New("the targets are not known here; ask the person for one")

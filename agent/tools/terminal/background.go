@@ -36,7 +36,6 @@ func (j *job) ended() bool {
 	return j.run != nil && j.hasEnded()
 }
 
-// hasEnded reports whether a started job has ended.
 func (j *job) hasEnded() bool {
 	select {
 	case <-j.run.Done():

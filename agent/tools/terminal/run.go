@@ -23,7 +23,6 @@ type runInput struct {
 	Network    bool   `json:"network"`
 }
 
-// run implements the tool terminal.
 func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, error) {
 	switch {
 	case strings.TrimSpace(in.Command) == "":

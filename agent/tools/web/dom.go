@@ -96,7 +96,6 @@ func (c *copier) element(to, n *html.Node, depth, framed int) {
 	c.children(e, n, depth+1, inner)
 }
 
-// isFramePart reports whether an element is part of a frame.
 func isFramePart(a atom.Atom) bool {
 	switch a {
 	case atom.Li, atom.Tr, atom.Td, atom.Th, atom.Tbody, atom.Thead, atom.Tfoot, atom.Caption, atom.Dt, atom.Dd:

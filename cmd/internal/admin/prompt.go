@@ -65,7 +65,6 @@ func (h *Handler) prompt(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// prefix returns the cached prompt of a session.
 func (h *Handler) prefix(r *http.Request, id session.ID) (p prompt.Prefix, err error) {
 	raw, err := h.opts.Store.Prompt(r.Context(), id)
 	if err == nil {
@@ -77,7 +76,6 @@ func (h *Handler) prefix(r *http.Request, id session.ID) (p prompt.Prefix, err e
 	return p, nil
 }
 
-// calls returns the stored call records of a session.
 func (h *Handler) calls(r *http.Request, id session.ID) ([]ledger.Record, error) {
 	rows, err := h.opts.Store.Calls(r.Context(), id, 0)
 	if err != nil {

@@ -106,7 +106,6 @@ func (l *loader) everybody(c *Config) {
 	}
 }
 
-// account checks one account.
 func (l *loader) account(p chat.Platform, path string, a Account) {
 	l.toolsets(path+".toolsets", a.Toolsets)
 	l.ids(path+".allow_from", p, a.AllowFrom)
@@ -308,7 +307,6 @@ func resolve(path string) string {
 	return filepath.Join(resolve(dir), name)
 }
 
-// isBelow reports whether path is dir or in it.
 func isBelow(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)

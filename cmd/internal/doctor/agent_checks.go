@@ -177,7 +177,6 @@ func (v *checker) checkMemories() {
 	}
 }
 
-// checkSkills checks all skills.
 func (v *checker) checkSkills() {
 	l, err := app.Library(v.o.Config, v.o.Home)
 	if err != nil {

@@ -278,7 +278,6 @@ func (v *checker) checkStore(ctx context.Context) {
 	}
 }
 
-// checkDeadLetters reports the number of dead letters.
 func (v *checker) checkDeadLetters(ctx context.Context, c *admin.Client) {
 	box, err := c.Outbox(ctx, false)
 	if err != nil {

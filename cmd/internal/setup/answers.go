@@ -110,7 +110,6 @@ func withoutKey(err error) error {
 	return fmt.Errorf("%s", s)
 }
 
-// checkOwners checks a list of owners.
 func checkOwners(p chat.Platform, ids []string) error {
 	for _, id := range ids {
 		if id == "*" {

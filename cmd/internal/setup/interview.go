@@ -311,7 +311,6 @@ func (i *interview) offerVerify(ctx context.Context, do func(context.Context) (s
 	return answer == "correct", err
 }
 
-// workspace asks for the workspace.
 func (i *interview) workspace(ctx context.Context) error {
 	now := filepath.Join(i.s.Home, "workspace")
 	if i.s.Config != nil {
@@ -330,7 +329,6 @@ func (i *interview) workspace(ctx context.Context) error {
 	return nil
 }
 
-// checkWorkspace checks the path of a workspace.
 func (s *State) checkWorkspace(dir string) error {
 	if err := checkLine(dir); err != nil {
 		return err

@@ -124,7 +124,6 @@ func (p *Plan) key(m Model, v config.Service, before string) {
 	p.secret(name, m.Key)
 }
 
-// login plans one platform.
 func (p *Plan) login(pl chat.Platform, l Login) {
 	p.token(pl, variable(pl, "BOT_TOKEN"), "token", l.Token)
 	if pl == chat.Slack {
@@ -222,7 +221,6 @@ func (s *State) soleUser() (id string, on chat.Platform) {
 	return id, on
 }
 
-// workspace plans the workspace.
 func (p *Plan) workspace(dir string) {
 	if p.vars["TERMINAL_CWD"] != "" {
 		p.variable("TERMINAL_CWD", dir, dir, p.vars["TERMINAL_CWD"])
@@ -281,7 +279,6 @@ func (p *Plan) switchOn(path ...string) {
 	p.Changes = append(p.Changes, Change{File: p.s.conf.path, Key: strings.Join(path, "."), New: "true", Old: "false"})
 }
 
-// list plans a list.
 func (p *Plan) list(vs []string, path ...string) {
 	before := string(p.doc.Bytes())
 	had := p.doc.Items(path...)
@@ -294,7 +291,6 @@ func (p *Plan) list(vs []string, path ...string) {
 	}
 }
 
-// secret plans a secret in .env.
 func (p *Plan) secret(name string, v secret.Value) {
 	old := ""
 	if p.vars[name] != "" {
@@ -303,7 +299,6 @@ func (p *Plan) secret(name string, v secret.Value) {
 	p.variable(name, v.Reveal(), masked, old)
 }
 
-// variable plans a variable in .env.
 func (p *Plan) variable(name, v, shown, old string) {
 	if have, ok := p.vars[name]; ok && have == v {
 		return

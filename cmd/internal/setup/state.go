@@ -196,7 +196,6 @@ func (s *State) keyAt(v config.Service) string {
 	return ""
 }
 
-// owners returns the configured owners of a platform.
 func (s *State) owners(p chat.Platform) []string {
 	if s.Config == nil {
 		return nil

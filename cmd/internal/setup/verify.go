@@ -310,7 +310,6 @@ func fetch(ctx context.Context, q request, to any) error {
 	return nil
 }
 
-// statusError returns the error for a response status.
 func statusError(host string, status int, body []byte) error {
 	why := ""
 	var said struct {

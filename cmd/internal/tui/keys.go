@@ -9,7 +9,6 @@ import (
 	"hermesd/cmd/internal/admin"
 )
 
-// handleKey handles a key press.
 func (m *model) handleKey(k tea.KeyPressMsg) tea.Cmd {
 	var cmd tea.Cmd
 	switch k.String() {
@@ -104,7 +103,6 @@ func (m *model) submit() tea.Cmd {
 	return m.queueLine(s)
 }
 
-// setInput replaces the input by s.
 func (m *model) setInput(s string) {
 	m.input.Reset()
 	m.pastes = nil
@@ -145,7 +143,6 @@ func (m *model) expand(s string) string {
 	return s
 }
 
-// completeCommand completes a command.
 func (m *model) completeCommand() {
 	before := m.input.Value()
 	after := complete(m.hello.Commands, before)

@@ -173,7 +173,6 @@ func (a *asker) recordEvent(ev console.Event) {
 	}
 }
 
-// printOutcome prints the outcome of a question.
 func (a *asker) printOutcome(o *admin.Outcome) error {
 	for _, m := range a.others {
 		if !slices.Contains(o.Messages, m.id) {

@@ -119,7 +119,6 @@ func (t *intake) hand(ctx context.Context, p page) {
 	}
 }
 
-// fetch fetches one page and converts it.
 func (t *intake) fetch(ctx context.Context, p inbound.ChannelInfo, after string, joined bool) page {
 	out := page{channel: p.ID}
 	select {

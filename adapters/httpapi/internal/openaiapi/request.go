@@ -133,7 +133,6 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-// A message is one of the request's messages.
 type message struct {
 	Role    string          `json:"role"`
 	Content json.RawMessage `json:"content"`

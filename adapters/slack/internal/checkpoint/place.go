@@ -45,7 +45,6 @@ type record struct {
 	Alive int64 `json:"alive,omitempty"`
 }
 
-// A channelState is the state of a channel with conversations.
 type channelState struct {
 	Kind string `json:"k,omitempty"` // im, mpim or channel, as in events
 	// Seen is the ts of the newest message outside of threads.

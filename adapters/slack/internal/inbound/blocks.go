@@ -148,7 +148,6 @@ func (r *blockReader) cell(b block, depth int) string {
 	return r.inline(b)
 }
 
-// richText returns a rich_text block.
 func (r *blockReader) richText(b block, depth int) string {
 	var lines []string
 	for _, raw := range b.Elements {

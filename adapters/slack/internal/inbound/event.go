@@ -183,7 +183,6 @@ func (c Converter) room(channel, kind string) ChannelInfo {
 // slackbot is the user as which Slack itself writes, without a bot ID.
 const slackbot = "USLACKBOT"
 
-// sender returns the sender of a message.
 func (c Converter) sender(b Body) chat.Person {
 	p := chat.Person{ID: cmp.Or(b.User, b.BotID), Bot: b.BotID != "" || b.Subtype == "bot_message" || b.User == slackbot}
 	p.Name, p.Handle = c.Name(b.User)

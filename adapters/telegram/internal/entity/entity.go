@@ -151,7 +151,6 @@ func code(spans []chat.Span) []rang {
 	return out
 }
 
-// linked returns the ranges of all links.
 func linked(spans []chat.Span) []rang {
 	var out []rang
 	for _, s := range spans {

@@ -89,7 +89,6 @@ func (c Converter) groupRule(m *models.Message, at chat.Address, addressed bool)
 	return ""
 }
 
-// addressed reports whether m is addressed to the bot.
 func (c Converter) addressed(m *models.Message, at chat.Address) bool {
 	if at.Kind == chat.DM {
 		return true

@@ -35,7 +35,6 @@ const minMiddleTokens = 400
 
 var errLarger = errors.New("the summary would have made the context larger, so it was discarded")
 
-// A compactionRun is one compaction in progress.
 type compactionRun struct {
 	e           *Engine
 	v           agent.ContextView

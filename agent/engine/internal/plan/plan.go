@@ -115,7 +115,6 @@ func isUserContent(b llm.Block) bool {
 	return b.Type == llm.Image || b.Type == llm.Text && strings.TrimSpace(b.Text) != "" && !strings.HasPrefix(b.Text, SummaryHeading)
 }
 
-// hasToolResults reports whether m has tool results.
 func hasToolResults(m llm.Message) bool {
 	return slices.ContainsFunc(m.Blocks, func(b llm.Block) bool { return b.Type == llm.ToolResult })
 }

@@ -99,7 +99,6 @@ func (t *truncation) shorten(us []unit) {
 	}
 }
 
-// replace replaces a block.
 func (t *truncation) replace(u unit, b llm.Block) {
 	m := t.ms[u.message]
 	t.left -= tokens.Message(m)

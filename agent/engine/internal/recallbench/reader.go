@@ -44,7 +44,6 @@ func tagContent(prompt, name string) string {
 
 const bullet = "- "
 
-// summaryEntries returns the entries of a summary.
 func summaryEntries(text string) (out []string) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, bullet) && line != "- x" {

@@ -305,7 +305,6 @@ func (l *Loader) defaults(fs []*field, v reflect.Value) {
 	}
 }
 
-// problem reports a problem at n.
 func (l *Loader) problem(n *yaml.Node, path, format string, args ...any) {
 	l.bad[path] = true
 	l.Problems = append(l.Problems, Problem{File: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
@@ -316,7 +315,6 @@ func (l *Loader) WarnNode(n *yaml.Node, path, format string, args ...any) {
 	l.warn(n, path, format, args...)
 }
 
-// warn reports a warning at n.
 func (l *Loader) warn(n *yaml.Node, path, format string, args ...any) {
 	l.Warnings = append(l.Warnings, Problem{File: l.o.File, Line: max(1, n.Line), Column: max(1, n.Column), Key: path, Text: fmt.Sprintf(format, args...)})
 }

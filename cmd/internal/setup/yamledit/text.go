@@ -185,7 +185,6 @@ func (d *Doc) bracketEnd(at int) (int, bool) {
 	return 0, false
 }
 
-// lines returns the number of lines.
 func (d *Doc) lines() int { return strings.Count(d.text, "\n") + 1 }
 
 // lineStart returns the offset of line n, counted from 1.
@@ -201,7 +200,6 @@ func (d *Doc) lineStart(n int) int {
 	return at
 }
 
-// offset returns the offset of a node.
 func (d *Doc) offset(n *yaml.Node) int {
 	at := d.lineStart(n.Line)
 	for c := 1; c < n.Column && at < len(d.text); c++ {

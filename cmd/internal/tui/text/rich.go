@@ -168,7 +168,6 @@ func inline(r chat.RichText, mode ColorMode) string {
 	return b.String()
 }
 
-// isLinkURL reports whether the text of a link is its URL.
 func isLinkURL(text, url string) bool {
 	bare := func(s string) string {
 		s = strings.TrimPrefix(strings.TrimPrefix(s, "https://"), "http://")
