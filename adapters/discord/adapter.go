@@ -50,6 +50,7 @@ import (
 	"hermesd/adapters/discord/internal/inbound"
 	"hermesd/adapters/discord/internal/ingest"
 	"hermesd/adapters/internal/health"
+	"hermesd/adapters/internal/mention"
 	"hermesd/adapters/internal/transport"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
@@ -134,7 +135,7 @@ func build(cfg Config, o Options) (*Adapter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	rules, err := inbound.NewRules(cfg.settings())
+	rules, err := mention.NewRules(cfg.settings())
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +150,7 @@ func build(cfg Config, o Options) (*Adapter, error) {
 	if o.Files == nil {
 		o.Files = &http.Client{Transport: o.Transport}
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, files: o.Files, dir: inbound.NewDirectory(), max: feedItems, health: health.New(o.Log)}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: inbound.Rules{Rules: rules}, files: o.Files, dir: inbound.NewDirectory(), max: feedItems, health: health.New(o.Log)}
 	if a.wire, err = apiclient.New(cfg.Token, cfg.BaseURL, a.health.Clock(o.Transport)); err != nil {
 		return nil, err
 	}

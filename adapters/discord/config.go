@@ -7,6 +7,7 @@ import (
 
 	"hermesd/adapters/discord/internal/apiclient"
 	"hermesd/adapters/discord/internal/inbound"
+	"hermesd/adapters/internal/mention"
 	"hermesd/adapters/internal/transport"
 	"hermesd/internal/secret"
 )
@@ -76,12 +77,12 @@ func (c Config) Validate() error {
 			return fmt.Errorf("allow_mentions: %q is none of everyone, roles, nobody and no_reply", m)
 		}
 	}
-	_, err := inbound.NewRules(c.settings())
+	_, err := mention.NewRules(c.settings())
 	return err
 }
 
-func (c Config) settings() inbound.Settings {
-	return inbound.Settings{
+func (c Config) settings() mention.Settings {
+	return mention.Settings{
 		RequireMention: c.RequireMention, Strict: c.StrictMention, AutoThread: c.AutoThread, Free: c.FreeResponseChats,
 		Allowed: c.AllowedChats, Ignored: c.IgnoredChats, Patterns: c.MentionPatterns, Native: c.NativeMentions, Prompts: c.ChatPrompts,
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"hermesd/adapters/internal/mention"
 	"hermesd/adapters/internal/transport"
 	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
@@ -95,11 +96,11 @@ func (c Config) Validate() error {
 }
 
 func (c Config) settings(commands []string) inbound.Settings {
-	return inbound.Settings{
-		Always: c.MentionChats, NotToOthers: c.IgnoreOthers, RequireMention: c.RequireMention, Strict: c.StrictMention, InThread: c.ReplyInThread,
+	return inbound.Settings{Settings: mention.Settings{
+		RequireMention: c.RequireMention, Strict: c.StrictMention, AutoThread: c.ReplyInThread,
 		Free: c.FreeResponseChats, Allowed: c.AllowedChats, Ignored: c.IgnoredChats,
-		Patterns: c.MentionPatterns, Native: c.NativeMentions, Prompts: c.ChatPrompts, Commands: commands,
-	}
+		Patterns: c.MentionPatterns, Native: c.NativeMentions, Prompts: c.ChatPrompts,
+	}, Always: c.MentionChats, NotToOthers: c.IgnoreOthers, Commands: commands}
 }
 
 // manifestCommands is the maximum number of slash commands of an app.

@@ -38,6 +38,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/adapters/internal/health"
+	"hermesd/adapters/internal/mention"
 	"hermesd/adapters/internal/transport"
 	"hermesd/adapters/telegram/internal/apiclient"
 	"hermesd/adapters/telegram/internal/entity"
@@ -81,7 +82,7 @@ type Adapter struct {
 	cfg   Config
 	o     Options
 	log   *zap.Logger
-	rules inbound.Rules
+	rules mention.Rules
 	wire  *apiclient.Client
 	api   *bot.Bot // calls
 	files *http.Client
@@ -108,7 +109,7 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 	}
-	r, err := inbound.NewRules(cfg.settings())
+	r, err := mention.NewRules(cfg.settings())
 	if err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"hermesd/adapters/internal/mention"
 	"hermesd/adapters/internal/transport"
-	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/internal/secret"
 )
 
@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 			}
 		}
 	}
-	_, err := inbound.NewRules(c.settings())
+	_, err := mention.NewRules(c.settings())
 	return err
 }
 
@@ -109,8 +109,8 @@ func (c Config) validateWebhook() error {
 	return nil
 }
 
-func (c Config) settings() inbound.Settings {
-	return inbound.Settings{
+func (c Config) settings() mention.Settings {
+	return mention.Settings{
 		RequireMention: c.RequireMention, Free: c.FreeResponseChats, Allowed: c.AllowedChats,
 		Patterns: c.MentionPatterns, Native: c.NativeMentions, Prompts: c.ChatPrompts,
 	}

@@ -102,7 +102,7 @@ func (c Converter) thread(m *message, p ChannelInfo) string {
 	if p.Direct() || p.Thread() {
 		return ""
 	}
-	if c.opens(m, p) || m.Flags&flagThread != 0 && c.Rules.s.AutoThread {
+	if c.opens(m, p) || m.Flags&flagThread != 0 && c.Rules.AutoThread {
 		return m.ID
 	}
 	return ""

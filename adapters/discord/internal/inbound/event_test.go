@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/adapters/discord/internal/inbound"
+	"hermesd/adapters/internal/mention"
 	"hermesd/gateway/chat"
 )
 
@@ -23,13 +24,13 @@ var (
 	thread = inbound.ChannelInfo{ID: "30", Guild: "1", Parent: "20", Name: "topic", ParentName: "general", Type: inbound.PublicThread}
 )
 
-func converter(t testing.TB, s inbound.Settings) inbound.Converter {
+func converter(t testing.TB, s mention.Settings) inbound.Converter {
 	t.Helper()
-	r, err := inbound.NewRules(s)
+	r, err := mention.NewRules(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return inbound.Converter{Account: "work", Me: inbound.Identity{ID: me, Name: "hermes"}, Rules: r}
+	return inbound.Converter{Account: "work", Me: inbound.Identity{ID: me, Name: "hermes"}, Rules: inbound.Rules{Rules: r}}
 }
 
 // message writes a message of the person 5 with more fields.
@@ -44,7 +45,7 @@ func message(channel, text string, more ...string) json.RawMessage {
 const names = `"mentions":[{"id":"900","username":"hermes","bot":true}]`
 
 func TestADirectMessage(t *testing.T) {
-	in, v, err := converter(t, inbound.Settings{RequireMention: true}).Message(message("10", "hello"), direct, false, false)
+	in, v, err := converter(t, mention.Settings{RequireMention: true}).Message(message("10", "hello"), direct, false, false)
 	if err != nil || v != inbound.Converted {
 		t.Fatal(v, err)
 	}
@@ -66,11 +67,11 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		reply   = `"type":19,"message_reference":{"message_id":"999"},"referenced_message":{"id":"999","content":"q","author":{"id":"900","username":"hermes"}}`
 		toOther = `"type":19,"message_reference":{"message_id":"999"},"referenced_message":{"id":"999","content":"q","author":{"id":"6","username":"bob"}}`
 	)
-	base := inbound.Settings{RequireMention: true, AutoThread: true}
-	free := inbound.Settings{RequireMention: true, AutoThread: true, Free: []string{"20"}}
+	base := mention.Settings{RequireMention: true, AutoThread: true}
+	free := mention.Settings{RequireMention: true, AutoThread: true, Free: []string{"20"}}
 	for _, c := range []struct {
 		name   string
-		s      inbound.Settings
+		s      mention.Settings
 		p      inbound.ChannelInfo
 		joined bool
 		raw    json.RawMessage
@@ -79,7 +80,7 @@ func TestWhomAMessageIsFor(t *testing.T) {
 	}{
 		{name: "nobody", s: base, p: place, raw: message("20", "x"), rule: "not_addressed"},
 		{name: "us", s: base, p: place, raw: message("20", "<@900> x", names), thread: "1000"},
-		{name: "us, no threads", s: inbound.Settings{RequireMention: true}, p: place, raw: message("20", "<@900> x", names)},
+		{name: "us, no threads", s: mention.Settings{RequireMention: true}, p: place, raw: message("20", "<@900> x", names)},
 		{name: "our role", s: base, p: place, raw: message("20", "<@&77> x", `"mention_roles":["77"]`), thread: "1000"},
 		{name: "another role", s: base, p: place, raw: message("20", "<@&78> x", `"mention_roles":["78"]`), rule: "not_addressed"},
 		{name: "everyone", s: base, p: place, raw: message("20", "@everyone x", `"mention_everyone":true`), rule: "not_addressed"},
@@ -88,32 +89,32 @@ func TestWhomAMessageIsFor(t *testing.T) {
 		{name: "a reply that names us", s: base, p: place, raw: message("20", "<@900> x", names, toOther)},
 		{name: "somebody else", s: base, p: place, raw: message("20", "<@6> x", other), rule: "addressed_to_somebody_else"},
 		{name: "another bot", s: base, p: place, raw: message("20", "<@7> x", bot), rule: "addressed_to_somebody_else"},
-		{name: "no mention is required", s: inbound.Settings{AutoThread: true}, p: place, raw: message("20", "x")},
-		{name: "no mention is required, but another is named", s: inbound.Settings{}, p: place, raw: message("20", "<@6> x", other), rule: "addressed_to_somebody_else"},
+		{name: "no mention is required", s: mention.Settings{AutoThread: true}, p: place, raw: message("20", "x")},
+		{name: "no mention is required, but another is named", s: mention.Settings{}, p: place, raw: message("20", "<@6> x", other), rule: "addressed_to_somebody_else"},
 		{name: "a free channel", s: free, p: place, raw: message("20", "x")},
 		{name: "a free channel, somebody else", s: free, p: place, raw: message("20", "<@6> x", other)},
 		{name: "a thread of a free channel", s: free, p: thread, raw: message("30", "x")},
-		{name: "all are free", s: inbound.Settings{RequireMention: true, Free: []string{"*"}}, p: place, raw: message("20", "x")},
+		{name: "all are free", s: mention.Settings{RequireMention: true, Free: []string{"*"}}, p: place, raw: message("20", "x")},
 		{name: "a thread", s: base, p: thread, raw: message("30", "x"), rule: "not_addressed"},
 		{name: "a thread in which we are", s: base, p: thread, joined: true, raw: message("30", "x")},
-		{name: "a thread in which we are, strict", s: inbound.Settings{RequireMention: true, Strict: true}, p: thread, joined: true, raw: message("30", "x"), rule: "not_addressed"},
+		{name: "a thread in which we are, strict", s: mention.Settings{RequireMention: true, Strict: true}, p: thread, joined: true, raw: message("30", "x"), rule: "not_addressed"},
 		{name: "a thread in which we are, to somebody else", s: base, p: thread, joined: true, raw: message("30", "<@6> x", other), rule: "addressed_to_somebody_else"},
 		{name: "a thread that we opened", s: base, p: inbound.ChannelInfo{ID: "30", Guild: "1", Parent: "20", Type: 11, Ours: true}, raw: message("30", "x")},
 		{name: "a thread, named", s: base, p: thread, raw: message("30", "<@900> x", names)},
-		{name: "a pattern", s: inbound.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}}, p: place, raw: message("20", "Hermes, x")},
-		{name: "a pattern, native mentions only", s: inbound.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}, Native: []string{"20"}}, p: thread, raw: message("30", "Hermes, x"), rule: "not_addressed"},
-		{name: "a mention, native mentions only", s: inbound.Settings{RequireMention: true, Native: []string{"20"}}, p: thread, raw: message("30", "<@900> x", names)},
+		{name: "a pattern", s: mention.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}}, p: place, raw: message("20", "Hermes, x")},
+		{name: "a pattern, native mentions only", s: mention.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}, Native: []string{"20"}}, p: thread, raw: message("30", "Hermes, x"), rule: "not_addressed"},
+		{name: "a mention, native mentions only", s: mention.Settings{RequireMention: true, Native: []string{"20"}}, p: thread, raw: message("30", "<@900> x", names)},
 		{name: "a voice channel opens no thread", s: base, p: inbound.ChannelInfo{ID: "20", Guild: "1", Type: 2}, raw: message("20", "<@900> x", names)},
-		{name: "not allowed", s: inbound.Settings{Allowed: []string{"21"}}, p: place, raw: message("20", "<@900> x", names), rule: "chat_not_in_allowed_chats"},
-		{name: "allowed", s: inbound.Settings{Allowed: []string{"20"}}, p: place, raw: message("20", "x")},
-		{name: "a thread of what is allowed", s: inbound.Settings{Allowed: []string{"20"}}, p: thread, raw: message("30", "x")},
-		{name: "ignored", s: inbound.Settings{Ignored: []string{"20"}, Free: []string{"20"}}, p: place, raw: message("20", "<@900> x", names), rule: "chat_in_ignored_channels"},
-		{name: "a thread of what is ignored", s: inbound.Settings{Ignored: []string{"20"}}, p: thread, raw: message("30", "x"), rule: "chat_in_ignored_channels"},
-		{name: "direct chats are always listened to", s: inbound.Settings{Allowed: []string{"20"}, Ignored: []string{"10"}}, p: direct, raw: message("10", "x")},
+		{name: "not allowed", s: mention.Settings{Allowed: []string{"21"}}, p: place, raw: message("20", "<@900> x", names), rule: "chat_not_in_allowed_chats"},
+		{name: "allowed", s: mention.Settings{Allowed: []string{"20"}}, p: place, raw: message("20", "x")},
+		{name: "a thread of what is allowed", s: mention.Settings{Allowed: []string{"20"}}, p: thread, raw: message("30", "x")},
+		{name: "ignored", s: mention.Settings{Ignored: []string{"20"}, Free: []string{"20"}}, p: place, raw: message("20", "<@900> x", names), rule: "chat_in_ignored_channels"},
+		{name: "a thread of what is ignored", s: mention.Settings{Ignored: []string{"20"}}, p: thread, raw: message("30", "x"), rule: "chat_in_ignored_channels"},
+		{name: "direct chats are always listened to", s: mention.Settings{Allowed: []string{"20"}, Ignored: []string{"10"}}, p: direct, raw: message("10", "x")},
 		{name: "our own", s: base, p: direct, raw: message("10", "x", `"author":{"id":"900","username":"hermes","bot":true}`), rule: "own_message"},
-		{name: "a join", s: inbound.Settings{}, p: place, raw: message("20", "", `"type":7`), rule: "service_message"},
-		{name: "the start of a thread", s: inbound.Settings{}, p: thread, raw: message("30", "", `"type":21`), rule: "service_message"},
-		{name: "nothing", s: inbound.Settings{}, p: direct, raw: message("10", " "), rule: "no_content"},
+		{name: "a join", s: mention.Settings{}, p: place, raw: message("20", "", `"type":7`), rule: "service_message"},
+		{name: "the start of a thread", s: mention.Settings{}, p: thread, raw: message("30", "", `"type":21`), rule: "service_message"},
+		{name: "nothing", s: mention.Settings{}, p: direct, raw: message("10", " "), rule: "no_content"},
 	} {
 		in, v, err := converter(t, c.s).Message(c.raw, c.p, false, c.joined)
 		if err != nil || v != inbound.Converted && c.rule != "own_message" || v == inbound.OwnMessage && c.rule != "own_message" {
@@ -161,7 +162,7 @@ func TestWhatAMessageSays(t *testing.T) {
 		{"forwarded components", "", []string{`"message_reference":{"type":1,"message_id":"5"},"message_snapshots":[{"message":{"content":"","components":[{"type":10,"content":"one"}]}}]`}, "[forwarded]\none"},
 		{"a forwarded message", "", []string{`"message_reference":{"type":1,"message_id":"5"},"message_snapshots":[{"message":{"content":"said <@6>","mentions":[{"id":"6","username":"bob"}]}},null]`}, "[forwarded]\nsaid @bob"},
 	} {
-		in, _, err := converter(t, inbound.Settings{}).Message(message("20", c.content, c.more...), place, false, false)
+		in, _, err := converter(t, mention.Settings{}).Message(message("20", c.content, c.more...), place, false, false)
 		if err != nil || in.Text != c.want {
 			t.Errorf("%s: %q (%v), want %q", c.name, in.Text, err, c.want)
 		}
@@ -169,7 +170,7 @@ func TestWhatAMessageSays(t *testing.T) {
 }
 
 func TestWhoAndWhatIsWithAMessage(t *testing.T) {
-	c := converter(t, inbound.Settings{Prompts: map[string]string{"20": "be kind", "31": "be brief"}})
+	c := converter(t, mention.Settings{Prompts: map[string]string{"20": "be kind", "31": "be brief"}})
 	in, _, err := c.Message(message("20", "x",
 		`"member":{"nick":"Annie","roles":["70","71"]}`,
 		`"attachments":[{"id":"1","filename":"a.png","content_type":"image/png","size":3,"url":"https://cdn.discordapp.com/a.png?ex=1"},null,{"id":"2","filename":"b"}]`,
@@ -208,7 +209,7 @@ func TestWhoAndWhatIsWithAMessage(t *testing.T) {
 }
 
 func TestEdits(t *testing.T) {
-	c := converter(t, inbound.Settings{})
+	c := converter(t, mention.Settings{})
 	if _, v, err := c.Message(message("10", "x", `"edited_timestamp":null`), direct, true, false); v != inbound.Skipped || err != nil {
 		t.Errorf("a preview counts as an edit: %v, %v", v, err)
 	}
@@ -217,7 +218,7 @@ func TestEdits(t *testing.T) {
 		t.Errorf("%+v, %v", in, err)
 	}
 	// The message that opened a thread keeps its place although it names nobody any more.
-	c = converter(t, inbound.Settings{AutoThread: true})
+	c = converter(t, mention.Settings{AutoThread: true})
 	in, _, _ = c.Message(message("20", "y", `"edited_timestamp":"2026-11-22T12:00:00Z","flags":32`), place, true, false)
 	if in.Address.Thread != "1000" {
 		t.Errorf("the edit moved to %+v", in.Address)
@@ -225,7 +226,7 @@ func TestEdits(t *testing.T) {
 }
 
 func TestInteractions(t *testing.T) {
-	c := converter(t, inbound.Settings{Ignored: []string{"21"}})
+	c := converter(t, mention.Settings{Ignored: []string{"21"}})
 	head := `"id":"2000","application_id":"8","token":"tok","channel_id":"20","guild_id":"1","member":{"nick":"Annie","roles":["70"],"user":{"id":"5","username":"ann"}}`
 	for _, k := range []struct {
 		name, raw string
@@ -268,7 +269,7 @@ func TestInteractions(t *testing.T) {
 
 // What cannot be read is an error, and what can be read of it is recorded.
 func TestMalformedEvents(t *testing.T) {
-	c := converter(t, inbound.Settings{})
+	c := converter(t, mention.Settings{})
 	for _, raw := range []string{
 		`{}`, `null`, `[]`, `7`, `{"id":"1"}`, `{"id":"1","channel_id":"2"}`, `{"id":"1","channel_id":"2","author":null}`,
 		`{"id":"1","channel_id":"2","author":{}}`, `{"id":"x","channel_id":"2","author":{"id":"5"}}`, `{"id":1,"channel_id":2}`, `{`,
@@ -322,7 +323,7 @@ func TestReferences(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(message("20", "<@900> hi", names)), true)
 	f.Add([]byte(`{"id":"1","channel_id":"2","author":{"id":"5"},"timestamp":"9999-12-31T23:59:59-14:00","edited_timestamp":"x","message_snapshots":[null]}`), false)
-	c := converter(f, inbound.Settings{RequireMention: true, AutoThread: true, Patterns: []string{"a+"}})
+	c := converter(f, mention.Settings{RequireMention: true, AutoThread: true, Patterns: []string{"a+"}})
 	f.Fuzz(func(t *testing.T, raw []byte, edit bool) {
 		for _, p := range []inbound.ChannelInfo{direct, place, thread, {}} {
 			in, v, err := c.Message(raw, p, edit, false)
@@ -338,7 +339,7 @@ func FuzzMessage(f *testing.F) {
 
 func FuzzInteraction(f *testing.F) {
 	f.Add([]byte(`{"id":"2000","type":2,"channel_id":"20","user":{"id":"5"},"data":{"name":"a","options":[{"name":"b","options":[null]}]}}`))
-	c := converter(f, inbound.Settings{})
+	c := converter(f, mention.Settings{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		inbound.InteractionPlace(raw)
 		if in, _, v, err := c.Interaction(raw, place, now); err == nil && v == inbound.Converted {

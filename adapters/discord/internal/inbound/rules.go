@@ -1,10 +1,9 @@
 package inbound
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
 
+	"hermesd/adapters/internal/mention"
 	"hermesd/gateway/chat"
 )
 
@@ -24,37 +23,8 @@ const (
 // anyChat in a list means all channels.
 const anyChat = "*"
 
-// Settings define which guild messages are addressed to the account.
-type Settings struct {
-	RequireMention bool
-	AutoThread     bool
-	Strict         bool     // require a mention in threads too
-	Free           []string // channels in which everything is answered, or "*"
-	Allowed        []string // channels whose messages are processed; empty: all
-	Ignored        []string // channels whose messages are never processed
-	Patterns       []string // RE2, any case; each counts as a mention
-	Native         []string // channels in which Patterns do not count
-	Prompts        map[string]string
-}
-
-// Rules are compiled Settings.
-type Rules struct {
-	s        Settings
-	patterns []*regexp.Regexp
-}
-
-// NewRules compiles the patterns. Its error names the invalid one.
-func NewRules(s Settings) (Rules, error) {
-	r := Rules{s: s}
-	for _, p := range s.Patterns {
-		re, err := regexp.Compile("(?i)" + p)
-		if err != nil {
-			return Rules{}, fmt.Errorf("mention_patterns: %q is not a regular expression: %w", p, err)
-		}
-		r.patterns = append(r.patterns, re)
-	}
-	return r, nil
-}
+// Rules decide which guild messages are addressed to the account.
+type Rules struct{ mention.Rules }
 
 // in reports whether a list contains a channel or, for a thread, its parent
 // channel.
@@ -62,7 +32,7 @@ func in(list []string, p ChannelInfo) bool {
 	return slices.Contains(list, p.ID) || p.Parent != "" && slices.Contains(list, p.Parent)
 }
 
-func (r Rules) free(p ChannelInfo) bool { return in(r.s.Free, p) || slices.Contains(r.s.Free, anyChat) }
+func (r Rules) isFree(p ChannelInfo) bool { return in(r.Free, p) || slices.Contains(r.Free, anyChat) }
 
 // closed returns the rule by which all messages of a channel are ignored, "" if
 // there is none.
@@ -70,19 +40,19 @@ func (r Rules) closed(p ChannelInfo) string {
 	switch {
 	case p.Direct():
 		return ""
-	case in(r.s.Ignored, p):
+	case in(r.Ignored, p):
 		return ruleIgnored
-	case len(r.s.Allowed) > 0 && !in(r.s.Allowed, p):
+	case len(r.Allowed) > 0 && !in(r.Allowed, p):
 		return ruleChatNotIn
 	}
 	return ""
 }
 
 func (r Rules) prompt(p ChannelInfo) string {
-	if s, ok := r.s.Prompts[p.ID]; ok {
+	if s, ok := r.Prompts[p.ID]; ok {
 		return s
 	}
-	return r.s.Prompts[p.Parent]
+	return r.Prompts[p.Parent]
 }
 
 // names tells whom a guild message mentions.
@@ -102,8 +72,8 @@ func (c Converter) named(m *message, p ChannelInfo) names {
 		}
 	}
 	n.us = n.us || p.Role != "" && slices.Contains(m.RoleMentions, p.Role)
-	if !in(c.Rules.s.Native, p) {
-		n.us = n.us || slices.ContainsFunc(c.Rules.patterns, func(re *regexp.Regexp) bool { return re.MatchString(m.Content) })
+	if !in(c.Rules.Native, p) {
+		n.us = n.us || c.Rules.Match(m.Content)
 	}
 	r := m.Referenced
 	n.reply = m.Type == typeReply && r != nil && r.Author != nil && r.Author.ID == c.Me.ID
@@ -120,13 +90,13 @@ func (c Converter) judge(m *message, p ChannelInfo, joined bool) (addressed bool
 	if rule := c.Rules.closed(p); rule != "" {
 		return false, rule
 	}
-	n, free := c.named(m, p), c.Rules.free(p)
+	n, free := c.named(m, p), c.Rules.isFree(p)
 	switch {
 	case n.us || n.reply:
 		return true, ""
 	case n.others && !free:
 		return false, ruleOthers
-	case free || (joined || p.Ours) && !c.Rules.s.Strict || !c.Rules.s.RequireMention:
+	case free || (joined || p.Ours) && !c.Rules.Strict || !c.Rules.RequireMention:
 		return true, ""
 	}
 	return false, ruleNotAddressed
@@ -135,7 +105,7 @@ func (c Converter) judge(m *message, p ChannelInfo, joined bool) (addressed bool
 // opens reports whether a message starts a thread: it is a top-level message of
 // a text channel and mentions the account.
 func (c Converter) opens(m *message, p ChannelInfo) bool {
-	return c.Rules.s.AutoThread && p.Guild != "" && (p.Type == typeText || p.Type == typeAnnouncement) &&
+	return c.Rules.AutoThread && p.Guild != "" && (p.Type == typeText || p.Type == typeAnnouncement) &&
 		m.Type == typeDefault && c.named(m, p).us
 }
 

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,7 +133,7 @@ func (c Converter) said(b Body) (chat.Inbound, bool) {
 	if in.IgnoreRule == "" {
 		in.IgnoreRule = c.groupRule(in, room)
 	}
-	in.HasEarlierMessages = in.IgnoreRule == "" && room.Kind != chat.DM && reply(b) && (!n.joined || c.Rules.strict)
+	in.HasEarlierMessages = in.IgnoreRule == "" && room.Kind != chat.DM && reply(b) && (!n.joined || c.Rules.Strict)
 	return in, true
 }
 
@@ -150,7 +151,7 @@ func (c Converter) place(b Body, room ChannelInfo, addressed bool) chat.Address 
 	switch {
 	case reply(b):
 		a.Thread = b.ThreadTS
-	case room.Kind == chat.Channel && c.Rules.inThread && addressed:
+	case room.Kind == chat.Channel && c.Rules.AutoThread && addressed:
 		a.Thread = b.TS
 	}
 	if a.Thread != "" && room.Kind != chat.DM {
@@ -437,7 +438,7 @@ func (r Rules) slashText(p slash) string {
 		return "/help"
 	}
 	name, _, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(args, "\n", " ")), " ")
-	if r.commands[name] {
+	if slices.Contains(r.commands, name) {
 		return "/" + args
 	}
 	return args

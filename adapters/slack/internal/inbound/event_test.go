@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"hermesd/adapters/internal/mention"
 	"hermesd/adapters/slack/internal/inbound"
 	"hermesd/gateway/chat"
 )
@@ -17,10 +18,10 @@ import (
 func now() time.Time { return time.Unix(1_800_000_000, 0).UTC() }
 
 func converter(t interface{ Fatal(...any) }, change ...func(*inbound.Settings)) inbound.Converter {
-	s := inbound.Settings{
-		RequireMention: true, InThread: true, Free: []string{"CFREE"}, Ignored: []string{"CIGN"}, Patterns: []string{`\bhermes\b`},
-		Prompts: map[string]string{"C1": "of the channel", "100.000001": "of the thread"}, Commands: []string{"status", "new"},
-	}
+	s := inbound.Settings{Settings: mention.Settings{
+		RequireMention: true, AutoThread: true, Free: []string{"CFREE"}, Ignored: []string{"CIGN"}, Patterns: []string{`\bhermes\b`},
+		Prompts: map[string]string{"C1": "of the channel", "100.000001": "of the thread"},
+	}, Commands: []string{"status", "new"}}
 	for _, f := range change {
 		f(&s)
 	}
@@ -59,7 +60,7 @@ func message(fields string) inbound.Envelope {
 func TestMessages(t *testing.T) {
 	const us = `<@UME>`
 	strict := func(s *inbound.Settings) { s.Strict = true }
-	flat := func(s *inbound.Settings) { s.InThread = false }
+	flat := func(s *inbound.Settings) { s.AutoThread = false }
 	all := func(s *inbound.Settings) { s.RequireMention = false }
 	for _, c := range []struct {
 		name   string
@@ -351,7 +352,7 @@ func TestTimes(t *testing.T) {
 }
 
 func TestPatternsThatAreNone(t *testing.T) {
-	if _, err := inbound.NewRules(inbound.Settings{Patterns: []string{"("}}); err == nil || !strings.Contains(err.Error(), "mention_patterns") {
+	if _, err := inbound.NewRules(inbound.Settings{Settings: mention.Settings{Patterns: []string{"("}}}); err == nil || !strings.Contains(err.Error(), "mention_patterns") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,77 +1,48 @@
 package inbound
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"hermesd/adapters/internal/mention"
 	"hermesd/gateway/chat"
 )
 
 // Settings define which channel messages are addressed to the bot.
 type Settings struct {
-	RequireMention bool
-	Strict         bool     // require a mention in threads too
-	InThread       bool     // answer in a thread
-	Always         []string // channels in which a mention is required whatever else is set
-	NotToOthers    bool     // a message that begins with a mention of somebody else is not addressed
-	Free           []string // channels in which everything is answered
-	Allowed        []string // channels whose messages are processed; empty: all
-	Ignored        []string // channels whose messages are never processed
-	Patterns       []string // RE2, any case; each counts as a mention
-	Native         []string // channels in which Patterns do not count
-	Prompts        map[string]string
+	mention.Settings
+	Always      []string // channels in which a mention is required whatever else is set
+	NotToOthers bool     // a message that begins with a mention of somebody else is not addressed
 	// Commands are the command names, without a slash, that are recognized after
 	// /hermes and after an exclamation mark.
 	Commands []string
 }
 
-// Rules are compiled Settings.
+// Rules are Settings with compiled patterns.
 type Rules struct {
-	requireMention, strict, inThread, notToOthers bool
-
-	free, always, allowed, ignored, native, commands map[string]bool
-
-	patterns []*regexp.Regexp
-	prompts  map[string]string
+	mention.Rules
+	always, commands []string
+	notToOthers      bool
 }
 
 // NewRules compiles the patterns. Its error names the invalid one.
 func NewRules(s Settings) (Rules, error) {
-	set := func(ids []string) map[string]bool {
-		m := make(map[string]bool, len(ids))
-		for _, id := range ids {
-			m[id] = true
-		}
-		return m
-	}
-	r := Rules{
-		requireMention: s.RequireMention, strict: s.Strict, inThread: s.InThread, notToOthers: s.NotToOthers, always: set(s.Always),
-		free: set(s.Free), allowed: set(s.Allowed), ignored: set(s.Ignored), native: set(s.Native), commands: set(s.Commands), prompts: s.Prompts,
-	}
-	for _, p := range s.Patterns {
-		re, err := regexp.Compile("(?i)" + p)
-		if err != nil {
-			return Rules{}, fmt.Errorf("mention_patterns: %q is not a regular expression: %w", p, err)
-		}
-		r.patterns = append(r.patterns, re)
-	}
-	return r, nil
+	r, err := mention.NewRules(s.Settings)
+	return Rules{r, s.Always, s.Commands, s.NotToOthers}, err
 }
 
 // allows reports whether messages of a channel are processed at all. Those of
 // direct chats always are.
 func (r Rules) allows(channel string, room ChannelInfo) bool {
-	return room.Kind == chat.DM || !r.ignored[channel] && (len(r.allowed) == 0 || r.allowed[channel])
+	return room.Kind == chat.DM || !slices.Contains(r.Ignored, channel) && (len(r.Allowed) == 0 || slices.Contains(r.Allowed, channel))
 }
 
 // prompt returns the extra prompt of a thread, otherwise that of its channel.
 func (r Rules) prompt(at chat.Address) string {
-	if p := r.prompts[at.Thread]; p != "" && at.Thread != "" {
+	if p := r.Prompts[at.Thread]; p != "" && at.Thread != "" {
 		return p
 	}
-	return r.prompts[at.Chat]
+	return r.Prompts[at.Chat]
 }
 
 func (c Converter) groupRule(in chat.Inbound, room ChannelInfo) string {
@@ -121,9 +92,9 @@ func (c Converter) addressed(b Body, room ChannelInfo, n relation) bool {
 		return true
 	case c.Rules.notToOthers && strings.HasPrefix(strings.TrimSpace(b.Text), "<@"):
 		return false
-	case c.Rules.always[b.Channel]:
-	case !c.Rules.requireMention, c.Rules.free[b.Channel], n.joined && !c.Rules.strict:
+	case slices.Contains(c.Rules.always, b.Channel):
+	case !c.Rules.RequireMention, slices.Contains(c.Rules.Free, b.Channel), n.joined && !c.Rules.Strict:
 		return true
 	}
-	return !c.Rules.native[b.Channel] && slices.ContainsFunc(c.Rules.patterns, func(p *regexp.Regexp) bool { return p.MatchString(b.Text) })
+	return !slices.Contains(c.Rules.Native, b.Channel) && c.Rules.Match(b.Text)
 }

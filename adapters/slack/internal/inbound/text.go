@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"slices"
 	"strings"
 
 	"hermesd/adapters/slack/internal/mrkdwn"
@@ -93,7 +94,7 @@ func (r Rules) command(text string) string {
 	if !ok {
 		return text
 	}
-	if name, _, _ := strings.Cut(strings.ReplaceAll(rest, "\n", " "), " "); r.commands[strings.ToLower(name)] {
+	if name, _, _ := strings.Cut(strings.ReplaceAll(rest, "\n", " "), " "); slices.Contains(r.commands, strings.ToLower(name)) {
 		return "/" + rest
 	}
 	return text

@@ -1,8 +1,6 @@
 package inbound
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -13,62 +11,21 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// Settings define which messages of groups and channels are addressed to the
-// bot.
-type Settings struct {
-	RequireMention bool
-	Free           []string // chats in which everything is answered
-	Allowed        []string // chats whose messages are processed; empty: all
-	Patterns       []string // RE2, any case; each counts as a mention
-	Native         []string // chats in which Patterns do not count
-	Prompts        map[string]string
-}
-
-// Rules are compiled Settings.
-type Rules struct {
-	requireMention bool
-	free           map[string]bool
-	allowed        map[string]bool // empty: all
-	patterns       []*regexp.Regexp
-	native         map[string]bool // chats in which patterns do not count
-	prompts        map[string]string
-}
-
-// NewRules compiles the patterns. Its error names the invalid one.
-func NewRules(s Settings) (Rules, error) {
-	set := func(ids []string) map[string]bool {
-		m := make(map[string]bool, len(ids))
-		for _, id := range ids {
-			m[id] = true
-		}
-		return m
-	}
-	r := Rules{requireMention: s.RequireMention, free: set(s.Free), allowed: set(s.Allowed), native: set(s.Native), prompts: s.Prompts}
-	for _, p := range s.Patterns {
-		re, err := regexp.Compile("(?i)" + p)
-		if err != nil {
-			return Rules{}, fmt.Errorf("mention_patterns: %q is not a regular expression: %w", p, err)
-		}
-		r.patterns = append(r.patterns, re)
-	}
-	return r, nil
-}
-
 // allows reports whether messages of a chat are processed at all. Those of
 // direct chats always are.
 func (c Converter) allows(at chat.Address) bool {
-	return at.Kind == chat.DM || len(c.Rules.allowed) == 0 || c.in(c.Rules.allowed, at)
+	return at.Kind == chat.DM || len(c.Rules.Allowed) == 0 || c.in(c.Rules.Allowed, at)
 }
 
 // in reports whether list contains the chat's current ID or a previous one.
-func (c Converter) in(list map[string]bool, at chat.Address) bool {
-	return slices.ContainsFunc(c.ids(at.Chat), func(id string) bool { return list[id] })
+func (c Converter) in(list []string, at chat.Address) bool {
+	return slices.ContainsFunc(c.ids(at.Chat), func(id string) bool { return slices.Contains(list, id) })
 }
 
 // prompt returns the configured extra prompt of the chat.
 func (c Converter) prompt(at chat.Address) string {
 	for _, id := range c.ids(at.Chat) {
-		if p, ok := c.Rules.prompts[id]; ok {
+		if p, ok := c.Rules.Prompts[id]; ok {
 			return p
 		}
 	}
@@ -104,10 +61,10 @@ func (c Converter) addressed(m *models.Message, at chat.Address) bool {
 		return true
 	}
 	text := m.Text + m.Caption // one of them is empty
-	if !c.in(c.Rules.native, at) && slices.ContainsFunc(c.Rules.patterns, func(p *regexp.Regexp) bool { return p.MatchString(text) }) {
+	if !c.in(c.Rules.Native, at) && c.Rules.Match(text) {
 		return true
 	}
-	return !c.Rules.requireMention || c.in(c.Rules.free, at)
+	return !c.Rules.RequireMention || c.in(c.Rules.Free, at)
 }
 
 // names tells whom a message mentions.

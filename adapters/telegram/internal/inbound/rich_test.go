@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"hermesd/adapters/telegram/internal/inbound"
+	"hermesd/adapters/internal/mention"
 	"hermesd/gateway/chat"
 )
 
@@ -25,7 +25,7 @@ func TestRichMessageBlocks(t *testing.T) {
 		{"deep", strings.Repeat(`{"type":"details","blocks":[`, 60) + `{"type":"paragraph","text":"x"}` + strings.Repeat(`]}`, 60) + `,{"type":"paragraph","text":"end"}`, "end"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := convert(t, inbound.Settings{}, me, private("message", `"rich_message":{"blocks":[`+c.blocks+`]}`)).In
+			got := convert(t, mention.Settings{}, me, private("message", `"rich_message":{"blocks":[`+c.blocks+`]}`)).In
 			if got.Text != c.want || got.IgnoreRule != "" || got.Part != nil {
 				t.Errorf("got %q, want %q, %+v", got.Text, c.want, got)
 			}
@@ -34,7 +34,7 @@ func TestRichMessageBlocks(t *testing.T) {
 }
 
 func TestRichMessageMedia(t *testing.T) {
-	got := convert(t, inbound.Settings{}, me, private("message", `"rich_message":{"blocks":[`+
+	got := convert(t, mention.Settings{}, me, private("message", `"rich_message":{"blocks":[`+
 		`{"type":"collage","blocks":[{"type":"photo","photo":[{"file_id":"p","width":1,"height":1}],"caption":{"text":"a cat","credit":"Bob"}},`+
 		`{"type":"voice_note","voice_note":{"file_id":"v"}}]},{"type":"document","document":{"file_id":"d","file_name":"a.pdf"}}]}`)).In
 	if got.Text != "a cat — Bob" || len(got.Files) != 3 || got.Files[0].Kind != chat.Photo || got.Files[1].Kind != chat.Voice || got.Files[2].Name != "a.pdf" {
@@ -50,12 +50,12 @@ func TestRichMessageMentions(t *testing.T) {
 		`{"type":"paragraph","text":[{"type":"bot_command","text":"/new@HermesBot"}," x"]}`:                                           "/new x",
 		`{"type":"paragraph","text":"hi"}`: "",
 	} {
-		got := convert(t, inbound.Settings{RequireMention: true}, me, group(`"rich_message":{"blocks":[`+blocks+`]}`)).In
+		got := convert(t, mention.Settings{RequireMention: true}, me, group(`"rich_message":{"blocks":[`+blocks+`]}`)).In
 		if got.Addressed != (want != "") || want != "" && (got.Text != want || got.IgnoreRule != "") {
 			t.Errorf("%s: %+v", blocks, got)
 		}
 	}
-	reply := convert(t, inbound.Settings{}, me, private("message", `"text":"x","reply_to_message":{"message_id":3,"date":1,"chat":{"id":5,"type":"private"},"rich_message":{"blocks":[{"type":"paragraph","text":"q"}]}}`)).In
+	reply := convert(t, mention.Settings{}, me, private("message", `"text":"x","reply_to_message":{"message_id":3,"date":1,"chat":{"id":5,"type":"private"},"rich_message":{"blocks":[{"type":"paragraph","text":"q"}]}}`)).In
 	if reply.ReplyTo == nil || reply.ReplyTo.Text != "q" {
 		t.Errorf("%+v", reply.ReplyTo)
 	}
@@ -70,7 +70,7 @@ func TestLinkTargets(t *testing.T) {
 		{`"caption":"here","caption_entities":[{"type":"text_link","offset":0,"length":4,"url":"https://a.test/"}]`, "here (https://a.test/)"},
 		{`"text":"@HermesBot here","entities":[{"type":"mention","offset":0,"length":10},{"type":"text_link","offset":11,"length":4,"url":"https://a.test/"}]`, "here (https://a.test/)"},
 	} {
-		if got := convert(t, inbound.Settings{}, me, private("message", c.fields)).In; got.Text != c.want {
+		if got := convert(t, mention.Settings{}, me, private("message", c.fields)).In; got.Text != c.want {
 			t.Errorf("got %q, want %q", got.Text, c.want)
 		}
 	}
@@ -86,7 +86,7 @@ func TestDescriptionsOfPollsAndGames(t *testing.T) {
 		`"audio":{"file_id":"a","title":"Home"}`:                                        "[audio: Home]",
 		`"audio":{"file_id":"a"}`:                                                       "",
 	} {
-		if got := convert(t, inbound.Settings{}, me, private("message", fields)).In.Text; got != want {
+		if got := convert(t, mention.Settings{}, me, private("message", fields)).In.Text; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
@@ -96,12 +96,12 @@ func TestServiceMessagesNewerThanTheLibrary(t *testing.T) {
 	for field, rule := range map[string]string{
 		"poll_option_merged": "service_message", "chat_photo_set": "service_message", "hologram": "",
 	} {
-		got := convert(t, inbound.Settings{}, me, private("message", `"`+field+`":{}`)).In
+		got := convert(t, mention.Settings{}, me, private("message", `"`+field+`":{}`)).In
 		if got.IgnoreRule != rule || rule == "" && got.Text == "" {
 			t.Errorf("%s: %+v", field, got)
 		}
 	}
-	if got := convert(t, inbound.Settings{}, me, private("message", `"text":"hi","message_moved":{}`)).In; got.IgnoreRule != "" {
+	if got := convert(t, mention.Settings{}, me, private("message", `"text":"hi","message_moved":{}`)).In; got.IgnoreRule != "" {
 		t.Errorf("a text with a newer field: %+v", got)
 	}
 }

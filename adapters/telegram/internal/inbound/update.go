@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-telegram/bot/models"
 
+	"hermesd/adapters/internal/mention"
 	"hermesd/gateway/chat"
 )
 
@@ -52,7 +53,7 @@ const (
 type Converter struct {
 	Account string
 	Me      Identity // Username "": not known yet
-	Rules   Rules
+	Rules   mention.Rules
 	// Was returns the previous IDs of a chat, which Rules may still contain; nil
 	// means none.
 	Was func(id string) []string

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/adapters/internal/mention"
 	"hermesd/adapters/telegram/internal/inbound"
 	"hermesd/gateway/chat"
 )
@@ -21,8 +22,8 @@ type result struct {
 	V  inbound.ConvertResult
 }
 
-func try(cfg inbound.Settings, who inbound.Identity, raw string) (result, error) {
-	r, err := inbound.NewRules(cfg)
+func try(cfg mention.Settings, who inbound.Identity, raw string) (result, error) {
+	r, err := mention.NewRules(cfg)
 	if err != nil {
 		return result{}, err
 	}
@@ -30,7 +31,7 @@ func try(cfg inbound.Settings, who inbound.Identity, raw string) (result, error)
 	return result{in, v}, err
 }
 
-func convert(t *testing.T, cfg inbound.Settings, who inbound.Identity, raw string) result {
+func convert(t *testing.T, cfg mention.Settings, who inbound.Identity, raw string) result {
 	t.Helper()
 	r, err := try(cfg, who, raw)
 	if err != nil {
@@ -51,7 +52,7 @@ func group(fields string) string {
 }
 
 func TestADirectMessageIsTakenWhole(t *testing.T) {
-	got := convert(t, inbound.Settings{Prompts: map[string]string{"5": "be brief"}}, inbound.Identity{}, private("message", `"text":"hi"`)).In
+	got := convert(t, mention.Settings{Prompts: map[string]string{"5": "be brief"}}, inbound.Identity{}, private("message", `"text":"hi"`)).In
 	want := chat.Inbound{
 		IdempotencyKey: "5:7", ID: "7", Kind: chat.Message,
 		Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "5"},
@@ -79,7 +80,7 @@ func TestWhatIsNotTextIsPutIntoWords(t *testing.T) {
 		{"unknown", `"hologram":{"x":1}`, "[a kind of message that this bot cannot read]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got := convert(t, inbound.Settings{}, me, private("message", c.fields)).In
+			got := convert(t, mention.Settings{}, me, private("message", c.fields)).In
 			if got.Text != c.text || got.IgnoreRule != "" {
 				t.Errorf("text %q rule %q, want %q and no rule", got.Text, got.IgnoreRule, c.text)
 			}
@@ -103,7 +104,7 @@ func TestFilesAreListed(t *testing.T) {
 		{"sticker", `"sticker":{"file_id":"v","is_video":true}`, []chat.File{{Kind: chat.Sticker, Ref: "v", MIME: "video/webm"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, inbound.Settings{}, me, private("message", c.fields)).In.Files); d != "" {
+			if d := cmp.Diff(c.want, convert(t, mention.Settings{}, me, private("message", c.fields)).In.Files); d != "" {
 				t.Error(d)
 			}
 		})
@@ -124,7 +125,7 @@ func TestPiecesOfOneThing(t *testing.T) {
 		{"a single photo", `"photo":[{"file_id":"a"}]`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, inbound.Settings{}, me, private("message", c.fields)).In.Part); d != "" {
+			if d := cmp.Diff(c.want, convert(t, mention.Settings{}, me, private("message", c.fields)).In.Part); d != "" {
 				t.Error(d)
 			}
 		})
@@ -146,7 +147,7 @@ func TestReplies(t *testing.T) {
 		{"the root of a topic is no reply", `"text":"x","is_topic_message":true,"message_thread_id":3,` + reply(`"forum_topic_created":{"name":"News"}`)[len(`"text":"and?",`):], nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, inbound.Settings{}, me, private("message", c.fields)).In.ReplyTo); d != "" {
+			if d := cmp.Diff(c.want, convert(t, mention.Settings{}, me, private("message", c.fields)).In.ReplyTo); d != "" {
 				t.Error(d)
 			}
 		})
@@ -154,7 +155,7 @@ func TestReplies(t *testing.T) {
 }
 
 func TestEditsAmendTheirMessage(t *testing.T) {
-	got := convert(t, inbound.Settings{}, me, private("edited_message", `"edit_date":1700000050,"text":"new"`)).In
+	got := convert(t, mention.Settings{}, me, private("edited_message", `"edit_date":1700000050,"text":"new"`)).In
 	if got.Kind != chat.Edit || got.IdempotencyKey != "5:7:1700000050" || got.EditedKey != "5:7" || got.Part != nil || got.SentAt.Unix() != 1700000050 {
 		t.Errorf("edit = %+v", got)
 	}
@@ -175,7 +176,7 @@ func TestCallbacks(t *testing.T) {
 			if m != "" {
 				m = `"message":` + m + `,`
 			}
-			r := convert(t, inbound.Settings{RequireMention: true}, me, `{"update_id":1,"callback_query":{"id":"cb1","from":{"id":5},`+m+`"data":"ok:1"}}`)
+			r := convert(t, mention.Settings{RequireMention: true}, me, `{"update_id":1,"callback_query":{"id":"cb1","from":{"id":5},`+m+`"data":"ok:1"}}`)
 			if (r.V == inbound.Skipped) != c.out {
 				t.Fatalf("verdict %v", r.V)
 			}
@@ -215,7 +216,7 @@ func TestAddresses(t *testing.T) {
 		{"channel", `{"update_id":1,"channel_post":{"message_id":7,"date":1,"text":"x","chat":{"id":-9,"type":"channel","title":"C"}}}`, at(chat.Channel, "-9", "")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, inbound.Settings{}, me, c.raw).In.Address); d != "" {
+			if d := cmp.Diff(c.want, convert(t, mention.Settings{}, me, c.raw).In.Address); d != "" {
 				t.Error(d)
 			}
 		})
@@ -223,11 +224,11 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestAGroupThatMoves(t *testing.T) {
-	got := convert(t, inbound.Settings{}, me, `{"update_id":1,"message":{"message_id":7,"date":1,"chat":{"id":-5,"type":"group"},"migrate_to_chat_id":-1005}}`).In
+	got := convert(t, mention.Settings{}, me, `{"update_id":1,"message":{"message_id":7,"date":1,"chat":{"id":-5,"type":"group"},"migrate_to_chat_id":-1005}}`).In
 	if got.Kind != chat.Migrated || got.Address.Chat != "-5" || got.MigratedTo == nil || got.MigratedTo.Chat != "-1005" {
 		t.Errorf("to: %+v", got)
 	}
-	got = convert(t, inbound.Settings{}, me, `{"update_id":1,"message":{"message_id":1,"date":1,"chat":{"id":-1005,"type":"supergroup"},"migrate_from_chat_id":-5}}`).In
+	got = convert(t, mention.Settings{}, me, `{"update_id":1,"message":{"message_id":1,"date":1,"chat":{"id":-1005,"type":"supergroup"},"migrate_from_chat_id":-5}}`).In
 	if got.Kind != chat.Migrated || got.Address.Chat != "-5" || got.MigratedTo == nil || got.MigratedTo.Chat != "-1005" || got.IdempotencyKey != "-1005:1" {
 		t.Errorf("from: %+v", got)
 	}
@@ -235,7 +236,7 @@ func TestAGroupThatMoves(t *testing.T) {
 
 // What the settings say of a chat goes on holding under its new id.
 func TestSettingsFollowAChatThatMoves(t *testing.T) {
-	rules, err := inbound.NewRules(inbound.Settings{RequireMention: true, Free: []string{"-5"}, Allowed: []string{"-5"}, Prompts: map[string]string{"-5": "cats"}})
+	rules, err := mention.NewRules(mention.Settings{RequireMention: true, Free: []string{"-5"}, Allowed: []string{"-5"}, Prompts: map[string]string{"-5": "cats"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +271,7 @@ func TestSendersAreWhoSpeaks(t *testing.T) {
 		{"an anonymous administrator", `"text":"x","from":{"id":1087968824,"is_bot":true},"sender_chat":{"id":-100,"type":"supergroup","title":"Team"}`, chat.Person{ID: "-100", Name: "Team"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, convert(t, inbound.Settings{}, me, group(c.fields)).In.Sender); d != "" {
+			if d := cmp.Diff(c.want, convert(t, mention.Settings{}, me, group(c.fields)).In.Sender); d != "" {
 				t.Error(d)
 			}
 		})
@@ -279,10 +280,10 @@ func TestSendersAreWhoSpeaks(t *testing.T) {
 
 func TestGroupsWaitForTheBotsName(t *testing.T) {
 	unnamed := inbound.Identity{ID: 99}
-	if r := convert(t, inbound.Settings{}, unnamed, group(`"text":"x"`)); r.V != inbound.NeedsBotName {
+	if r := convert(t, mention.Settings{}, unnamed, group(`"text":"x"`)); r.V != inbound.NeedsBotName {
 		t.Errorf("group message without a name: %+v", r)
 	}
-	if r := convert(t, inbound.Settings{}, unnamed, private("message", `"text":"x"`)); r.V != inbound.Converted {
+	if r := convert(t, mention.Settings{}, unnamed, private("message", `"text":"x"`)); r.V != inbound.Converted {
 		t.Errorf("direct message without a name: %+v", r)
 	}
 }
@@ -295,7 +296,7 @@ func TestNewerFieldsDoNotHideAMessage(t *testing.T) {
 		`"text":"hi","photo":"not a list"`,
 		`"text":"hi","entities":[{"type":"bold","offset":"0"}]`,
 	} {
-		got := convert(t, inbound.Settings{}, me, private("message", fields))
+		got := convert(t, mention.Settings{}, me, private("message", fields))
 		if got.V != inbound.Converted || !strings.Contains(got.In.Text, "hi") || got.In.IgnoreRule != "" {
 			t.Errorf("%s: %+v", fields, got)
 		}
@@ -320,7 +321,7 @@ func FuzzConvert(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		for _, who := range []inbound.Identity{{}, me} {
-			r, err := try(inbound.Settings{RequireMention: true, Patterns: []string{"hey"}}, who, raw)
+			r, err := try(mention.Settings{RequireMention: true, Patterns: []string{"hey"}}, who, raw)
 			if err != nil || r.V != inbound.Converted {
 				continue
 			}
@@ -341,47 +342,47 @@ func FuzzConvert(f *testing.F) {
 }
 
 func TestWhoIsAddressedInAGroup(t *testing.T) {
-	must := inbound.Settings{RequireMention: true}
+	must := mention.Settings{RequireMention: true}
 	ment := func(off, n string) string {
 		return `"entities":[{"type":"mention","offset":` + off + `,"length":` + n + `}]`
 	}
 	for _, c := range []struct {
 		name, fields string
-		cfg          inbound.Settings
+		cfg          mention.Settings
 		rule, text   string
 	}{
-		{"open group", `"text":"hi"`, inbound.Settings{}, "", "hi"},
+		{"open group", `"text":"hi"`, mention.Settings{}, "", "hi"},
 		{"not named", `"text":"hi"`, must, "not_addressed", "hi"},
 		{"named at the start", `"text":"@hermesbot, hi",` + ment("0", "10"), must, "", "hi"},
 		{"named in the middle", `"text":"hi @HermesBot there",` + ment("3", "10"), must, "", "hi @HermesBot there"},
 		{"named behind an emoji", `"text":"😀😀 @HermesBot hi",` + ment("5", "10"), must, "", "😀😀 @HermesBot hi"},
 		{"only named", `"text":"@HermesBot",` + ment("0", "10"), must, "", "@HermesBot"},
 		{"a longer name is another's", `"text":"@HermesBot2 hi",` + ment("0", "11"), must, "not_addressed", "@HermesBot2 hi"},
-		{"another bot is named", `"text":"@OtherBot hi",` + ment("0", "9"), inbound.Settings{}, "addressed_to_another_bot", "@OtherBot hi"},
+		{"another bot is named", `"text":"@OtherBot hi",` + ment("0", "9"), mention.Settings{}, "addressed_to_another_bot", "@OtherBot hi"},
 		{"both are named", `"text":"@OtherBot @HermesBot","entities":[{"type":"mention","offset":0,"length":9},{"type":"mention","offset":10,"length":10}]`, must, "", "@OtherBot @HermesBot"},
-		{"a person is named", `"text":"@ann hi",` + ment("0", "4"), inbound.Settings{}, "", "@ann hi"},
+		{"a person is named", `"text":"@ann hi",` + ment("0", "4"), mention.Settings{}, "", "@ann hi"},
 		{"by a text mention", `"text":"Hermes hi","entities":[{"type":"text_mention","offset":0,"length":6,"user":{"id":99}}]`, must, "", "hi"},
 		{"command for us", `"text":"/new@hermesbot a","entities":[{"type":"bot_command","offset":0,"length":14}]`, must, "", "/new a"},
-		{"command for another", `"text":"/new@otherbot a","entities":[{"type":"bot_command","offset":0,"length":13}]`, inbound.Settings{}, "addressed_to_another_bot", "/new@otherbot a"},
-		{"command for all, open group", `"text":"/new","entities":[{"type":"bot_command","offset":0,"length":4}]`, inbound.Settings{}, "", "/new"},
+		{"command for another", `"text":"/new@otherbot a","entities":[{"type":"bot_command","offset":0,"length":13}]`, mention.Settings{}, "addressed_to_another_bot", "/new@otherbot a"},
+		{"command for all, open group", `"text":"/new","entities":[{"type":"bot_command","offset":0,"length":4}]`, mention.Settings{}, "", "/new"},
 		{"command for all, closed group", `"text":"/new","entities":[{"type":"bot_command","offset":0,"length":4}]`, must, "not_addressed", "/new"},
 		{"reply to ours", `"text":"yes","reply_to_message":{"message_id":1,"date":1,"chat":{"id":-100,"type":"supergroup"},"from":{"id":99}}`, must, "", "yes"},
 		{"reply to another", `"text":"yes","reply_to_message":{"message_id":1,"date":1,"chat":{"id":-100,"type":"supergroup"},"from":{"id":98}}`, must, "not_addressed", "yes"},
 		{"our topic's root is no reply", `"text":"yes","is_topic_message":true,"message_thread_id":1,"reply_to_message":{"message_id":1,"date":1,"chat":{"id":-100,"type":"supergroup"},"from":{"id":99},"forum_topic_created":{"name":"T"}}`, must, "not_addressed", "yes"},
 		{"caption", `"caption":"@HermesBot see","caption_entities":[{"type":"mention","offset":0,"length":10}],"photo":[{"file_id":"p"}]`, must, "", "see"},
-		{"pattern", `"text":"hey HERMES!"`, inbound.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}}, "", "hey HERMES!"},
-		{"pattern in a chat with native mentions only", `"text":"hey HERMES!"`, inbound.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}, Native: []string{"-100"}}, "not_addressed", "hey HERMES!"},
-		{"named in a chat with native mentions only", `"text":"@HermesBot hi",` + ment("0", "10"), inbound.Settings{RequireMention: true, Native: []string{"-100"}}, "", "hi"},
-		{"free chat", `"text":"hi"`, inbound.Settings{RequireMention: true, Free: []string{"-100"}}, "", "hi"},
-		{"chat not allowed", `"text":"hi"`, inbound.Settings{Allowed: []string{"-101"}}, "chat_not_in_allowed_chats", "hi"},
-		{"chat allowed", `"text":"hi"`, inbound.Settings{Allowed: []string{"-100"}}, "", "hi"},
-		{"own message", `"text":"hi","from":{"id":99,"is_bot":true}`, inbound.Settings{}, "own_message", "hi"},
-		{"a join", `"new_chat_members":[{"id":6}]`, inbound.Settings{}, "service_message", ""},
-		{"a pin", `"pinned_message":{"message_id":1,"date":1,"chat":{"id":-100,"type":"supergroup"}}`, inbound.Settings{}, "service_message", ""},
-		{"a new topic", `"forum_topic_created":{"name":"T"}`, inbound.Settings{}, "service_message", ""},
-		{"automatic forward", `"text":"x","is_automatic_forward":true`, inbound.Settings{}, "automatic_forward", "x"},
-		{"unknown content", `"hologram":{}`, inbound.Settings{}, "unsupported_content", ""},
-		{"hostile offsets", `"text":"a","entities":[{"type":"mention","offset":-5,"length":3},{"type":"mention","offset":9223372036854775807,"length":9223372036854775807},{"type":"bot_command","offset":0,"length":-1}]`, inbound.Settings{}, "", "a"},
+		{"pattern", `"text":"hey HERMES!"`, mention.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}}, "", "hey HERMES!"},
+		{"pattern in a chat with native mentions only", `"text":"hey HERMES!"`, mention.Settings{RequireMention: true, Patterns: []string{`\bhermes\b`}, Native: []string{"-100"}}, "not_addressed", "hey HERMES!"},
+		{"named in a chat with native mentions only", `"text":"@HermesBot hi",` + ment("0", "10"), mention.Settings{RequireMention: true, Native: []string{"-100"}}, "", "hi"},
+		{"free chat", `"text":"hi"`, mention.Settings{RequireMention: true, Free: []string{"-100"}}, "", "hi"},
+		{"chat not allowed", `"text":"hi"`, mention.Settings{Allowed: []string{"-101"}}, "chat_not_in_allowed_chats", "hi"},
+		{"chat allowed", `"text":"hi"`, mention.Settings{Allowed: []string{"-100"}}, "", "hi"},
+		{"own message", `"text":"hi","from":{"id":99,"is_bot":true}`, mention.Settings{}, "own_message", "hi"},
+		{"a join", `"new_chat_members":[{"id":6}]`, mention.Settings{}, "service_message", ""},
+		{"a pin", `"pinned_message":{"message_id":1,"date":1,"chat":{"id":-100,"type":"supergroup"}}`, mention.Settings{}, "service_message", ""},
+		{"a new topic", `"forum_topic_created":{"name":"T"}`, mention.Settings{}, "service_message", ""},
+		{"automatic forward", `"text":"x","is_automatic_forward":true`, mention.Settings{}, "automatic_forward", "x"},
+		{"unknown content", `"hologram":{}`, mention.Settings{}, "unsupported_content", ""},
+		{"hostile offsets", `"text":"a","entities":[{"type":"mention","offset":-5,"length":3},{"type":"mention","offset":9223372036854775807,"length":9223372036854775807},{"type":"bot_command","offset":0,"length":-1}]`, mention.Settings{}, "", "a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := convert(t, c.cfg, me, group(c.fields)).In
@@ -396,7 +397,7 @@ func TestWhoIsAddressedInAGroup(t *testing.T) {
 }
 
 func TestAPatternThatIsNoneIsNamed(t *testing.T) {
-	_, err := inbound.NewRules(inbound.Settings{Patterns: []string{"ok", "(?=x)"}})
+	_, err := mention.NewRules(mention.Settings{Patterns: []string{"ok", "(?=x)"}})
 	if err == nil || !strings.Contains(err.Error(), `"(?=x)"`) {
 		t.Errorf("%v", err)
 	}
