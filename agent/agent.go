@@ -22,6 +22,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -234,9 +235,7 @@ func Close(t *llm.Transcript, reason string) {
 	if t.Len() == 0 {
 		return
 	}
-	if reason == "" {
-		reason = DefaultNote
-	}
+	reason = cmp.Or(reason, DefaultNote)
 	last := t.At(t.Len() - 1)
 	if calls := last.ToolUses(); last.Role == llm.Assistant && len(calls) > 0 {
 		m := llm.Message{Role: llm.User}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -209,9 +210,7 @@ func (r *run) buildRequest(last bool) *llm.Request {
 		Transcript: r.t.Transcript, Overlay: r.t.Overlay.Tail.String(), SystemOverlay: r.t.Overlay.System, MaxTokens: r.t.MaxTokens,
 		Effort: r.t.Effort, CacheTTL: r.t.CacheTTL, DropThinking: r.dropThinking,
 	}
-	if q.Effort == "" {
-		q.Effort = r.a.cfg.ReasoningEffort
-	}
+	q.Effort = cmp.Or(q.Effort, r.a.cfg.ReasoningEffort)
 	if text := r.t.Overlay.Turn.String(); text != "" {
 		q.Turn = &llm.TurnOverlay{At: r.turnStart, Text: text}
 	}
@@ -278,9 +277,7 @@ func (r *run) callModelOnce(ctx context.Context, q *llm.Request) (llm.Done, erro
 	case err != nil:
 		return done, r.retractAndFail(fmt.Errorf("model call: %w", err))
 	}
-	if done.Model == "" {
-		done.Model = q.Model
-	}
+	done.Model = cmp.Or(done.Model, q.Model)
 	if done.Provider == "" {
 		done.Provider = r.provider.Name()
 	}

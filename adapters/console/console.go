@@ -17,6 +17,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -166,9 +167,7 @@ func (a *Adapter) Attached() int {
 // showed while it was attached earlier. The client stays attached until Close,
 // until it is detached, or until the adapter stops; ctx limits only the call.
 func (a *Adapter) Attach(ctx context.Context, conversation string, has ...string) (*Client, error) {
-	if conversation == "" {
-		conversation = Default
-	}
+	conversation = cmp.Or(conversation, Default)
 	if !word(conversation) {
 		return nil, fmt.Errorf("console: %q cannot name a conversation: use up to 64 letters, digits, - and _", conversation)
 	}

@@ -36,6 +36,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net"
@@ -139,9 +140,7 @@ func build(cfg Config, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	if o.Transport == nil {
 		if o.Transport, err = transport.New(cfg.Proxy); err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -35,9 +36,7 @@ type Config struct {
 
 // withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
-	if c.BaseURL == "" {
-		c.BaseURL = apiclient.Origin
-	}
+	c.BaseURL = cmp.Or(c.BaseURL, apiclient.Origin)
 	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
 	return c
 }

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,9 +105,7 @@ func menu(items []chat.CommandInfo, say i18n.Printer) []command {
 		}
 		seen[name] = true
 		help := markdown.Cut(strings.Join(strings.Fields(it.Help), " "), menuHelp)
-		if help == "" {
-			help = name
-		}
+		help = cmp.Or(help, name)
 		out = append(out, command{
 			Name: name, Help: help, Type: typeSlash,
 			Options: []commandOption{{Type: typeString, Name: "text", Help: say.T("what follows the command")}},

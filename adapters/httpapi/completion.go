@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,9 +104,7 @@ func (a *Adapter) names() []string {
 
 // known rejects unknown models. A request without a model gets the agent.
 func (a *Adapter) known(r *openaiapi.Request) *openaiapi.Failure {
-	if r.Model == "" {
-		r.Model = Name
-	}
+	r.Model = cmp.Or(r.Model, Name)
 	if slices.Contains(a.names(), r.Model) {
 		return nil
 	}
@@ -203,9 +202,7 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *ope
 		f, err := a.o.StoreFile(ctx, chat.File{Kind: chat.Photo, Name: name, MIME: kind, Size: int64(len(content))}, content)
 		if err != nil {
 			text := f.FetchError
-			if text == "" {
-				text = "it could not be stored"
-			}
+			text = cmp.Or(text, "it could not be stored")
 			return nil, openaiapi.Refuse("messages", "invalid_image", "%s cannot be taken: %s.", name, text)
 		}
 		if !strings.HasPrefix(f.MIME, "image/") {

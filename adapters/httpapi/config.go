@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -36,15 +37,9 @@ const (
 )
 
 func (c Config) withDefaults() Config {
-	if c.Listen == "" {
-		c.Listen = defaultAddress
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = defaultBody
-	}
-	if c.MaxConcurrent == 0 {
-		c.MaxConcurrent = defaultConcurrent
-	}
+	c.Listen = cmp.Or(c.Listen, defaultAddress)
+	c.MaxBody = cmp.Or(c.MaxBody, defaultBody)
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, defaultConcurrent)
 	return c
 }
 

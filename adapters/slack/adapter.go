@@ -25,6 +25,7 @@
 package slack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -134,9 +135,7 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err != nil {
 		return wrong(err)
 	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, urls: newReplyURLs(), typing: newPaces(), conv: inbound.Converter.Convert, health: health.New(o.Log)}
 	a.wire = &apiclient.Client{RT: o.Transport, Base: cfg.APIURL, Hidden: []secret.Value{cfg.Token, cfg.AppToken}}
 	if o.Transport == nil {

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -41,9 +42,7 @@ const defaultAPIURL = "https://slack.com/api/"
 
 // withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
-	if c.APIURL == "" {
-		c.APIURL = defaultAPIURL
-	}
+	c.APIURL = cmp.Or(c.APIURL, defaultAPIURL)
 	c.APIURL = strings.TrimRight(c.APIURL, "/") + "/"
 	return c
 }
@@ -147,9 +146,7 @@ func slashCommands(commands []chat.CommandInfo, say i18n.Printer) []object {
 		}
 		seen[name] = true
 		help := strings.Join(strings.Fields(c.Help), " ")
-		if help == "" {
-			help = name
-		}
+		help = cmp.Or(help, name)
 		out = append(out, object{"command": name, "description": cut(help, 100), "should_escape": false})
 	}
 	return out

@@ -21,6 +21,7 @@
 package telegram
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,9 +114,7 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, files: o.Files, conv: inbound.Converter.Convert, health: health.New(o.Log)}
 	a.wire = &apiclient.Client{RT: o.Transport, Token: cfg.Token.Reveal()}
 	if o.Transport == nil {
@@ -240,9 +239,7 @@ func menu(items []chat.CommandInfo) []models.BotCommand {
 		}
 		seen[name] = true
 		help := entity.Cut(strings.Join(strings.Fields(it.Help), " "), 256)
-		if help == "" {
-			help = name
-		}
+		help = cmp.Or(help, name)
 		out = append(out, models.BotCommand{Command: name, Description: help})
 	}
 	return out

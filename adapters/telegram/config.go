@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"regexp"
@@ -42,13 +43,9 @@ const pollTimeout = 30 * time.Second
 
 // withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
-	if c.BaseURL == "" {
-		c.BaseURL = defaultBaseURL
-	}
+	c.BaseURL = cmp.Or(c.BaseURL, defaultBaseURL)
 	c.BaseURL = strings.TrimRight(c.BaseURL, "/")
-	if c.WebhookListen == "" {
-		c.WebhookListen = defaultListen
-	}
+	c.WebhookListen = cmp.Or(c.WebhookListen, defaultListen)
 	return c
 }
 

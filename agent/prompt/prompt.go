@@ -8,6 +8,7 @@
 package prompt
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"slices"
@@ -140,9 +141,7 @@ func renderIdentity(in Inputs) string {
 		return in.Soul
 	}
 	name := strings.Join(strings.Fields(in.Name), " ")
-	if name == "" {
-		name = DefaultName
-	}
+	name = cmp.Or(name, DefaultName)
 	return strings.ReplaceAll(loadText("identity.md"), "{{name}}", name)
 }
 

@@ -59,9 +59,7 @@ func (l *Library) View(name, file string) (View, error) {
 		return View{}, err
 	}
 	defer root.Close()
-	if file == "" {
-		file = mainFile
-	}
+	file = cmp.Or(file, mainFile)
 	file, err = cleanPath(file)
 	if err != nil {
 		return View{}, err

@@ -1,6 +1,7 @@
 package skills
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,9 +84,7 @@ func (l *Library) Edit(ctx context.Context, name, content string) error {
 // as a whole.
 func (l *Library) Patch(ctx context.Context, name, file string, r Replacement) (n int, err error) {
 	err = l.withSkill(ctx, name, func(s Skill, root *os.Root) error {
-		if file == "" {
-			file = mainFile
-		}
+		file = cmp.Or(file, mainFile)
 		at, err := cleanPath(file)
 		if err != nil {
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -70,9 +71,7 @@ func (c *cli) configCheck() error {
 			s += "warning: " + p.String() + "\n"
 		}
 		where := res.File
-		if where == "" {
-			where = report.Missing + " does not exist: the defaults"
-		}
+		where = cmp.Or(where, report.Missing+" does not exist: the defaults")
 		if res.OK {
 			return s + fmt.Sprintf("%s: ok, %s\nmodel: %s\n", where, text.Count(len(res.Warnings), "warning"), report.Model)
 		}

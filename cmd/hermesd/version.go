@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -76,9 +77,7 @@ func (c *cli) versionCmd() *cobra.Command {
 func (b build) text(modules bool) string {
 	var s strings.Builder
 	commit := b.Commit
-	if commit == "" {
-		commit = "unknown commit"
-	}
+	commit = cmp.Or(commit, "unknown commit")
 	if b.Modified {
 		commit += ", modified"
 	}

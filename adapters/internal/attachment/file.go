@@ -4,6 +4,7 @@
 package attachment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,7 @@ import (
 // printable characters. It can be long.
 func Name(f chat.File) string {
 	name := f.Name
-	if name == "" {
-		name = f.Path
-	}
+	name = cmp.Or(name, f.Path)
 	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == '"' || r == '/' {

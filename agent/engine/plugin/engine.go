@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -251,9 +252,7 @@ func (e *Engine) Status() agent.EngineStatus {
 	s := agent.EngineStatus{Engine: e.h.m.Name, Threshold: e.threshold, Passes: e.state.Passes, Archived: e.state.Archived, Last: e.lastResult}
 	e.mu.Unlock()
 	b := e.backup.Status()
-	if s.Threshold == 0 {
-		s.Threshold = b.Threshold
-	}
+	s.Threshold = cmp.Or(s.Threshold, b.Threshold)
 	s.Cooldown = b.Cooldown
 	if n > 0 {
 		s.Last = strings.TrimSpace(fmt.Sprintf("%s (%d failures of %s so far; last: %s)", s.Last, n, e.h.m.Name, oneLine(last.Error())))

@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,9 +78,7 @@ func (w *Writer) conversationBudget(t Task) int {
 			window = s.Window()
 		}
 	}
-	if window == 0 {
-		window = tokens.DefaultContext
-	}
+	window = cmp.Or(window, tokens.DefaultContext)
 	overhead := tokens.Text(t.buildPrompt("-", nil, errNoSections)) + max(tokens.Text(t.Previous), t.Budget)
 	return max(window*80/100-overhead, minConversationTokens)
 }

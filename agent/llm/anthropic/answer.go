@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -99,9 +100,7 @@ func (a *answer) handle(raw apiclient.Event, send func(llm.Event) error) (done b
 	if err := json.Unmarshal(raw.Data, &e); err != nil {
 		return false, a.call.Garbage("an event is no JSON", err)
 	}
-	if e.Type == "" {
-		e.Type = raw.Name
-	}
+	e.Type = cmp.Or(e.Type, raw.Name)
 	if !a.started && (e.Type == "content_block_start" || e.Type == "message_delta" || e.Type == "message_stop") {
 		return false, a.call.Garbage("the answer does not begin with message_start", nil)
 	}

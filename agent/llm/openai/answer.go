@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -221,9 +222,7 @@ func (a *answer) addCall(d callDelta, send func(llm.Event) error) error {
 		}
 		a.calls = append(a.calls, c)
 	}
-	if c.id == "" {
-		c.id = d.ID
-	}
+	c.id = cmp.Or(c.id, d.ID)
 	if !c.announced {
 		c.name += d.Function.Name
 	}

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -65,9 +66,7 @@ func (t *Terminal) spillNotes(o spawn.Output) []string {
 // compose combines output and notes.
 func (t *Terminal) compose(o spawn.Output, notes []string) string {
 	body := t.readable(o)
-	if body == "" {
-		body = "(no output)"
-	}
+	body = cmp.Or(body, "(no output)")
 	return body + "\n\n[" + strings.Join(notes, "]\n[") + "]"
 }
 

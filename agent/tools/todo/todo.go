@@ -4,6 +4,7 @@
 package todo
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -87,9 +88,7 @@ func apply(items []Item, in input) ([]Item, error) {
 		}
 		seen[it.ID] = true
 		if at < 0 {
-			if it.Status == "" {
-				it.Status = Pending
-			}
+			it.Status = cmp.Or(it.Status, Pending)
 			out = append(out, it)
 			continue
 		}

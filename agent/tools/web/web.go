@@ -88,9 +88,7 @@ func New(o Options) (*Web, error) {
 	o.Timeout = cmp.Or(o.Timeout, defaultTime)
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultBytes)
 	o.UserAgent = cmp.Or(o.UserAgent, "hermesd")
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	o.Dial.Idle = maxIdle
 	w := &Web{o: o, pages: blocking(safehttp.New(o.Dial), o.Blocked), convertSlot: make(chan struct{}, 1)}
 	if o.Search.Provider == "" {

@@ -42,6 +42,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,9 +157,7 @@ const maxBody = 64 << 10
 // NewHandler returns a Handler. A nil Log discards messages, a nil Masker masks
 // nothing.
 func NewHandler(o Options) *Handler {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	if o.Masker == nil {
 		o.Masker = &secret.Masker{}
 	}

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -105,9 +106,7 @@ func (r *flagReader) model(f Flags) *Model {
 		return &m
 	}
 	if now.Provider == v.Name { // missing flags keep their values
-		if m.Name == "" {
-			m.Name = now.Model
-		}
+		m.Name = cmp.Or(m.Name, now.Model)
 		if m.BaseURL == "" && now.BaseURL != v.BaseURL {
 			m.BaseURL = now.BaseURL
 		}

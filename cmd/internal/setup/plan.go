@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -88,9 +89,7 @@ func (p *Plan) model(m Model) {
 	p.value(m.Name, "model", "default")
 	p.value(m.BaseURL, "model", "base_url")
 	name := m.Name
-	if name == "" {
-		name = v.Model
-	}
+	name = cmp.Or(name, v.Model)
 	if n := p.doc.Text("model", "context_length"); n != "" && n != "0" && name != was.Model {
 		p.note("model.context_length stays %s; remove it if the new model takes another number of tokens", n)
 	}

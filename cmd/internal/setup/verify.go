@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,15 +109,11 @@ func (s *State) endpoint(m Model) (config.Endpoint, error) {
 		return config.Endpoint{}, fmt.Errorf("there is no provider %q", m.Provider)
 	}
 	e := config.Endpoint{Provider: v.Name, Model: m.Name, BaseURL: strings.TrimRight(m.BaseURL, "/"), APIKey: m.Key}
-	if e.Model == "" {
-		e.Model = v.Model
-	}
+	e.Model = cmp.Or(e.Model, v.Model)
 	if v.Name == "anthropic" {
 		e.Model = strings.TrimPrefix(e.Model, "anthropic/")
 	}
-	if e.BaseURL == "" {
-		e.BaseURL = v.BaseURL
-	}
+	e.BaseURL = cmp.Or(e.BaseURL, v.BaseURL)
 	if e.APIKey == "" {
 		e.APIKey = s.Report.Model.APIKey
 		if s.Report.Model.Provider != v.Name {
@@ -165,12 +162,8 @@ func (p *Plan) Verify(ctx context.Context) (texts []string, err error) {
 // the user; its errors never contain the token.
 func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (string, error) {
 	a := s.account(p)
-	if l.Token == "" {
-		l.Token = a.Token
-	}
-	if l.AppToken == "" {
-		l.AppToken = a.AppToken
-	}
+	l.Token = cmp.Or(l.Token, a.Token)
+	l.AppToken = cmp.Or(l.AppToken, a.AppToken)
 	base := strings.TrimRight(a.APIURL, "/")
 	q := request{proxy: a.Proxy, header: http.Header{}}
 	do := verifySlack
@@ -267,9 +260,7 @@ type request struct {
 func fetch(ctx context.Context, q request, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
 	defer cancel()
-	if q.method == "" {
-		q.method = http.MethodGet
-	}
+	q.method = cmp.Or(q.method, http.MethodGet)
 	r, err := http.NewRequestWithContext(ctx, q.method, q.url, http.NoBody)
 	if err != nil {
 		return errors.New("this is not an address")

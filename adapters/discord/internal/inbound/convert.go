@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -239,9 +240,7 @@ func (c Converter) Quarantined(raw json.RawMessage, p ChannelInfo, now time.Time
 	if err != nil {
 		return chat.Inbound{}, false
 	}
-	if p.ID == "" {
-		p.ID = channel
-	}
+	p.ID = cmp.Or(p.ID, channel)
 	at := Time(id)
 	if at.After(now.Add(time.Hour)) {
 		at = now.UTC()

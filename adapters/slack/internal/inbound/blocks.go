@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -226,9 +227,7 @@ func (r *blockReader) inline(b block) string {
 		}
 		return b.Fallback
 	}
-	if text == "" {
-		text = b.Fallback
-	}
+	text = cmp.Or(text, b.Fallback)
 	if text == "" {
 		text = strings.Trim(string(b.Value), `"`)
 	}

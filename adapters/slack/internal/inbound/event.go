@@ -187,9 +187,7 @@ const slackbot = "USLACKBOT"
 func (c Converter) sender(b Body) chat.Person {
 	p := chat.Person{ID: cmp.Or(b.User, b.BotID), Bot: b.BotID != "" || b.Subtype == "bot_message" || b.User == slackbot}
 	p.Name, p.Handle = c.Name(b.User)
-	if p.Name == "" {
-		p.Name = b.Username
-	}
+	p.Name = cmp.Or(p.Name, b.Username)
 	if p.Name == "" && b.BotProfile != nil {
 		p.Name = b.BotProfile.Name
 	}

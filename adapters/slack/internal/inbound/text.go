@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -105,9 +106,7 @@ func files(in []file) []chat.File {
 	var out []chat.File
 	for _, f := range in {
 		g := chat.File{Kind: f.kind(), Name: f.Name, MIME: f.MIME, Size: f.Size}
-		if g.Name == "" {
-			g.Name = f.Title
-		}
+		g.Name = cmp.Or(g.Name, f.Title)
 		switch {
 		case f.Mode == "tombstone":
 			g.FetchError = i18n.N("the file was deleted from Slack")
@@ -117,9 +116,7 @@ func files(in []file) []chat.File {
 			g.FetchError = i18n.N("the file is not at Slack but at another service")
 		case f.Download != "" || f.Private != "":
 			g.Ref = f.Download
-			if g.Ref == "" {
-				g.Ref = f.Private
-			}
+			g.Ref = cmp.Or(g.Ref, f.Private)
 		case f.ID != "":
 			g.Ref = FileID + f.ID // of another workspace: its address has to be looked up
 		default:
