@@ -16,17 +16,9 @@ import (
 // errReaderStopped reports that the reader of the events has stopped.
 var errReaderStopped = errors.New("anthropic: enough")
 
-// stream is the source of an answer. It is implemented by apiclient.Call.
-type stream interface {
-	Next() (apiclient.Event, error)
-	Cut() *llm.Error
-	Garbage(what string, err error) *llm.Error
-	Refused(status int, body []byte) *llm.Error
-}
-
 // answer assembles one answer from its events.
 type answer struct {
-	call     stream
+	call     *apiclient.Call
 	provider string
 	model    string
 	blocks   []*block

@@ -16,18 +16,10 @@ import (
 // errReaderStopped reports that the reader of the events has stopped.
 var errReaderStopped = errors.New("openai: enough")
 
-// stream is the source of an answer. It is implemented by apiclient.Call.
-type stream interface {
-	Next() (apiclient.Event, error)
-	Cut() *llm.Error
-	Garbage(what string, err error) *llm.Error
-	Refused(status int, body []byte) *llm.Error
-}
-
 // answer assembles one answer from its chunks. It is complete when a chunk has named the
 // stop reason and the service has ended the stream.
 type answer struct {
-	call     stream
+	call     *apiclient.Call
 	provider string
 	model    string
 	dialect  string            // of messages with reasoning details
