@@ -73,13 +73,10 @@ type Options struct {
 	Files *http.Client
 	// Memory stores the checkpoints across restarts; nil means that messages sent
 	// while the daemon was down are missed.
-	Memory Memory
+	Memory chat.Memory
 	Words  i18n.Printer // prints the adapter's own texts for users
 	Log    *zap.Logger
 }
-
-// A Memory stores small values across restarts.
-type Memory = ingest.Memory
 
 // An Identity is the bot's own account.
 type Identity = inbound.Identity

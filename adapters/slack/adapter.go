@@ -67,19 +67,12 @@ type Options struct {
 	Socket func(ctx context.Context, network, address string) (net.Conn, error)
 	// Memory stores the joined threads and the checkpoints across restarts; nil
 	// means that they are forgotten.
-	Memory Memory
+	Memory chat.Memory
 	// Commands are the names of the daemon's commands, without a slash. They are
 	// recognized after /hermes and after an exclamation mark.
 	Commands []string
 	Words    i18n.Printer // prints the adapter's own texts for users
 	Log      *zap.Logger
-}
-
-// A Memory stores small values across restarts.
-type Memory interface {
-	// Value returns the value stored under key, nil if there is none.
-	Value(ctx context.Context, key string) ([]byte, error)
-	SetValue(ctx context.Context, key string, v []byte) error
 }
 
 // An Adapter connects one app in one workspace. Slack's command menu is part of

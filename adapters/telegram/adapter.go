@@ -60,20 +60,13 @@ type Options struct {
 	Files *http.Client
 	// Memory stores the bot's own identity across restarts; nil means that it is
 	// fetched at each start.
-	Memory Memory
+	Memory chat.Memory
 	// Was returns the IDs that a chat had before it was migrated; the
 	// configuration may still use them. nil means that none is known.
 	Was func(id string) []string
 	// Listen opens the webhook's socket; nil means net.Listen.
 	Listen func(network, address string) (net.Listener, error)
 	Log    *zap.Logger
-}
-
-// A Memory stores small values across restarts.
-type Memory interface {
-	// Value returns the value stored under key, nil if there is none.
-	Value(ctx context.Context, key string) ([]byte, error)
-	SetValue(ctx context.Context, key string, v []byte) error
 }
 
 // An Adapter connects one bot. It implements chat.Adapter and the optional

@@ -21,6 +21,13 @@ type Sink interface {
 // on disk. The daemon then restarts, and events that are offered again are accepted once.
 var ErrOutcomeUnknown = errors.New("it is not known whether this is stored")
 
+// A Memory stores small values of an adapter across restarts.
+type Memory interface {
+	// Value returns the value stored under key, nil if there is none.
+	Value(ctx context.Context, key string) ([]byte, error)
+	SetValue(ctx context.Context, key string, v []byte) error
+}
+
 // An Adapter connects one account of one platform. Run and Send may be called
 // concurrently, and Send concurrently for different chats.
 type Adapter interface {

@@ -23,13 +23,6 @@ const (
 	backfillWindow = 24 * time.Hour
 )
 
-// A Memory stores small values across restarts.
-type Memory interface {
-	// Value returns the value stored under key, nil if there is none.
-	Value(ctx context.Context, key string) ([]byte, error)
-	SetValue(ctx context.Context, key string, v []byte) error
-}
-
 // A checkpoint is the newest message of a channel up to which everything is on
 // disk, with the location of the channel.
 type checkpoint struct {
@@ -47,7 +40,7 @@ func (m checkpoint) place(id string) inbound.ChannelInfo {
 // checkpoints holds the checkpoints of one account. It is owned by one
 // goroutine.
 type checkpoints struct {
-	memory Memory
+	memory chat.Memory
 	key    string // "" until the account is known
 	loaded bool
 	dirty  bool
@@ -56,7 +49,7 @@ type checkpoints struct {
 	gaps   map[string]bool // channels with an open gap: their checkpoints do not advance
 }
 
-func newCheckpoints(m Memory) *checkpoints {
+func newCheckpoints(m chat.Memory) *checkpoints {
 	return &checkpoints{memory: m, all: map[string]checkpoint{}, gaps: map[string]bool{}}
 }
 

@@ -40,7 +40,7 @@ type Options struct {
 	Sink   chat.Sink
 	Wire   *apiclient.Client
 	Dir    *inbound.Directory
-	Memory Memory
+	Memory chat.Memory
 	Log    *zap.Logger
 	// Converter returns the current converter: the account's identity becomes
 	// known with the first READY.

@@ -28,12 +28,6 @@ const (
 	maxTalks    = 10
 )
 
-// A Memory stores small values across restarts.
-type Memory interface {
-	Value(ctx context.Context, key string) ([]byte, error)
-	SetValue(ctx context.Context, key string, v []byte) error
-}
-
 // A record is what an account stores across restarts, as one value of bounded
 // size.
 type record struct {
@@ -65,7 +59,7 @@ type upload struct {
 // the next mention.
 type Set struct {
 	key    string
-	memory Memory
+	memory chat.Memory
 	log    *zap.Logger
 	dirty  chan struct{}
 
@@ -74,7 +68,7 @@ type Set struct {
 }
 
 // New returns an empty set that is stored under key in m; m may be nil.
-func New(key string, m Memory, log *zap.Logger) *Set {
+func New(key string, m chat.Memory, log *zap.Logger) *Set {
 	return &Set{key: key, memory: m, log: log, dirty: make(chan struct{}, 1), rec: record{Places: map[string]*channelState{}}}
 }
 
