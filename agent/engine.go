@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"hermesd/agent/llm"
-	"hermesd/agent/tool"
 )
 
 // An Engine is a context engine: it keeps the context of one session within the
@@ -16,7 +15,7 @@ import (
 // nothing is deleted. An Engine is used by one goroutine at a time, except that
 // Status may be called from any.
 //
-// An engine may also implement Preflighter, Lifecycle and ToolProvider.
+// An engine may also implement Preflighter and Lifecycle.
 type Engine interface {
 	// Name returns the name of the engine in the configuration.
 	Name() string
@@ -51,12 +50,6 @@ type Lifecycle interface {
 	Reset()
 	// End releases the resources of the engine. It is the last call.
 	End()
-}
-
-// A ToolProvider is an engine with tools of its own, such as a search of the
-// archived messages.
-type ToolProvider interface {
-	Tools() []tool.Tool
 }
 
 // Limits describe the model for which an engine compacts.

@@ -32,8 +32,8 @@ const Name = "lcm"
 // Options are the parameters of New; they are those of the compressor.
 type Options = compaction.Options
 
-// An Engine is the engine of one session. It implements agent.Engine,
-// agent.Lifecycle and agent.ToolProvider.
+// An Engine is the engine of one session. It implements agent.Engine and
+// agent.Lifecycle.
 type Engine struct {
 	*compaction.Engine
 	s *summarizer
@@ -47,7 +47,8 @@ func New(o Options, a Archive) *Engine {
 	return &Engine{e, s, a}
 }
 
-// Tools implements agent.ToolProvider. The tools may run during a compaction.
+// Tools returns the tools that search the archived messages. They may run during a
+// compaction.
 func (e *Engine) Tools() []tool.Tool {
 	return Tools(func(context.Context, string) (json.RawMessage, Archive, error) { return e.State(), e.a, nil })
 }
