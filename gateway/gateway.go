@@ -195,7 +195,7 @@ func New(o Options) *Gateway {
 		Options: conversation.Options{Policy: o.Policy, Reset: o.Reset, CacheBytes: o.Limits.TranscriptCacheBytes, Printer: o.Printer, Log: o.Log.Named("conversation")},
 	})
 	g.control = g.newControl()
-	g.commands = command.NewTable(command.Localized(o.Printer, command.Specs()), g.control.Handlers(), g.approval.Handlers(), env{g}.handlers())
+	g.commands = command.NewTable(command.Localized(o.Printer, command.Specs()), g.control.Handlers(), g.approval.Handlers(), g.cron.Handlers())
 	g.runner = turn.New(turn.Options{
 		Sessions: sessions,
 		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands,
@@ -252,23 +252,8 @@ func (t turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
 
 func (t turns) Compactions() hygiene.Stats { return t.g.passes.Stats() }
 
-// env has the handler of the command about scheduled prompts.
-type env struct{ g *Gateway }
-
-func (e env) handlers() map[string]command.Handler {
-	return map[string]command.Handler{"cron": command.ReplyWith(e.Cron)}
-}
-
 // Delivery returns the delivery of outbox rows.
 func (g *Gateway) Delivery() *delivery.Delivery { return g.delivery }
-
-// SetHome calls target.Directory.SetHome.
-func (e env) SetHome(ctx context.Context, at chat.Address) error { return e.g.targets.SetHome(ctx, at) }
-
-// Cron calls cron.Runs.Command.
-func (e env) Cron(ctx context.Context, c command.Call) (string, error) {
-	return e.g.cron.Command(ctx, c)
-}
 
 // newCron returns the runs of scheduled prompts.
 func newCron(g *Gateway) *cron.Runs {

@@ -13,8 +13,13 @@ import (
 
 const cronUsage = "`/cron` lists the scheduled prompts of this chat. `/cron add \"every weekday at 9am\" <prompt>` makes one; `/cron show|pause|resume|run|remove|history <name>`."
 
-// Command runs the /cron command and returns its reply.
-func (r *Runs) Command(ctx context.Context, c command.Call) (string, error) {
+// Handlers returns the handler of the chat command about scheduled prompts.
+func (r *Runs) Handlers() map[string]command.Handler {
+	return map[string]command.Handler{"cron": command.ReplyWith(r.command)}
+}
+
+// command runs the /cron command and returns its reply.
+func (r *Runs) command(ctx context.Context, c command.Call) (string, error) {
 	verb, rest, _ := strings.Cut(strings.TrimSpace(c.Args), " ")
 	rest = strings.TrimSpace(rest)
 	text, err := r.runCommand(ctx, c, strings.ToLower(verb), rest)

@@ -480,6 +480,12 @@ func TestManagerChecksTargetsAndLevels(t *testing.T) {
 	})
 }
 
+// command runs the /cron command.
+func (h *harness) command(c command.Call) (string, error) {
+	r, err := h.Handlers()["cron"](h.t.Context(), c)
+	return r.Text, err
+}
+
 func TestCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t)
@@ -498,7 +504,7 @@ func TestCommand(t *testing.T) {
 			{"show x", "That cannot be: "},
 			{"dance", "`/cron` lists"},
 		} {
-			got, err := h.Command(t.Context(), command.Call{
+			got, err := h.command(command.Call{
 				Args: tt.args, Principal: principal("7", access.Owner), Printer: i18n.Printer{},
 				Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint(i), Address: dm("7")},
 			})
@@ -509,7 +515,7 @@ func TestCommand(t *testing.T) {
 		h.create(principal("7", access.Owner), schedule.JobPatch{Name: ptrTo("hourly"), Prompt: ptrTo("look")}, nil)
 		h.restart(onlyUser8(t))
 		h.run(61 * time.Minute)
-		got, err := h.Command(t.Context(), command.Call{Args: "history hourly", Principal: principal("7", access.Owner), Inbound: chat.Inbound{Address: dm("7")}})
+		got, err := h.command(command.Call{Args: "history hourly", Principal: principal("7", access.Owner), Inbound: chat.Inbound{Address: dm("7")}})
 		if err != nil || !strings.Contains(got, "- 2000-01-01 01:00 UTC `") || !strings.Contains(got, "skipped: 7, who made it, may not speak any more") {
 			t.Errorf("history %q, %v", got, err)
 		}
