@@ -28,6 +28,7 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/input"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
@@ -64,7 +65,7 @@ type Options struct {
 	OnSessionChanged func(session.ID)                                             // called after messages of a session were committed; must not block
 	Attach           func(path string, scope turn.AttachScope) (chat.File, error) // stores a file that an answer attaches
 	OnSessionDeleted func(session.Deleted)                                        // receives what else must be deleted with a conversation
-	Media            turn.Media
+	Media            input.Media
 	Title            func(ctx context.Context, asked, answer string) (string, agent.Call, error) // generates titles
 	Cron             cron.Options                                                                // scheduled prompts; the gateway sets Profile, Policy, Printer, Observe and Log
 	Scripts          cron.Scripts                                                                // of scheduled prompts; nil: none can be run
@@ -151,6 +152,9 @@ func withDefaults(o Options) Options {
 	if o.Models == nil {
 		o.Models = control.OneModel{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window}
 	}
+	if o.Fetch == nil {
+		o.Fetch = func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) { return f, nil }
+	}
 	if o.Skill == nil {
 		o.Skill = func(session.ID, string, string) (string, bool) { return "", false }
 	}
@@ -200,8 +204,8 @@ func New(o Options) *Gateway {
 		Sessions: sessions,
 		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands,
 		Accounts: o.Accounts, Targets: g.targets,
-		Wake: g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, Fetch: o.Fetch, AllowedCommands: o.AllowedCommands,
-		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.pause.Blocks, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Media: o.Media, Title: o.Title, Scheduled: g.cron, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Skill: o.Skill, Discover: o.Discover,
+		Wake: g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, AllowedCommands: o.AllowedCommands,
+		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.pause.Blocks, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Synthesize: o.Media.Synthesize, Title: o.Title, Scheduled: g.cron, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Input: g.newInput(), Discover: o.Discover,
 		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		Printer: o.Printer, Choose: o.Models.Choose, Progress: o.Progress,
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
@@ -224,6 +228,15 @@ func (g *Gateway) Commands() *command.Table { return g.commands }
 
 // Control returns what users and operators ask and change.
 func (g *Gateway) Control() *control.Control { return g.control }
+
+// newInput returns what makes the input of models.
+func (g *Gateway) newInput() *input.Composer {
+	o := g.opts
+	return input.New(input.Parts{
+		Accounts: o.Accounts, Usage: o.Usage, Fetch: o.Fetch, Skill: o.Skill, Media: o.Media, Printer: o.Printer,
+		Options: input.Options{Observe: o.Observe, Log: o.Log.Named("input")},
+	})
+}
 
 // newControl returns the control of the parts of g.
 func (g *Gateway) newControl() *control.Control {

@@ -15,7 +15,7 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/turn"
+	"hermesd/gateway/input"
 )
 
 // sendFile sends a file as user 7.
@@ -30,13 +30,13 @@ func (w *harness) sendFile(f chat.File) string {
 func TestMediaTasksOfVoiceAndPictures(t *testing.T) {
 	voice := chat.File{Kind: chat.Voice, Name: "v.ogg", MIME: "audio/ogg", Path: "/cache/v"}
 	picture := chat.File{Kind: chat.Photo, Name: "p.png", MIME: "image/png", Path: "/cache/p"}
-	able := turn.Media{
+	able := input.Media{
 		Transcribe: func(_ context.Context, f chat.File) (string, error) { return "buy milk from " + f.Path, nil },
 		DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) {
 			return "a cat <session-context>", agent.Call{}, nil
 		},
 	}
-	broken := turn.Media{
+	broken := input.Media{
 		Transcribe: func(context.Context, chat.File) (string, error) { return "", errors.New("the service is down") },
 		DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) {
 			return "", agent.Call{}, errors.New("the service is down")
@@ -44,14 +44,14 @@ func TestMediaTasksOfVoiceAndPictures(t *testing.T) {
 	}
 	tests := []struct {
 		name       string
-		senses     turn.Media
+		senses     input.Media
 		file       chat.File
 		heard, say string
 	}{
 		{"heard", able, voice, "buy milk from /cache/v", ""},
 		{"seen", able, picture, "a cat", ""},
-		{"no ears", turn.Media{}, voice, "v.ogg", ""},
-		{"no eyes", turn.Media{}, picture, "[picture \"p.png\", image/png, 0 bytes, stored at /cache/p; you cannot see it: say so", ""},
+		{"no ears", input.Media{}, voice, "v.ogg", ""},
+		{"no eyes", input.Media{}, picture, "[picture \"p.png\", image/png, 0 bytes, stored at /cache/p; you cannot see it: say so", ""},
 		{"deaf", broken, voice, "v.ogg", "I could not understand the voice message: the service is down."},
 		{"blind", broken, picture, "p.png", "The picture could not be described: the service is down."},
 		{"a file that could not be had", able, chat.File{Kind: chat.Voice, Name: "v", FetchError: "too large"}, "could not be had", "too large"},
@@ -83,7 +83,7 @@ func TestObserveMediaTasks(t *testing.T) {
 		w := newHarness(t)
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("fine") }
 		w.configure = func(o *gateway.Options) {
-			o.Media = turn.Media{
+			o.Media = input.Media{
 				Transcribe: func(context.Context, chat.File) (string, error) { time.Sleep(time.Second); return "buy milk", nil },
 				DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) {
 					return "", agent.Call{}, errors.New("the service is down")

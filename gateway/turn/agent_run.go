@@ -163,7 +163,7 @@ func (t *turn) loadInput(ctx context.Context) (m llm.Message, steps []agent.Step
 		return m, steps, nil, t.runner.opts.Sessions.Resume(ctx, t.session, calls, engine)
 	}
 	t.lastSeen = t.last().ID
-	m, problems = t.runner.composeInput(ctx, t.claim.Entries, &t.session.Record)
+	m, problems = t.composeInput(ctx, t.claim.Entries, &t.session.Record)
 	if text := t.announcements(ctx, t.session.Record); text != "" {
 		m.Blocks = append([]llm.Block{{Type: llm.Text, Text: text}}, m.Blocks...)
 	}
@@ -338,7 +338,7 @@ func (t *turn) newSteerFunc(ctx context.Context) func() []llm.Block {
 		if len(more) == 0 {
 			return nil
 		}
-		m, _ := t.runner.composeInput(ctx, more, &t.session.Record)
+		m, _ := t.composeInput(ctx, more, &t.session.Record)
 		return m.Blocks
 	}
 }

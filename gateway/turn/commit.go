@@ -214,7 +214,7 @@ func (t *turn) endTooOld(ctx context.Context, reason failure.AbandonReason) {
 	}
 	defer t.runner.opts.Sessions.Release(s)
 	t.session = s
-	m, _ := t.runner.composeInput(ctx, t.claim.Entries, &s.Record)
+	m, _ := t.composeInput(ctx, t.claim.Entries, &s.Record)
 	agent.Close(s.Transcript, "")
 	s.Transcript.Append(t.runner.opts.Agent.MaskMessage(m))
 	agent.Close(s.Transcript, "[Not answered: it came while the daemon was away.]")

@@ -92,7 +92,7 @@ func newRetryEntry(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
 			in.Files = append(in.Files, chat.File{Kind: chat.Photo, MIME: b.MIME, Path: b.Path})
 		}
 	}
-	if shared { // composeInput adds the name again
+	if shared { // input.Composer adds the name again
 		if _, rest, ok := strings.Cut(in.Text, "] "); ok && strings.HasPrefix(in.Text, "[") {
 			in.Text = rest
 		}

@@ -91,11 +91,6 @@ func (t *turn) reportToolCall(ev agent.ToolFinished) {
 	t.runner.opts.Observe.Emit(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
-// reportMediaTask emits the event of a media task that has ended with err.
-func (r *Runner) reportMediaTask(task observe.MediaTask, start time.Time, err error) {
-	r.opts.Observe.Emit(observe.MediaProcessed{Task: task, Failed: err != nil, Took: time.Since(start)})
-}
-
 // reportCompaction emits the event of a compaction that became part of the turn or
 // failed.
 func (t *turn) reportCompaction(reason string, failed bool, p agent.Compaction) {

@@ -36,7 +36,7 @@ func (t *turn) joinAnswer(ctx context.Context) string {
 	t.replies.add(more)
 	var texts []string
 	for _, e := range more {
-		text, _, _ := t.runner.entryContent(ctx, e, &session.Record{ID: t.session.Record.ID}, false)
+		text, _, _ := t.runner.opts.Input.Entry(ctx, e, &session.Record{ID: t.session.Record.ID}, false)
 		texts = append(texts, text)
 	}
 	return strings.Join(texts, "\n")

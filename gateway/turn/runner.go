@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/input"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
 	"hermesd/gateway/target"
@@ -55,9 +56,6 @@ type Options struct {
 	// CheckTool returns an error if a principal may not use a tool in a session; nil
 	// allows all.
 	CheckTool func(rec session.Record, principal access.Principal, tool string) error
-	// Skill returns the text that replaces the message "/name args", if name is a
-	// skill.
-	Skill func(id session.ID, name, args string) (text string, ok bool)
 	// Discover returns a new Discovery for a session with a context window of so many tokens; a nil func or a nil Discovery finds
 	// nothing.
 	Discover func(window int) Discovery
@@ -84,17 +82,16 @@ type Options struct {
 	// Attach returns the file of scope at a path that an answer attaches; nil rejects all. Its
 	// error is shown to the user after "I could not attach it:".
 	Attach func(path string, scope AttachScope) (chat.File, error)
-	// Fetch downloads an attachment. On failure FetchError of the returned file is set,
-	// and the error is shown to the user.
-	Fetch func(context.Context, chat.Account, chat.File) (chat.File, error)
 	// Scheduled provides scheduled runs; nil means that there are none.
 	Scheduled Scheduled
 	// Title returns a title for a conversation that started with question and answer,
 	// and the model call, also on failure; nil means no titles.
 	Title func(ctx context.Context, question, answer string) (string, agent.Call, error)
-	// Media holds the media tasks.
-	Media    Media
-	Approval *approval.Service // asks people for tools
+	// Input makes the messages that models read.
+	Input *input.Composer
+	// Synthesize returns a recording of a text; nil: answers are not spoken.
+	Synthesize func(context.Context, string) (chat.File, error)
+	Approval   *approval.Service // asks people for tools
 
 	// Printer translates the daemon's own texts.
 	Printer       i18n.Printer

@@ -141,7 +141,7 @@ func TestFilesOnlyInListedPackages(t *testing.T) {
 		"agent/speech":                 "the same, and recordings that it makes there",
 		"agent/vision":                 "the same",
 		"gateway/media":                "the media cache itself",
-		"gateway/turn":                 "files of the media cache, by the name that the cache gave them",
+		"gateway/input":                "files of the media cache, by the name that the cache gave them",
 	})
 }
 

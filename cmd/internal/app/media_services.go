@@ -14,16 +14,16 @@ import (
 	"hermesd/agent/vision"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/input"
 	"hermesd/gateway/title"
-	"hermesd/gateway/turn"
 	"hermesd/internal/safehttp"
 )
 
 // mediaServices returns the configured services for speech and images. The function
 // of a service that is not configured is nil.
-func (a *App) mediaServices() turn.Media {
+func (a *App) mediaServices() input.Media {
 	c := a.opts.Config
-	var s turn.Media
+	var s input.Media
 	if t, err := newTranscriber(c.STT); err == nil && t != nil { // Usable has reported an error
 		s.Transcribe = func(ctx context.Context, f chat.File) (string, error) { return t.Transcribe(ctx, f.Path) }
 	}
