@@ -152,6 +152,26 @@ func withDefaults(o Options) Options {
 	if o.Models == nil {
 		o.Models = control.OneModel{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window}
 	}
+	if o.CheckTool == nil {
+		o.CheckTool = func(session.Record, access.Principal, string) error { return nil }
+	}
+	if o.Discover == nil {
+		o.Discover = func(int) turn.Discovery { return nil }
+	}
+	if o.AllowedCommands == nil {
+		o.AllowedCommands = func(chat.Address) []string { return nil }
+	}
+	if o.OnSessionChanged == nil {
+		o.OnSessionChanged = func(session.ID) {}
+	}
+	if o.OnSessionDeleted == nil {
+		o.OnSessionDeleted = func(session.Deleted) {}
+	}
+	if o.Attach == nil {
+		o.Attach = func(string, turn.AttachScope) (chat.File, error) {
+			return chat.File{}, i18n.Errorf("files cannot be sent here")
+		}
+	}
 	if o.Fetch == nil {
 		o.Fetch = func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) { return f, nil }
 	}
@@ -200,22 +220,44 @@ func New(o Options) *Gateway {
 	})
 	g.control = g.newControl()
 	g.commands = command.NewTable(command.Localized(o.Printer, command.Specs()), g.control.Handlers(), g.approval.Handlers(), g.cron.Handlers())
-	g.runner = turn.New(turn.Options{
-		Sessions: sessions,
-		Store:    o.Store, Agent: o.Agent, Active: o.Active, Usage: o.Usage, Delivery: g.delivery, Commands: g.commands,
-		Accounts: o.Accounts, Targets: g.targets,
-		Wake: g.lanes.Wake, Overlay: g.overlay, Placement: o.Placement, Prefill: o.Prefill, Compression: o.Compression, AllowedCommands: o.AllowedCommands,
-		Attach: o.Attach, WaitsForCommands: g.waitsForCommands, Paused: g.pause.Blocks, Held: g.resumption.isHeld, OnSessionDeleted: o.OnSessionDeleted, Approval: g.approval, Synthesize: o.Media.Synthesize, Title: o.Title, Scheduled: g.cron, OnSessionChanged: o.OnSessionChanged, Observe: o.Observe, CheckTool: o.CheckTool, Input: g.newInput(), Discover: o.Discover,
-		Model:   turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
-		Printer: o.Printer, Choose: o.Models.Choose, Progress: o.Progress,
-		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
-		Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout, Log: o.Log.Named("turn"),
+	g.runner = turn.New(turn.Parts{
+		Store: o.Store, Sessions: sessions, Compaction: o.Compression,
+		Agent: turn.Agent{
+			Agent: o.Agent, Choose: o.Models.Choose, Overlay: g.overlay, CheckTool: o.CheckTool, Discover: o.Discover, Active: o.Active, Usage: o.Usage,
+		},
+		Chat: turn.Chat{
+			Input: g.newInput(), Delivery: g.delivery, Accounts: o.Accounts, Targets: g.targets, Approval: g.approval, Attach: o.Attach, Synthesize: o.Media.Synthesize,
+		},
+		Work:     turn.Work{Commands: g.commands, Allowed: o.AllowedCommands, Scheduled: g.cron, Lanes: lanes{g}},
+		Settings: turnSettings(o),
 	})
 	return g
 }
 
 // ApprovalManager returns the manager of permanent approvals.
 func (g *Gateway) ApprovalManager() *approval.Manager { return g.approval.Permanent }
+
+// turnSettings returns the values that configure turns.
+func turnSettings(o Options) turn.Settings {
+	return turn.Settings{
+		Printer: o.Printer, Placement: o.Placement, Prefill: o.Prefill, Title: o.Title, Progress: o.Progress,
+		Model:         turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
+		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
+		Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout,
+		Log: o.Log.Named("turn"), Observe: o.Observe, OnSessionDeleted: o.OnSessionDeleted, OnSessionChanged: o.OnSessionChanged,
+	}
+}
+
+// lanes implements turn.Lanes.
+type lanes struct{ g *Gateway }
+
+func (l lanes) Wake(key inbox.Lane) { l.g.lanes.Wake(key) }
+
+// MayRun is false for a turn that is not resumed yet after crashes, a message after a
+// command that waits or runs, and a message during a pause.
+func (l lanes) MayRun(key inbox.Lane) bool {
+	return !l.g.resumption.isHeld(key) && !l.g.waitsForCommands(key) && (key.Immediate() || !l.g.pause.Blocks(key))
+}
 
 // hasBackground reports whether a background command of a session runs.
 func (g *Gateway) hasBackground(id session.ID) bool {

@@ -56,21 +56,21 @@ func (t *turn) runAgent(ctx context.Context) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.opts.Sessions.Release(s)
-	defer t.runner.opts.Active.Remove(s.Record.ID)
+	defer t.runner.parts.Sessions.Release(s)
+	defer t.runner.parts.Agent.Active.Remove(s.Record.ID)
 	t.session, t.trace.Session = s, string(s.Record.ID)
-	t.runner.opts.Active.Set(t.session.Record.ID, t.claim)
+	t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.claim)
 	t.react(chat.ReactionSeen)
 	input, steps, problems, err := t.loadInput(ctx)
 	if err != nil {
 		t.fail(ctx, err)
 		return
 	}
-	stream := t.runner.opts.Delivery.Stream(t.draft(), t.priorPreview(), t.previewsBefore(0))
+	stream := t.runner.parts.Chat.Delivery.Stream(t.draft(), t.priorPreview(), t.previewsBefore(0))
 	switch {
-	case t.claim.Crashed && t.runner.opts.RestartNotice:
+	case t.claim.Crashed && t.runner.parts.Settings.RestartNotice:
 		stream.ShowStatus(t.T(restartNotice))
-	case t.runner.opts.EditFirst:
+	case t.runner.parts.Settings.EditFirst:
 		stream.ShowStatus(t.T(placeholder))
 	}
 	if s.ResetNotice != "" {
@@ -105,18 +105,18 @@ func (t *turn) runAgent(ctx context.Context) {
 // the current session of the conversation now.
 func (t *turn) acquireSession(ctx context.Context) (*conversation.Conversation, error) {
 	if len(t.claim.Steps) == 0 {
-		return t.runner.opts.Sessions.Use(ctx, t.first(), false)
+		return t.runner.parts.Sessions.Use(ctx, t.first(), false)
 	}
 	var first step
 	if err := json.Unmarshal(t.claim.Steps[0], &first); err != nil {
 		return nil, fmt.Errorf("decode step 0: %w", err)
 	}
 	if first.Session != "" {
-		if s, err := t.runner.opts.Sessions.UseStored(ctx, first.Session); s != nil || err != nil {
+		if s, err := t.runner.parts.Sessions.UseStored(ctx, first.Session); s != nil || err != nil {
 			return s, err
 		}
 	}
-	return t.runner.opts.Sessions.Use(ctx, t.first(), true)
+	return t.runner.parts.Sessions.Use(ctx, t.first(), true)
 }
 
 // endUnprocessed sets the outcome of entries that the model has not received,
@@ -132,7 +132,7 @@ func (t *turn) endUnprocessed(m *inbox.Commit) {
 		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Reason: "the daemon was restarted before it was read"}
 		f := t.draft()
 		f.ReplyTo, f.Purpose, f.ReplyToIDs = e.Inbound.ID, chat.PurposeFailure, []string{e.Inbound.ID}
-		m.Rows = append(m.Rows, t.runner.opts.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
+		m.Rows = append(m.Rows, t.runner.parts.Chat.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
 	}
 }
 
@@ -160,7 +160,7 @@ func (t *turn) loadInput(ctx context.Context) (m llm.Message, steps []agent.Step
 		}
 	}
 	if len(steps) > 0 {
-		return m, steps, nil, t.runner.opts.Sessions.Resume(ctx, t.session, calls, engine)
+		return m, steps, nil, t.runner.parts.Sessions.Resume(ctx, t.session, calls, engine)
 	}
 	t.lastSeen = t.last().ID
 	m, problems = t.composeInput(ctx, t.claim.Entries, &t.session.Record)
@@ -177,24 +177,21 @@ func (t *turn) loadInput(ctx context.Context) (m llm.Message, steps []agent.Step
 // prefix of the first call may break.
 func (t *turn) newAgentTurn(ctx context.Context, win *agent.ContextWindow, input llm.Message, steps []agent.Step) agent.Turn {
 	run := agent.Turn{
-		Prefix: t.session.Prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.Transcript, ContextWindow: win,
+		Prefix: t.session.Prefix, Prefill: t.runner.parts.Settings.Prefill, Transcript: t.session.Transcript, ContextWindow: win,
 		Provider: t.session.Model.Provider, Model: t.session.Model.Model, Effort: t.session.Model.Effort, CacheTTL: t.session.Model.CacheTTL,
 		Session: string(t.session.Record.ID), Input: []llm.Message{input}, Steps: steps, Steer: t.newSteerFunc(ctx),
 	}
-	if rec := t.session.Record; t.runner.opts.CheckTool != nil {
-		run.CheckTool = func(tool string) error {
-			actor, _ := t.runner.opts.Active.Actor(rec.ID)
-			return t.runner.opts.CheckTool(rec, actor.Principal, tool)
-		}
+	rec := t.session.Record
+	run.CheckTool = func(tool string) error {
+		actor, _ := t.runner.parts.Agent.Active.Actor(rec.ID)
+		return t.runner.parts.Agent.CheckTool(rec, actor.Principal, tool)
 	}
 	run.User = t.newUserChannel()
 	if d := t.discovery(); d != nil {
 		run.AfterTool = func(_ string, input json.RawMessage) string { return d.After(input) }
 	}
-	if t.runner.opts.Overlay != nil {
-		run.Overlay = t.runner.opts.Overlay(t.session.Record, t.last()).Render(t.runner.opts.Placement, t.session.Model.Reasons())
-	}
-	t.session.DeclareUnstored(t.runner.opts.Prefill, run.Overlay.System)
+	run.Overlay = t.runner.parts.Agent.Overlay(t.session.Record, t.last()).Render(t.runner.parts.Settings.Placement, t.session.Model.Reasons())
+	t.session.DeclareUnstored(t.runner.parts.Settings.Prefill, run.Overlay.System)
 	if !run.Overlay.Turn.Empty() && t.session.HasCalls() {
 		t.session.DeclareBreak(string(ledger.Overlay)) // the overlay of the previous turn is removed
 	}
@@ -213,10 +210,10 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 	defer w.stop()
 	first := len(steps) == 0
 	if first { // otherwise it is stored already
-		input = t.runner.opts.Agent.MaskMessage(input)
+		input = t.runner.parts.Agent.Agent.MaskMessage(input)
 	}
 	run := t.newAgentTurn(ctx, win, input, steps)
-	for ev, err := range t.runner.opts.Agent.Run(ctx, run) {
+	for ev, err := range t.runner.parts.Agent.Agent.Run(ctx, run) {
 		if err != nil {
 			return final, notices, err
 		}
@@ -246,7 +243,7 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 				notices = append(notices, t.notices([]string{text})...)
 			}
 		case agent.ContextLengthLearned:
-			if learn := t.runner.opts.Compression.Learn; learn != nil {
+			if learn := t.runner.parts.Compaction.Learn; learn != nil {
 				learn(ev.Provider, ev.Model, ev.Window)
 			}
 		case agent.Record:
@@ -267,10 +264,10 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 // discovery returns the session's Discovery, nil if there is none. A new one is
 // told which project files are already in tool results of the transcript.
 func (t *turn) discovery() Discovery {
-	if t.session.Discovery != nil || t.runner.opts.Discover == nil {
+	if t.session.Discovery != nil {
 		return t.session.Discovery
 	}
-	d := t.runner.opts.Discover(t.session.Model.Window)
+	d := t.runner.parts.Agent.Discover(t.session.Model.Window)
 	if d == nil {
 		return nil
 	}
@@ -296,7 +293,7 @@ func (t *turn) recordStep(ctx context.Context, first bool, input llm.Message, ag
 		}
 		st.Input, st.Session = raw, t.session.Record.ID
 	}
-	if state := t.runner.opts.Sessions.UnsavedEngine(t.session); state != nil {
+	if state := t.runner.parts.Sessions.UnsavedEngine(t.session); state != nil {
 		st.Engine, t.session.Engine.Recorded = state, state
 	}
 	raw, err := json.Marshal(st)
@@ -304,7 +301,7 @@ func (t *turn) recordStep(ctx context.Context, first bool, input llm.Message, ag
 		return fmt.Errorf("encode step: %w", err)
 	}
 	err = t.writeUntilStored(ctx, "cannot record step", touch, func(ctx context.Context) error {
-		return t.runner.opts.Store.RecordStep(ctx, t.claim, t.session.Creation(), raw)
+		return t.runner.parts.Store.RecordStep(ctx, t.claim, t.session.Creation(), raw)
 	})
 	if err != nil {
 		return fmt.Errorf("record step: %w", err)
@@ -317,16 +314,16 @@ func (t *turn) recordStep(ctx context.Context, first bool, input llm.Message, ag
 // joinEntries adds the entries that steer the running turn to its claim and returns
 // them.
 func (t *turn) joinEntries(ctx context.Context) []inbox.Entry {
-	if t.runner.opts.Store.Waiting(t.claim.Lane) == 0 {
+	if t.runner.parts.Store.Waiting(t.claim.Lane) == 0 {
 		return nil
 	}
-	more, err := t.runner.opts.Store.Join(context.WithoutCancel(ctx), t.claim, true)
+	more, err := t.runner.parts.Store.Join(context.WithoutCancel(ctx), t.claim, true)
 	if err != nil || len(more) == 0 {
 		return nil
 	}
 	t.addEntries(more)
 	t.lastSeen = more[len(more)-1].ID
-	t.runner.opts.Active.Set(t.session.Record.ID, t.claim)
+	t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.claim)
 	return more
 }
 
@@ -347,7 +344,7 @@ func (t *turn) newSteerFunc(ctx context.Context) func() []llm.Block {
 // quotes.
 func (t *turn) draft() delivery.Draft {
 	e := t.last()
-	mode := t.runner.opts.Accounts.ReplyToMode(e.Inbound.Address.AccountID())
+	mode := t.runner.parts.Chat.Accounts.ReplyToMode(e.Inbound.Address.AccountID())
 	f := delivery.Draft{To: e.Inbound.Address, Turn: t.claim.Turn, Role: outbox.Reply, QuoteEveryPart: mode == "all", ReplyToIDs: t.messageIDs(nil)}
 	if e.Background || mode != "off" && (e.Inbound.Address.Kind != chat.DM || t.claim.Remaining > 0) {
 		f.ReplyTo = e.Inbound.ID
@@ -377,10 +374,10 @@ func (t *turn) answerDraft() delivery.Draft {
 // an edit of the preview if there is one and it is settled; other previews are deleted.
 func (t *turn) replyRows(f delivery.Draft, text string, preview outbox.ID, settled bool) []outbox.Row {
 	var files []outbox.Row
-	if !t.runner.opts.Delivery.RawMarkdown(f.To) {
+	if !t.runner.parts.Chat.Delivery.RawMarkdown(f.To) {
 		text, files = t.attachFiles(text, f)
 	}
-	rows := t.runner.opts.Delivery.Render(text, f)
+	rows := t.runner.parts.Chat.Delivery.Render(text, f)
 	if strings.TrimSpace(text) == "" { // only files
 		rows = nil
 	}
@@ -408,7 +405,7 @@ func (t *turn) notices(texts []string) []outbox.Row {
 	for _, s := range texts {
 		f := t.draft()
 		f.Role, f.Quiet = outbox.Notice, true
-		rows = append(rows, t.runner.opts.Delivery.Render(s, f)...)
+		rows = append(rows, t.runner.parts.Chat.Delivery.Render(s, f)...)
 	}
 	return rows
 }
@@ -427,7 +424,7 @@ func (t *turn) handleNotice(n agent.Notice) []outbox.Row {
 		return nil
 	}
 	t.session.DeclareBreak(string(ledger.Fallback))
-	t.runner.opts.Usage.FellBack(n.Fallback, n.Err)
+	t.runner.parts.Agent.Usage.FellBack(n.Fallback, n.Err)
 	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, failure.Summary(t.Printer, n.Err))})
 }
 
@@ -442,7 +439,7 @@ type inactivityTimer struct {
 }
 
 func (t *turn) startInactivityTimer(cancel context.CancelCauseFunc) *inactivityTimer {
-	w := &inactivityTimer{limit: t.runner.opts.Inactivity}
+	w := &inactivityTimer{limit: t.runner.parts.Settings.Inactivity}
 	if t.first().Occurrence != nil {
 		w.limit = runInactivity
 	}
@@ -454,7 +451,7 @@ func (t *turn) startInactivityTimer(cancel context.CancelCauseFunc) *inactivityT
 		if w.stopped {
 			return
 		}
-		if !t.runner.opts.Approval.Questions.HasPending(t.claim.Lane) { // else it waits for the user, who knows
+		if !t.runner.parts.Chat.Approval.Questions.HasPending(t.claim.Lane) { // else it waits for the user, who knows
 			t.notify(t.T("Still working (%d min). `/stop` ends it.", int(time.Since(start).Minutes())))
 		}
 		w.notice.Reset(stillWorkingInterval)
@@ -494,7 +491,7 @@ func (t *turn) notify(text string) {
 	}
 	f := t.draft()
 	f.Role, f.Quiet, f.ReplyTo = outbox.Notice, true, ""
-	if err := t.runner.opts.Delivery.SendNotice(context.Background(), text, f); err != nil {
+	if err := t.runner.parts.Chat.Delivery.SendNotice(context.Background(), text, f); err != nil {
 		t.log.Error("cannot send notice", zap.Error(err))
 	}
 }

@@ -79,7 +79,7 @@ func (t *turn) attachScope() AttachScope {
 			add(f.Path)
 		}
 	}
-	rec, check := t.session.Record, t.runner.opts.CheckTool
+	rec, check := t.session.Record, t.runner.parts.Agent.CheckTool
 	if check != nil && check(rec, active.LeastPrivileged(t.claim.Entries), "read_file") != nil {
 		return s
 	}
@@ -108,11 +108,7 @@ func (t *turn) attachFiles(answer string, f delivery.Draft) (string, []outbox.Ro
 			addNote(path, t.T("an answer carries %d files at most", maxAttachments))
 			break
 		}
-		if t.runner.opts.Attach == nil {
-			addNote(path, t.T("files cannot be sent here"))
-			continue
-		}
-		file, err := t.runner.opts.Attach(path, t.attachScope())
+		file, err := t.runner.parts.Chat.Attach(path, t.attachScope())
 		if err != nil {
 			t.log.Warn("cannot attach file", zap.String("path", path), zap.Error(err))
 			addNote(path, t.LocalizeError(err))

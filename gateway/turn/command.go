@@ -14,14 +14,6 @@ import (
 	"hermesd/gateway/session"
 )
 
-// allowedCommands returns command.Call.Allowed at an address.
-func (r *Runner) allowedCommands(at chat.Address) []string {
-	if r.opts.AllowedCommands == nil {
-		return nil
-	}
-	return r.opts.AllowedCommands(at)
-}
-
 // runCommand runs the command in the claim's only entry. The entry is committed
 // before the effects of the command are applied, so that it cannot run twice. The
 // cancellation of cancelable, by a later message, only interrupts a compaction.
@@ -29,13 +21,13 @@ func (t *turn) runCommand(cancelable context.Context) {
 	ctx := context.WithoutCancel(cancelable)
 	e := t.first()
 	name, args, _ := command.Parse(e.Inbound.Text)
-	rec, _, err := t.runner.opts.Store.Session(ctx, e.Session)
+	rec, _, err := t.runner.parts.Store.Session(ctx, e.Session)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("load session %s: %w", e.Session, err))
 		return
 	}
-	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Shared: t.runner.opts.Sessions.Options.Policy.Shared(e.Inbound.Address), Allowed: t.runner.allowedCommands(e.Inbound.Address), Printer: t.runner.opts.Printer}
-	res, err := t.runner.opts.Commands.Run(ctx, call)
+	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Shared: t.runner.parts.Sessions.Options.Policy.Shared(e.Inbound.Address), Allowed: t.runner.parts.Work.Allowed(e.Inbound.Address), Printer: t.runner.parts.Settings.Printer}
+	res, err := t.runner.parts.Work.Commands.Run(ctx, call)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
 		return
@@ -65,7 +57,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 	}
 	f := t.draft()
 	f.Purpose = chat.PurposeAnswer
-	m.Rows = t.runner.opts.Delivery.Render(res.Text, f)
+	m.Rows = t.runner.parts.Chat.Delivery.Render(res.Text, f)
 	if n := len(m.Rows); n > 0 {
 		m.Rows[n-1].Msg.Buttons = res.Buttons
 	}
@@ -73,7 +65,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 		m.Cancel, m.CancelReason = []inbox.Lane{inbox.LaneOf(e.Session)}, "/"+name
 	}
 	if res.Open {
-		s, err := t.runner.opts.Sessions.New(e, res.Title)
+		s, err := t.runner.parts.Sessions.New(e, res.Title)
 		if err != nil {
 			t.fail(ctx, err)
 			return
@@ -106,7 +98,7 @@ func (t *turn) applyCommandResult(ctx context.Context, res command.Result, rec s
 	}
 	if res.Forget {
 		text := t.runner.deleteSession(ctx, rec.ID)
-		if err := t.runner.opts.Delivery.SendNotice(context.WithoutCancel(ctx), text, f); err != nil {
+		if err := t.runner.parts.Chat.Delivery.SendNotice(context.WithoutCancel(ctx), text, f); err != nil {
 			t.log.Error("cannot send deletion notice", zap.Error(err))
 		}
 	}

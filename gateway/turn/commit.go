@@ -46,7 +46,7 @@ func (t *turn) keepHistory(ctx context.Context, err error) {
 	if errors.As(err, &le) {
 		switch le.Class {
 		case llm.ContextOverflow, llm.TooLarge, llm.ImageTooLarge, llm.Format:
-			undoErr := t.runner.opts.Sessions.Undo(ctx, t.session)
+			undoErr := t.runner.parts.Sessions.Undo(ctx, t.session)
 			if undoErr == nil {
 				return
 			}
@@ -94,16 +94,16 @@ func (t *turn) endInterrupted(ctx context.Context, cause error) {
 // are on disk remain of the run.
 func (t *turn) releaseClaim(ctx context.Context) {
 	if t.session != nil {
-		t.runner.opts.Sessions.Discard(t.session)
+		t.runner.parts.Sessions.Discard(t.session)
 	}
 	t.hasMoreWork = true
 	if len(t.claim.Steps) == 0 {
-		if _, err := t.runner.opts.Delivery.Enqueue(context.WithoutCancel(ctx), t.deletePreviewRows()...); err != nil {
+		if _, err := t.runner.parts.Chat.Delivery.Enqueue(context.WithoutCancel(ctx), t.deletePreviewRows()...); err != nil {
 			t.log.Error("cannot delete preview", zap.Error(err))
 		}
 	}
 	// A claim that is not released blocks its lane until the lease expires.
-	err := t.writeUntilStored(context.WithoutCancel(ctx), "cannot release claim", func() {}, func(ctx context.Context) error { return t.runner.opts.Store.Release(ctx, t.claim) })
+	err := t.writeUntilStored(context.WithoutCancel(ctx), "cannot release claim", func() {}, func(ctx context.Context) error { return t.runner.parts.Store.Release(ctx, t.claim) })
 	if errors.Is(err, inbox.ErrConflict) {
 		t.log.Error("cannot release claim", zap.Error(err))
 	}
@@ -146,7 +146,7 @@ func (t *turn) failureText(p i18n.Printer, err error) string {
 	} else {
 		text = failure.Message(p, err)
 	}
-	return t.runner.opts.Agent.Mask(text)
+	return t.runner.parts.Agent.Agent.Mask(text)
 }
 
 // failureRows returns rows with the failure text of err.
@@ -203,7 +203,7 @@ func (t *turn) endTooOld(ctx context.Context, reason failure.AbandonReason) {
 		t.endWithText(ctx, reason.Job(t.Printer, occurrence.Job), "too late")
 		return
 	}
-	s, err := t.runner.opts.Sessions.Use(ctx, t.first(), false)
+	s, err := t.runner.parts.Sessions.Use(ctx, t.first(), false)
 	switch {
 	case err != nil && ctx.Err() != nil: // canceled while waiting for another turn of the session
 		t.endInterrupted(ctx, context.Cause(ctx))
@@ -212,11 +212,11 @@ func (t *turn) endTooOld(ctx context.Context, reason failure.AbandonReason) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.opts.Sessions.Release(s)
+	defer t.runner.parts.Sessions.Release(s)
 	t.session = s
 	m, _ := t.composeInput(ctx, t.claim.Entries, &s.Record)
 	agent.Close(s.Transcript, "")
-	s.Transcript.Append(t.runner.opts.Agent.MaskMessage(m))
+	s.Transcript.Append(t.runner.parts.Agent.Agent.MaskMessage(m))
 	agent.Close(s.Transcript, "[Not answered: it came while the daemon was away.]")
 	rows := append(t.deletePreviewRows(), t.render(reason.Message(t.Printer, len(t.claim.Entries)), t.failureDraft())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too late"}, Rows: rows})
@@ -232,19 +232,19 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 		return false
 	}
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		rows, err := t.runner.opts.Store.CommitTurn(context.WithoutCancel(ctx), t.claim, m)
+		rows, err := t.runner.parts.Store.CommitTurn(context.WithoutCancel(ctx), t.claim, m)
 		if err == nil {
 			if t.session != nil {
-				t.runner.opts.Sessions.Committed(t.session, m)
+				t.runner.parts.Sessions.Committed(t.session, m)
 			}
-			t.runner.opts.Delivery.WakeRows(rows)
+			t.runner.parts.Chat.Delivery.WakeRows(rows)
 			t.result = resultOf(m.Outcome)
 			t.showOutcome(m.Outcome)
-			if occurrence := t.first().Occurrence; occurrence != nil && t.runner.opts.Scheduled != nil {
-				t.runner.opts.Scheduled.RunEnded(*occurrence)
+			if occurrence := t.first().Occurrence; occurrence != nil {
+				t.runner.parts.Work.Scheduled.RunEnded(*occurrence)
 			}
 			if m.Session.ID != "" {
-				t.runner.sessionChanged(m.Session.ID)
+				t.runner.parts.Settings.OnSessionChanged(m.Session.ID)
 			}
 			return true
 		}
@@ -270,12 +270,12 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 // completeCommit adds the changes of the turn's session, and its trace, to m.
 func (t *turn) completeCommit(m *inbox.Commit) error {
 	t.trace.Took = time.Since(t.trace.Started)
-	m.Trace = t.trace.encode(t.runner.opts.Agent.Mask)
+	m.Trace = t.trace.encode(t.runner.parts.Agent.Agent.Mask)
 	if t.session == nil {
 		return nil
 	}
-	t.auxiliaryUsage = t.auxiliaryUsage.Add(t.runner.opts.Active.Remove(t.session.Record.ID))
-	return t.runner.opts.Sessions.Delta(t.session, m, t.tokenUsage.Add(t.auxiliaryUsage))
+	t.auxiliaryUsage = t.auxiliaryUsage.Add(t.runner.parts.Agent.Active.Remove(t.session.Record.ID))
+	return t.runner.parts.Sessions.Delta(t.session, m, t.tokenUsage.Add(t.auxiliaryUsage))
 }
 
 // logStale logs that another process or claim has the entries of the turn. Nothing

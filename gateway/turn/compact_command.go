@@ -16,7 +16,7 @@ import (
 
 // compressSession runs the command /compress.
 func (t *turn) compressSession(ctx context.Context, focus string) {
-	s, err := t.runner.opts.Sessions.Use(ctx, t.first(), false)
+	s, err := t.runner.parts.Sessions.Use(ctx, t.first(), false)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		t.endInterrupted(ctx, context.Cause(ctx))
@@ -25,7 +25,7 @@ func (t *turn) compressSession(ctx context.Context, focus string) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.opts.Sessions.Release(s)
+	defer t.runner.parts.Sessions.Release(s)
 	text, err := t.compactNow(ctx, s, focus)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -37,7 +37,7 @@ func (t *turn) compressSession(ctx context.Context, focus string) {
 	}
 	f := t.draft()
 	f.Purpose = chat.PurposeAnswer
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: t.runner.opts.Delivery.Render(text, f)})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: t.runner.parts.Chat.Delivery.Render(text, f)})
 }
 
 // compactNow compacts s and returns the text for the user. If a compaction was made,
@@ -80,14 +80,14 @@ func (t *turn) compactNow(ctx context.Context, s *conversation.Conversation, foc
 		return "", err
 	}
 	s.Record.PendingBreak = agent.WhyCompression
-	t.runner.opts.Sessions.Passes.Adopted()
+	t.runner.parts.Sessions.Passes.Adopted()
 	return t.T("Done: about %d tokens became %d. %d messages are archived; nothing is deleted.", p.Before, p.After, p.To-p.From) + t.compactionNote(p), nil
 }
 
 // hasOtherCompaction reports whether a compaction of the session is pending that
 // /compress with this focus cannot use.
 func (t *turn) hasOtherCompaction(focus string) bool {
-	p := t.runner.opts.Sessions.Passes.Get(t.session.Record.ID)
+	p := t.runner.parts.Sessions.Passes.Get(t.session.Record.ID)
 	return p != nil && (p.Reason != agent.WhyCompression || p.View.Focus != focus)
 }
 
@@ -97,15 +97,15 @@ func (t *turn) hasOtherCompaction(focus string) bool {
 // cancellation also cancels the compaction.
 func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, focus string) (*hygiene.Pass, error) {
 	for {
-		p := t.runner.opts.Sessions.Passes.Get(t.session.Record.ID)
+		p := t.runner.parts.Sessions.Passes.Get(t.session.Record.ID)
 		started := p == nil
 		if started {
 			if l, ok := w.Engine.(agent.Lifecycle); ok {
 				l.Reset()
 			}
-			v := w.View(&agent.Turn{Prefix: t.session.Prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.Transcript}, focus)
+			v := w.View(&agent.Turn{Prefix: t.session.Prefix, Prefill: t.runner.parts.Settings.Prefill, Transcript: t.session.Transcript}, focus)
 			v.Messages, v.Force = slices.Clone(v.Messages), true
-			p = t.runner.opts.Sessions.Passes.Start(t.session.Record.ID, t.session.Transcript, w.Engine, v, agent.WhyCompression)
+			p = t.runner.parts.Sessions.Passes.Start(t.session.Record.ID, t.session.Transcript, w.Engine, v, agent.WhyCompression)
 		}
 		select {
 		case <-p.Done():
@@ -113,7 +113,7 @@ func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, fo
 			var newer SupersededError
 			if !errors.As(context.Cause(ctx), &newer) {
 				p.Cancel()
-				t.runner.opts.Sessions.Passes.Remove(t.session.Record.ID, p)
+				t.runner.parts.Sessions.Passes.Remove(t.session.Record.ID, p)
 			}
 			return nil, context.Cause(ctx)
 		}

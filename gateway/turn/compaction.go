@@ -38,7 +38,7 @@ type CompactionOptions struct {
 // engine returns the context engine of the turn's session, created if necessary; nil
 // if compaction is disabled or the engine cannot be created.
 func (t *turn) engine(ctx context.Context) agent.Engine {
-	if t.runner.opts.Compression.Engine == nil {
+	if t.runner.parts.Compaction.Engine == nil {
 		return nil
 	}
 	if t.session.Engine.Engine != nil {
@@ -48,7 +48,7 @@ func (t *turn) engine(ctx context.Context) agent.Engine {
 	var state json.RawMessage
 	var err error
 	if !t.session.IsNew() {
-		if state, err = t.runner.opts.Store.Engine(ctx, t.session.Record.ID); err != nil {
+		if state, err = t.runner.parts.Store.Engine(ctx, t.session.Record.ID); err != nil {
 			t.log.Error("cannot load context engine state", zap.Error(err))
 			return nil
 		}
@@ -57,7 +57,7 @@ func (t *turn) engine(ctx context.Context) agent.Engine {
 	if t.session.Engine.Recorded != nil { // by an earlier run of the turn
 		newest = t.session.Engine.Recorded
 	}
-	e, err := t.runner.opts.Compression.Engine(t.session.Record, t.session.Model, newest)
+	e, err := t.runner.parts.Compaction.Engine(t.session.Record, t.session.Model, newest)
 	if err != nil {
 		t.log.Error("cannot create context engine", zap.Error(err))
 		return nil
@@ -74,7 +74,7 @@ func (t *turn) limits() agent.Limits {
 // compaction uses the engine.
 func (t *turn) updateLimits() {
 	now := t.limits()
-	if now == t.session.Engine.Limits || t.runner.opts.Sessions.Passes.Get(t.session.Record.ID) != nil {
+	if now == t.session.Engine.Limits || t.runner.parts.Sessions.Passes.Get(t.session.Record.ID) != nil {
 		return
 	}
 	if l, ok := t.session.Engine.Engine.(agent.Lifecycle); ok {
@@ -108,8 +108,8 @@ func (t *turn) openContextWindow(ctx context.Context, resumed bool) (*agent.Cont
 // replaceEngine gives the session another engine while a compaction uses its own.
 // It returns nil if it cannot be created.
 func (t *turn) replaceEngine(ctx context.Context) agent.Engine {
-	if p := t.runner.opts.Sessions.Passes.Get(t.session.Record.ID); p != nil && p.Engine == t.session.Engine.Engine {
-		t.runner.opts.Sessions.Passes.HandOver(t.session.Record.ID, p.Engine)
+	if p := t.runner.parts.Sessions.Passes.Get(t.session.Record.ID); p != nil && p.Engine == t.session.Engine.Engine {
+		t.runner.parts.Sessions.Passes.HandOver(t.session.Record.ID, p.Engine)
 		t.session.Engine.Engine = nil
 	}
 	return t.engine(ctx)
@@ -118,8 +118,8 @@ func (t *turn) replaceEngine(ctx context.Context) agent.Engine {
 // newContextWindow returns the context window of the session as stored.
 func (t *turn) newContextWindow(e agent.Engine) *agent.ContextWindow {
 	window := t.session.Model.Window
-	w := &agent.ContextWindow{Engine: e, Window: window, Limit: t.runner.opts.Compression.MaxRequest(window), First: t.session.Record.Start, Reported: t.session.Record.PromptTokens, At: t.session.Record.PromptMessages}
-	if refresh := t.runner.opts.Compression.Refresh; refresh != nil {
+	w := &agent.ContextWindow{Engine: e, Window: window, Limit: t.runner.parts.Compaction.MaxRequest(window), First: t.session.Record.Start, Reported: t.session.Record.PromptTokens, At: t.session.Record.PromptMessages}
+	if refresh := t.runner.parts.Compaction.Refresh; refresh != nil {
 		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(t.session.Record, p) }
 	}
 	return w
@@ -130,8 +130,8 @@ func (t *turn) newContextWindow(e agent.Engine) *agent.ContextWindow {
 // is made without a model. busy reports whether a compaction is still running, which a
 // later turn adopts.
 func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (rows []outbox.Row, busy bool) {
-	current := agent.Turn{Prefix: t.session.Prefix, Prefill: t.runner.opts.Prefill, Transcript: t.session.Transcript}
-	p := t.runner.opts.Sessions.Passes.Get(t.session.Record.ID)
+	current := agent.Turn{Prefix: t.session.Prefix, Prefill: t.runner.parts.Settings.Prefill, Transcript: t.session.Transcript}
+	p := t.runner.parts.Sessions.Passes.Get(t.session.Record.ID)
 	facts := hygiene.Facts{
 		Reported: t.session.Record.PromptTokens, Since: tokens.Since(t.session.Transcript, min(t.session.Record.PromptMessages, t.session.Transcript.Len())),
 		Window: t.session.Model.Window, Messages: t.session.Transcript.Len(), Busy: p != nil, CoolingDown: w.Engine.Status().Cooldown != "",
@@ -139,11 +139,11 @@ func (t *turn) compactBeforeTurn(ctx context.Context, w *agent.ContextWindow) (r
 	if facts.Reported == 0 {
 		facts.Estimate = w.Size(&current)
 	}
-	d := hygiene.Decide(facts, t.runner.opts.Compression.Settings)
+	d := hygiene.Decide(facts, t.runner.parts.Compaction.Settings)
 	if p == nil && d.Compress {
 		v := w.View(&current, "")
 		v.Messages, v.Force = slices.Clone(v.Messages), d.Urgent
-		p = t.runner.opts.Sessions.Passes.Start(t.session.Record.ID, t.session.Transcript, w.Engine, v, agent.WhyHygiene)
+		p = t.runner.parts.Sessions.Passes.Start(t.session.Record.ID, t.session.Transcript, w.Engine, v, agent.WhyHygiene)
 		t.log.Info("hygiene compaction started", zap.Int("tokens", d.Tokens), zap.Int("window", facts.Window), zap.String("reason", d.Reason))
 	}
 	if p == nil {
@@ -171,7 +171,7 @@ func (t *turn) compactWithoutModel(p *hygiene.Pass, w *agent.ContextWindow, curr
 	t.claimCompaction(p)
 	v := w.View(current, "")
 	v.Messages, v.Force, v.WithoutModel = slices.Clone(v.Messages), true, true
-	p = t.runner.opts.Sessions.Passes.Start(t.session.Record.ID, t.session.Transcript, t.session.Engine.Engine, v, agent.WhyHygiene)
+	p = t.runner.parts.Sessions.Passes.Start(t.session.Record.ID, t.session.Transcript, t.session.Engine.Engine, v, agent.WhyHygiene)
 	<-p.Done()
 	return p
 }
@@ -179,7 +179,7 @@ func (t *turn) compactWithoutModel(p *hygiene.Pass, w *agent.ContextWindow, curr
 // awaitCompaction waits for p and reports whether it is finished. It waits for MaxWait,
 // or, if urgent, without a limit and notifies the user after MaxWait.
 func (t *turn) awaitCompaction(ctx context.Context, p *hygiene.Pass, urgent bool) bool {
-	limit := time.NewTimer(t.runner.opts.Compression.MaxWait)
+	limit := time.NewTimer(t.runner.parts.Compaction.MaxWait)
 	defer limit.Stop()
 	for {
 		select {
@@ -214,7 +214,7 @@ func (t *turn) adoptCompaction(w *agent.ContextWindow, p *hygiene.Pass, d hygien
 	if after := p.Result.After; after >= hygiene.Urgent(t.session.Model.Window) {
 		t.log.Warn("conversation is too long even after compaction", zap.Int("tokens", after), zap.Int("window", t.session.Model.Window))
 	}
-	t.runner.opts.Sessions.Passes.Adopted()
+	t.runner.parts.Sessions.Passes.Adopted()
 	text := t.T("I have summarised the older part of this conversation: about %d tokens became %d. Nothing is deleted.", d.Tokens, p.Result.After)
 	return t.notices([]string{text + t.compactionNote(p.Result)})
 }
@@ -239,7 +239,7 @@ func (t *turn) compactionNote(p agent.Compaction) (text string) {
 // engine, whose state includes the result. If the session got another engine in the
 // meantime, that one stays unless the result can be adopted.
 func (t *turn) claimCompaction(p *hygiene.Pass) {
-	t.runner.opts.Sessions.Passes.Remove(t.session.Record.ID, p)
+	t.runner.parts.Sessions.Passes.Remove(t.session.Record.ID, p)
 	unused := t.session.Engine.Engine
 	if unused != nil && unused != p.Engine && (p.Err != nil || !p.AppliesTo(t.session.Record.Start, t.session.Transcript)) {
 		unused = p.Engine

@@ -19,7 +19,7 @@ import (
 // entry.
 func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
 	e := t.first()
-	s, err := t.runner.opts.Sessions.Use(ctx, e, true)
+	s, err := t.runner.parts.Sessions.Use(ctx, e, true)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		t.endInterrupted(ctx, context.Cause(ctx))
@@ -28,13 +28,13 @@ func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
 		t.fail(ctx, err)
 		return
 	}
-	defer t.runner.opts.Sessions.Release(s)
+	defer t.runner.parts.Sessions.Release(s)
 	at, message := findExchange(s.Transcript, res.Undo)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
 	f := t.draft()
 	f.Purpose = chat.PurposeAnswer
 	if at < 0 {
-		m.Rows = t.runner.opts.Delivery.Render(t.T("There is nothing to take back."), f)
+		m.Rows = t.runner.parts.Chat.Delivery.Render(t.T("There is nothing to take back."), f)
 		t.commit(ctx, m)
 		return
 	}
@@ -47,7 +47,7 @@ func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
 		m.Accept = []inbox.Entry{newRetryEntry(e, message, s.Record.Shared)}
 		t.hasMoreWork = true
 	} else {
-		m.Rows = t.runner.opts.Delivery.Render(t.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", t.quoteText(message)), f)
+		m.Rows = t.runner.parts.Chat.Delivery.Render(t.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", t.quoteText(message)), f)
 	}
 	t.commit(ctx, m)
 }
@@ -128,38 +128,29 @@ func (t *turn) branch(ctx context.Context, rec session.Record, title string) (st
 	if title == "" && rec.Title != "" {
 		to.Title = t.T("%s (copy)", rec.Title)
 	}
-	copied, err := t.runner.opts.Store.Branch(ctx, rec.ID, -1, session.Creation{Record: to})
+	copied, err := t.runner.parts.Store.Branch(ctx, rec.ID, -1, session.Creation{Record: to})
 	if err != nil {
 		return "", err
 	}
-	t.runner.sessionChanged(copied.ID)
+	t.runner.parts.Settings.OnSessionChanged(copied.ID)
 	return t.T("You are in a copy of the conversation now (`%s`, %d messages). The original stays as it is: `/resume %s` goes back to it.", copied.ID, copied.Messages, rec.ID), nil
-}
-
-// sessionChanged reports that messages of a session were committed.
-func (r *Runner) sessionChanged(id session.ID) {
-	if r.opts.OnSessionChanged != nil {
-		r.opts.OnSessionChanged(id)
-	}
 }
 
 // deleteSession deletes a session once no turn holds it, and returns the text for the
 // user.
 func (r *Runner) deleteSession(ctx context.Context, id session.ID) string {
-	if err := r.opts.Sessions.Locks.Acquire(ctx, id); err != nil {
-		return r.opts.Printer.T("It could not be deleted: %v.", err)
+	if err := r.parts.Sessions.Locks.Acquire(ctx, id); err != nil {
+		return r.parts.Settings.Printer.T("It could not be deleted: %v.", err)
 	}
-	defer r.opts.Sessions.Locks.Release(id)
-	r.opts.Sessions.Forget(id)
-	deleted, err := r.opts.Store.DeleteSession(context.WithoutCancel(ctx), id)
+	defer r.parts.Sessions.Locks.Release(id)
+	r.parts.Sessions.Forget(id)
+	deleted, err := r.parts.Store.DeleteSession(context.WithoutCancel(ctx), id)
 	switch {
 	case errors.Is(err, session.ErrNotFound):
-		return r.opts.Printer.T("It is deleted already.")
+		return r.parts.Settings.Printer.T("It is deleted already.")
 	case err != nil:
-		return r.opts.Printer.T("It could not be deleted: %v.", err)
+		return r.parts.Settings.Printer.T("It could not be deleted: %v.", err)
 	}
-	if r.opts.OnSessionDeleted != nil {
-		r.opts.OnSessionDeleted(deleted)
-	}
-	return r.opts.Printer.T("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", deleted.Messages, len(deleted.Files))
+	r.parts.Settings.OnSessionDeleted(deleted)
+	return r.parts.Settings.Printer.T("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", deleted.Messages, len(deleted.Files))
 }

@@ -37,7 +37,7 @@ func (t *turn) gatherParts(ctx context.Context) error {
 			timer.Stop()
 		case <-timer.C:
 		}
-		more, err := t.runner.opts.Store.Join(ctx, t.claim, false)
+		more, err := t.runner.parts.Store.Join(ctx, t.claim, false)
 		if err != nil {
 			return fmt.Errorf("join entries: %w", err)
 		}
@@ -102,5 +102,5 @@ func (h *inputWaits) notify(l inbox.Lane) bool {
 // session; see input.Composer.
 func (t *turn) composeInput(ctx context.Context, entries []inbox.Entry, rec *session.Record) (llm.Message, []string) {
 	model, _ := t.runner.chooseModel(rec.Settings)
-	return t.runner.opts.Input.Compose(ctx, entries, rec, model.Vision)
+	return t.runner.parts.Chat.Input.Compose(ctx, entries, rec, model.Vision)
 }

@@ -17,7 +17,7 @@ import (
 // speak also sends an answer as a recording, if the settings of the session say so.
 // The recording is made in the background and is not repeated after a restart.
 func (t *turn) speak(answer string) {
-	if t.runner.opts.Synthesize == nil || !t.session.Record.Settings.Voice {
+	if t.runner.parts.Chat.Synthesize == nil || !t.session.Record.Settings.Voice {
 		return
 	}
 	text := markup.PlainText(markup.Parse(answer))
@@ -27,15 +27,15 @@ func (t *turn) speak(answer string) {
 	f := delivery.Draft{To: t.last().Inbound.Address, Turn: t.claim.Turn}
 	t.runner.goBackground(func(ctx context.Context) {
 		start := time.Now()
-		file, err := t.runner.opts.Synthesize(ctx, text)
-		t.runner.opts.Observe.Emit(observe.MediaProcessed{Task: observe.SpeechSynthesis, Failed: err != nil, Took: time.Since(start)})
+		file, err := t.runner.parts.Chat.Synthesize(ctx, text)
+		t.runner.parts.Settings.Observe.Emit(observe.MediaProcessed{Task: observe.SpeechSynthesis, Failed: err != nil, Took: time.Since(start)})
 		if err != nil {
 			t.log.Warn("cannot synthesize speech", zap.Error(err))
 			t.notify(t.T("I could not speak this answer: %v.", err))
 			return
 		}
 		row := outbox.Row{Role: outbox.Notice, Turn: f.Turn, Msg: chat.Outbound{To: f.To, File: &file}}
-		if _, err := t.runner.opts.Delivery.Enqueue(ctx, row); err != nil {
+		if _, err := t.runner.parts.Chat.Delivery.Enqueue(ctx, row); err != nil {
 			t.log.Error("cannot send recording", zap.Error(err))
 		}
 	})

@@ -18,7 +18,7 @@ import (
 
 // runObserved runs the turn, and emits events for its start and its end.
 func (t *turn) runObserved(ctx context.Context) {
-	emit := t.runner.opts.Observe
+	emit := t.runner.parts.Settings.Observe
 	if emit == nil {
 		t.run(ctx)
 		return
@@ -55,7 +55,7 @@ func resultOf(o inbox.Outcome) observe.Result {
 
 // reportModelCall emits the event of a successful model call.
 func (t *turn) reportModelCall(c agent.Call) {
-	t.runner.opts.Observe.Emit(observe.ModelCalled{Turn: t.claim.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
+	t.runner.parts.Settings.Observe.Emit(observe.ModelCalled{Turn: t.claim.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
 }
 
 // recordCall adds a model call to the ledger, the trace and the usage, and logs an
@@ -67,7 +67,7 @@ func (t *turn) recordCall(c agent.Call) {
 	if err != nil {
 		t.log.Error("cannot record call", zap.Error(err))
 	}
-	t.runner.opts.Usage.Called(rec)
+	t.runner.parts.Agent.Usage.Called(rec)
 	if rec.Break == ledger.Undeclared {
 		t.log.Error("undeclared prefix break",
 			zap.Int("call", rec.N), zap.String("where", rec.BreakLayer), zap.String("model", usage.ModelName(c.Provider, c.Model)))
@@ -83,12 +83,12 @@ func (t *turn) reportModelRetry(n agent.Notice) {
 	if le, ok := errors.AsType[*llm.Error](n.Err); ok {
 		e.Class = le.Class
 	}
-	t.runner.opts.Observe.Emit(e)
+	t.runner.parts.Settings.Observe.Emit(e)
 }
 
 // reportToolCall emits the event of a finished tool call.
 func (t *turn) reportToolCall(ev agent.ToolFinished) {
-	t.runner.opts.Observe.Emit(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+	t.runner.parts.Settings.Observe.Emit(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
 // reportCompaction emits the event of a compaction that became part of the turn or
@@ -98,5 +98,5 @@ func (t *turn) reportCompaction(reason string, failed bool, p agent.Compaction) 
 	if t.session != nil && t.session.Engine.Engine != nil {
 		name = t.session.Engine.Engine.Name()
 	}
-	t.runner.opts.Observe.Emit(observe.Compacted{Turn: t.claim.Turn, Engine: name, Reason: reason, Failed: failed, Before: p.Before, After: p.After})
+	t.runner.parts.Settings.Observe.Emit(observe.Compacted{Turn: t.claim.Turn, Engine: name, Reason: reason, Failed: failed, Before: p.Before, After: p.After})
 }

@@ -19,7 +19,7 @@ import (
 // progressMode returns how tool calls are shown in the chat: off, new, all or
 // verbose.
 func (t *turn) progressMode() string {
-	return cmp.Or(t.session.Record.Settings.ToolProgress, t.runner.opts.Progress, "off")
+	return cmp.Or(t.session.Record.Settings.ToolProgress, t.runner.parts.Settings.Progress, "off")
 }
 
 // sendPreamble sends the text that precedes a tool call as a separate message if tool
@@ -36,7 +36,7 @@ func (t *turn) sendPreamble(ctx context.Context, stream *delivery.Stream) {
 	}
 	f := t.draft()
 	f.Role, f.Quiet = outbox.Notice, true
-	_, err := t.runner.opts.Delivery.Enqueue(context.WithoutCancel(ctx), t.replyRows(f, text, preview, true)...)
+	_, err := t.runner.parts.Chat.Delivery.Enqueue(context.WithoutCancel(ctx), t.replyRows(f, text, preview, true)...)
 	if err == nil {
 		t.claim.Previews = nil
 	} else {
@@ -67,7 +67,7 @@ func (t *turn) progressLine(c agent.ToolCall) string {
 func (t *turn) react(reaction chat.Reaction) {
 	for _, e := range t.claim.Entries {
 		if !e.Exclusive {
-			t.runner.opts.Accounts.React(e.Inbound, reaction)
+			t.runner.parts.Chat.Accounts.React(e.Inbound, reaction)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // newUserChannel returns the connection of the turn's tools to the users of the chat.
 func (t *turn) newUserChannel() tool.UserChannel {
-	s, e := t.runner.opts.Approval, t.last()
+	s, e := t.runner.parts.Chat.Approval, t.last()
 	at := approval.Turn{Session: t.session.Record.ID, Lane: t.claim.Lane, Entry: e, Draft: t.draft(), Join: t.joinAnswer}
 	p := tool.UserChannel{Approve: func(ctx context.Context, req tool.ApprovalRequest) error { return s.Approve(ctx, at, req) }}
 	p.Send = func(ctx context.Context, m tool.Message) (string, error) { return t.sendMessage(ctx, e, m) }
@@ -27,7 +27,7 @@ func (t *turn) newUserChannel() tool.UserChannel {
 
 // joinAnswer joins the new entries of the lane to the turn and returns their text.
 func (t *turn) joinAnswer(ctx context.Context) string {
-	more, err := t.runner.opts.Store.Join(context.WithoutCancel(ctx), t.claim, true)
+	more, err := t.runner.parts.Store.Join(context.WithoutCancel(ctx), t.claim, true)
 	if err != nil {
 		t.log.Error("cannot join answer", zap.Error(err))
 		return ""
@@ -36,7 +36,7 @@ func (t *turn) joinAnswer(ctx context.Context) string {
 	t.replies.add(more)
 	var texts []string
 	for _, e := range more {
-		text, _, _ := t.runner.opts.Input.Entry(ctx, e, &session.Record{ID: t.session.Record.ID}, false)
+		text, _, _ := t.runner.parts.Chat.Input.Entry(ctx, e, &session.Record{ID: t.session.Record.ID}, false)
 		texts = append(texts, text)
 	}
 	return strings.Join(texts, "\n")
@@ -64,7 +64,7 @@ func (t *turn) absorbReplies() {
 		t.lastSeen = max(t.lastSeen, e.ID)
 	}
 	if len(t.replies.list) > 0 {
-		t.runner.opts.Active.Set(t.session.Record.ID, t.claim)
+		t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.claim)
 	}
 	t.replies.list = nil
 }

@@ -67,20 +67,20 @@ func isSilentReply(answer string) bool {
 func (t *turn) runScheduled(ctx context.Context) {
 	occurrence := *t.first().Occurrence
 	t.trace.Started, t.trace.Resumed = time.Now(), t.claim.Crashed
-	run, err := t.runner.opts.Scheduled.Prepare(ctx, occurrence, len(t.claim.Steps) > 0)
+	run, err := t.runner.parts.Work.Scheduled.Prepare(ctx, occurrence, len(t.claim.Steps) > 0)
 	if err != nil {
 		t.endUnprepared(ctx, err)
 		return
 	}
-	s, err := t.runner.opts.Sessions.Use(ctx, t.first(), true)
+	s, err := t.runner.parts.Sessions.Use(ctx, t.first(), true)
 	if err != nil {
 		t.endUnprepared(ctx, err)
 		return
 	}
-	defer t.runner.opts.Sessions.Release(s)
-	defer t.runner.opts.Active.Remove(s.Record.ID)
+	defer t.runner.parts.Sessions.Release(s)
+	defer t.runner.parts.Agent.Active.Remove(s.Record.ID)
 	t.session, t.trace.Session = s, string(s.Record.ID)
-	t.runner.opts.Active.Set(s.Record.ID, t.claim)
+	t.runner.parts.Agent.Active.Set(s.Record.ID, t.claim)
 	s.Configure(run.Name, run.Settings)
 	if run.Done {
 		t.session = nil // the conversation is not stored
@@ -118,7 +118,7 @@ func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, 
 		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", modelErr, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.openContextWindow(ctx, len(steps) > 0)
-	stream := t.runner.opts.Delivery.Stream(t.draft(), 0, nil)
+	stream := t.runner.parts.Chat.Delivery.Stream(t.draft(), 0, nil)
 	final, _, err := t.consumeEvents(ctx, stream, w, input, steps)
 	stream.Finish()
 	return final.Text, err
@@ -136,18 +136,18 @@ func (t *turn) finishScheduled(ctx context.Context, run PreparedRun, answer stri
 		t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Silent, Reason: "[SILENT]"}})
 		return
 	}
-	to := t.runner.opts.Scheduled.Targets(ctx, occurrence)
+	to := t.runner.parts.Work.Scheduled.Targets(ctx, occurrence)
 	var rows []outbox.Row
 	for _, at := range to {
 		f := delivery.Draft{To: at, Turn: t.claim.Turn, Role: outbox.Reply, Purpose: chat.PurposeAnswer}
 		text, files := t.attachFiles(answer, f)
 		if strings.TrimSpace(text) != "" {
-			rows = append(rows, t.runner.opts.Delivery.Render(text, f)...)
+			rows = append(rows, t.runner.parts.Chat.Delivery.Render(text, f)...)
 		}
 		rows = append(rows, files...)
 	}
 	if len(to) > 0 { // before the commit, because a user may answer at once
-		t.runner.opts.Scheduled.RunDelivered(context.WithoutCancel(ctx), t.first().Principal, run.Name, answer, to)
+		t.runner.parts.Work.Scheduled.RunDelivered(context.WithoutCancel(ctx), t.first().Principal, run.Name, answer, to)
 	}
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows})
 }
@@ -157,12 +157,12 @@ func (t *turn) finishScheduled(ctx context.Context, run PreparedRun, answer stri
 func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
 	occurrence := t.first().Occurrence
 	if occurrence == nil {
-		return t.runner.opts.Delivery.Render(text, f)
+		return t.runner.parts.Chat.Delivery.Render(text, f)
 	}
 	var rows []outbox.Row
-	for _, at := range t.runner.opts.Scheduled.Targets(context.Background(), *occurrence) {
+	for _, at := range t.runner.parts.Work.Scheduled.Targets(context.Background(), *occurrence) {
 		f.To, f.ReplyTo = at, ""
-		rows = append(rows, t.runner.opts.Delivery.Render(t.T("⏰ Scheduled prompt `%s`: %s", occurrence.Job, text), f)...)
+		rows = append(rows, t.runner.parts.Chat.Delivery.Render(t.T("⏰ Scheduled prompt `%s`: %s", occurrence.Job, text), f)...)
 	}
 	return rows
 }
@@ -170,7 +170,7 @@ func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
 // announcements returns a text with the answers of scheduled runs that were sent to
 // the chat since the last turn of the session, "" if there are none.
 func (t *turn) announcements(ctx context.Context, rec session.Record) string {
-	if t.runner.opts.Scheduled == nil || t.first().Occurrence != nil {
+	if t.first().Occurrence != nil {
 		return ""
 	}
 	var since time.Time
@@ -184,5 +184,5 @@ func (t *turn) announcements(ctx context.Context, rec session.Record) string {
 	for _, e := range t.claim.Entries {
 		authors = append(authors, e.Principal)
 	}
-	return t.runner.opts.Scheduled.Announcements(ctx, t.last().Inbound.Address, since, authors)
+	return t.runner.parts.Work.Scheduled.Announcements(ctx, t.last().Inbound.Address, since, authors)
 }

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ func (t *turn) sendMessage(ctx context.Context, e inbox.Entry, m tool.Message) (
 	if e.Occurrence != nil {
 		out.Creator = e.Principal
 	}
-	rows, err := t.runner.opts.Targets.Send(ctx, e.Inbound.Address, t.claim.Turn, out)
+	rows, err := t.runner.parts.Chat.Targets.Send(ctx, e.Inbound.Address, t.claim.Turn, out)
 	if err != nil {
 		return "", err
 	}
@@ -41,10 +40,7 @@ func (t *turn) sendMessage(ctx context.Context, e inbox.Entry, m tool.Message) (
 func (t *turn) filesToSend(paths []string) ([]chat.File, error) {
 	var files []chat.File
 	for _, p := range paths {
-		if t.runner.opts.Attach == nil {
-			return nil, errors.New("files cannot be sent here")
-		}
-		f, err := t.runner.opts.Attach(p, t.attachScope())
+		f, err := t.runner.parts.Chat.Attach(p, t.attachScope())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", p, err)
 		}

@@ -19,12 +19,9 @@ import (
 // chooseModel returns the model for a session. If the chosen model cannot be used it
 // returns the default model and an error.
 func (r *Runner) chooseModel(s session.Settings) (ModelChoice, error) {
-	if r.opts.Choose == nil {
-		return r.opts.Model, nil
-	}
-	c, err := r.opts.Choose(s)
+	c, err := r.parts.Agent.Choose(s)
 	if err != nil {
-		return r.opts.Model, err
+		return r.parts.Settings.Model, err
 	}
 	return c, nil
 }
@@ -33,7 +30,7 @@ func (r *Runner) chooseModel(s session.Settings) (ModelChoice, error) {
 // text for the user.
 func (t *turn) applySettings(ctx context.Context, m *inbox.Commit, rec session.Record, res command.Result) (string, error) {
 	if rec.ID == "" {
-		s, err := t.runner.opts.Sessions.New(t.first(), "")
+		s, err := t.runner.parts.Sessions.New(t.first(), "")
 		if err != nil {
 			return "", err
 		}
@@ -57,11 +54,11 @@ func (t *turn) applySettings(ctx context.Context, m *inbox.Commit, rec session.R
 // rebuildPrompt builds the prompt of m's session again, and sets reason as the pending
 // prefix break of its next call. It returns a text for the user.
 func (t *turn) rebuildPrompt(ctx context.Context, m *inbox.Commit, reason string) (string, error) {
-	old, err := t.runner.opts.Sessions.Prompt(ctx, m.Session.ID)
+	old, err := t.runner.parts.Sessions.Prompt(ctx, m.Session.ID)
 	if err != nil {
 		t.log.Error("cannot load old prompt", zap.Error(err))
 	}
-	next, notes := t.runner.opts.Sessions.Prefix(m.Session)
+	next, notes := t.runner.parts.Sessions.Prefix(m.Session)
 	switched := reason == string(ledger.ModelSwitch)
 	if switched { // another model has none of the prefix cached, even with the same prompt
 		m.Session.PendingBreak = reason

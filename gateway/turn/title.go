@@ -14,16 +14,16 @@ import (
 // conversation after its first answer. It never replaces a title that a user has
 // set, and is not repeated after a restart.
 func (t *turn) generateTitle(isFirst bool, answer string) {
-	generate, rec := t.runner.opts.Title, t.session.Record
+	generate, rec := t.runner.parts.Settings.Title, t.session.Record
 	if generate == nil || rec.Title != "" || !isFirst {
 		return
 	}
 	question := inboundText(t.claim.Entries)
 	t.runner.goBackground(func(ctx context.Context) {
 		title, call, err := generate(ctx, question, answer)
-		t.runner.opts.Usage.Charge(rec.ID, call)
+		t.runner.parts.Agent.Usage.Charge(rec.ID, call)
 		if err == nil {
-			_, err = t.runner.opts.Store.SuggestTitle(ctx, rec.ID, title)
+			_, err = t.runner.parts.Store.SuggestTitle(ctx, rec.ID, title)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.log.Warn("cannot generate title", zap.Error(err))

@@ -1,0 +1,111 @@
+package turn
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/prompt"
+	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
+	"hermesd/gateway/active"
+	"hermesd/gateway/approval"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/command"
+	"hermesd/gateway/conversation"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/i18n"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/input"
+	"hermesd/gateway/observe"
+	"hermesd/gateway/session"
+	"hermesd/gateway/target"
+	"hermesd/gateway/usage"
+)
+
+// Parts are the collaborators of a Runner. Everything in them is set, unless its comment
+// says what nil means.
+type Parts struct {
+	Store      Store
+	Sessions   *conversation.Book // Close closes its passes
+	Agent      Agent
+	Compaction CompactionOptions
+	Chat       Chat
+	Work       Work
+	Settings   Settings
+}
+
+// An Agent is what a run of the agent and its tools need.
+type Agent struct {
+	Agent *agent.Agent
+	// Choose returns the model of a session.
+	Choose func(session.Settings) (ModelChoice, error)
+	// Overlay returns the overlay of a turn.
+	Overlay func(session.Record, inbox.Entry) prompt.OverlayParts
+	// CheckTool returns an error if a principal may not use a tool in a session.
+	CheckTool func(rec session.Record, principal access.Principal, tool string) error
+	// Discover returns a new Discovery for a session with a context window of so many
+	// tokens; nil: it finds nothing.
+	Discover func(window int) Discovery
+	Active   *active.Turns // the Runner registers its turns
+	Usage    *usage.Meter  // counts the model calls
+}
+
+// A Chat is the side of the people.
+type Chat struct {
+	Input    *input.Composer
+	Delivery *delivery.Delivery
+	Accounts *accounts.Set
+	Targets  *target.Directory // what tools send to other chats
+	Approval *approval.Service
+	// Attach returns the file of scope at a path that an answer attaches. Its error is
+	// shown to the user after "I could not attach it:".
+	Attach func(path string, scope AttachScope) (chat.File, error)
+	// Synthesize returns a recording of a text; nil: answers are not spoken.
+	Synthesize func(context.Context, string) (chat.File, error)
+}
+
+// Work is what can be claimed in addition to messages, and the lanes in which it waits.
+type Work struct {
+	Commands *command.Table
+	// Allowed returns command.Call.Allowed at an address.
+	Allowed   func(chat.Address) []string
+	Scheduled Scheduled
+	Lanes     Lanes
+}
+
+// Lanes decide when the work of a lane runs.
+type Lanes interface {
+	// Wake wakes a lane in which work waits.
+	Wake(inbox.Lane)
+	// MayRun reports whether something may start in a lane now. If not, the lane is woken
+	// when that ends.
+	MayRun(inbox.Lane) bool
+}
+
+// Settings are the values that configure turns, and the functions that hear of them.
+type Settings struct {
+	Printer   i18n.Printer // translates the daemon's own texts
+	Model     ModelChoice  // of a session whose chosen model cannot be used
+	Placement prompt.Placement
+	Prefill   []llm.Message // between the prompt and the transcript of every call
+	// Title returns a title for a conversation that started with question and answer,
+	// and the model call, also on failure; nil means no titles.
+	Title         func(ctx context.Context, question, answer string) (string, agent.Call, error)
+	Progress      string // display.tool_progress: off, new, all or verbose
+	RestartNotice bool
+	EditFirst     bool
+	Freshness     time.Duration // maximum age of an interrupted turn that is resumed
+	Backlog       time.Duration // maximum age of a message that is answered; 0 means no limit
+	Inactivity    time.Duration // time without progress after which a turn is canceled; 0 means no limit
+	Log           *zap.Logger
+	Observe       observe.Func // receives the events of turns; must not block
+	// OnSessionDeleted is called after a session was deleted.
+	OnSessionDeleted func(session.Deleted)
+	// OnSessionChanged is called after messages of a session were committed. It must not
+	// block.
+	OnSessionChanged func(session.ID)
+}
