@@ -242,3 +242,47 @@ func TestCommitFailureIsReportedAndUnblocksLane(t *testing.T) {
 		}
 	})
 }
+
+func TestRefusedCommitsHaveAnEnd(t *testing.T) {
+	for _, c := range []struct {
+		refused int32
+		outcome string // of the first message, an hour later
+		stored  int32  // commits that succeed
+	}{
+		{2, "failed(", 1}, // the failure is stored, its text is not
+		{3, "claimed", 0},
+	} {
+		t.Run(fmt.Sprint(c.refused), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newHarness(t, llmtest.Say("lost"), llmtest.Say("Fine again."))
+				s := &refusingStore{}
+				w.configure = func(o *gateway.Options) {
+					if s.Store == nil { // the first daemon
+						s.left.Store(c.refused)
+						s.Store, o.Store = o.Store, s
+					}
+					o.Log = nil
+				}
+				w.start()
+				id := w.sendText("7", "hi")
+				w.advance(time.Hour)
+				if got := w.outcome(id); !strings.HasPrefix(got, c.outcome) {
+					t.Errorf("after an hour: %s", got)
+				}
+				if n := -s.left.Load(); n != c.stored {
+					t.Errorf("%d commits after those that were refused", n)
+				}
+				if got := w.adapter.visible("7"); len(got) > 0 {
+					t.Errorf("the person reads %q", got)
+				}
+				w.kill()
+				w.start()
+				defer w.stop()
+				w.advance(time.Hour)
+				if got := w.outcome(id); got == "claimed" || got == "waiting" {
+					t.Errorf("after the next start: %s", got)
+				}
+			})
+		})
+	}
+}

@@ -231,39 +231,51 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 		t.releaseClaim(ctx)
 		return false
 	}
-	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		rows, err := t.runner.parts.Store.CommitTurn(context.WithoutCancel(ctx), t.claim, m)
-		if err == nil {
-			if t.session != nil {
-				t.runner.parts.Sessions.Committed(t.session, m)
-			}
-			t.runner.parts.Chat.Delivery.WakeRows(rows)
-			t.result = resultOf(m.Outcome)
-			t.showOutcome(m.Outcome)
-			if occurrence := t.first().Occurrence; occurrence != nil {
-				t.runner.parts.Work.Scheduled.RunEnded(*occurrence)
-			}
-			if m.Session.ID != "" {
-				t.runner.parts.Settings.OnSessionChanged(m.Session.ID)
-			}
-			return true
-		}
-		if errors.Is(err, inbox.ErrStale) {
-			t.logStale(err)
-			return false
-		}
-		t.log.Error("cannot commit turn", zap.Error(err))
-		if errors.Is(err, inbox.ErrConflict) && !t.commitRejected {
-			t.commitRejected = true
-			t.fail(ctx, err) // without the conversation, whose state in memory is wrong
-			return false
-		}
-		select {
-		case <-time.After(wait):
-		case <-t.runner.closing:
-			t.releaseClaim(ctx)
-			return false
-		}
+	var rows []outbox.Row
+	err := t.writeUntilStored(context.WithoutCancel(ctx), "cannot commit turn", func() {}, func(ctx context.Context) (err error) {
+		rows, err = t.runner.parts.Store.CommitTurn(ctx, t.claim, m)
+		return err
+	})
+	switch {
+	case errors.Is(err, inbox.ErrStale):
+		t.logStale(err)
+		return false
+	case errors.Is(err, inbox.ErrConflict):
+		t.endRefused(ctx, m, err)
+		return false
+	case err != nil: // the daemon stops
+		t.releaseClaim(ctx)
+		return false
+	}
+	if t.session != nil {
+		t.runner.parts.Sessions.Committed(t.session, m)
+	}
+	t.runner.parts.Chat.Delivery.WakeRows(rows)
+	t.result = resultOf(m.Outcome)
+	t.showOutcome(m.Outcome)
+	if occurrence := t.first().Occurrence; occurrence != nil {
+		t.runner.parts.Work.Scheduled.RunEnded(*occurrence)
+	}
+	if m.Session.ID != "" {
+		t.runner.parts.Settings.OnSessionChanged(m.Session.ID)
+	}
+	return true
+}
+
+// endRefused ends a turn whose commit m contradicts the store: with a failure text and
+// without the conversation, whose state in memory is wrong; if that is refused too,
+// without a text. If even that is refused the claim stays until the next start, which
+// counts a crash of the turn.
+func (t *turn) endRefused(ctx context.Context, m inbox.Commit, err error) {
+	t.refusals++
+	t.log.Error("commit refused", zap.Int("refusals", t.refusals), zap.Error(err))
+	switch t.refusals {
+	case 1:
+		t.fail(ctx, err)
+	case 2:
+		t.commit(ctx, inbox.Commit{Outcome: m.Outcome})
+	default:
+		t.log.Error("turn given up until the next start", zap.Stringer("entry", t.first().ID))
 	}
 }
 

@@ -157,7 +157,7 @@ type turn struct {
 	tokenUsage     llm.Usage      // of the turn's model calls, including those of earlier runs once it ends
 	auxiliaryUsage llm.Usage      // of compactions and of model calls by tools
 	lastSeen       inbox.ID       // newest entry that the model has received
-	commitRejected bool           // a commit failed with inbox.ErrConflict
+	refusals       int            // commits that failed with inbox.ErrConflict
 	hasMoreWork    bool           // the lane must be woken again
 	replies        replies        // to questions of tools
 	result         observe.Result // "" until committed
