@@ -51,6 +51,9 @@ var wildcards = []string{"nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me
 // host, the word itself is a host, with or without port and path. Otherwise it is any text:
 // URLs, addresses in their usual form and names of this machine are found in it.
 func (e *evaluator) address(word string, host bool) (address, bool) {
+	if !host && !strings.ContainsAny(word, ".:@。") && !strings.Contains(strings.ToLower(word), "localhost") {
+		return address{}, false
+	}
 	word = strings.ReplaceAll(norm.NFKC.String(word), "。", ".")
 	var found []address
 	for _, m := range inURL.FindAllStringSubmatch(word, 32) {
@@ -134,35 +137,30 @@ func newAddress(word, port string) address {
 // connect examines a command of the table that uses the network.
 func (e *evaluator) connect(c *call) {
 	public := false
+	unknown := func(w string) bool { return strings.ContainsAny(w, hole+measured) || strings.Contains(w, "./"+listed) } // also names of files
+	if c.kind != "build" && slices.ContainsFunc(slices.Concat(c.operands, c.values, c.data), unknown) {
+		e.find("unknown-data", title(c.argv, c.row), "")
+	}
 	hosts := slices.Concat(c.operands, c.values)
-	if c.first != nil {
+	if c.patterns["first"] != nil {
 		hosts = append(hosts, c.data...)
 	}
-	for _, w := range c.data {
-		if strings.ContainsAny(w, hole+measured) || strings.Contains(w, "./"+listed) {
-			e.find("unknown-data", title(c.argv, c.row), "")
-		}
-	}
 	for _, w := range hosts {
-		if strings.ContainsAny(w, hole+measured) || strings.Contains(w, "./"+listed) { // also names of files
-			e.find("unknown-data", title(c.argv, c.row), "")
-			continue
-		}
-		if a, ok := e.address(w, true); ok && a.loopback && e.place.Sandbox == Full {
-			n := len(e.findings)
-			e.find("address", a.String(), withTarget(shape(c.argv, c.row), a.String()))
-			e.loopback = append(e.loopback, e.findings[n:]...)
-			e.findings = e.findings[:n]
-			continue
-		} else if ok {
-			e.find("address", a.String(), withTarget(shape(c.argv, c.row), a.String()))
-		}
-		public = public || strings.Contains(w, ".") || strings.Contains(w, ":")
 		lower := strings.ToLower(w)
 		if len(w) > 300 || slices.ContainsFunc(e.table.sets["collectors"], func(s string) bool { return strings.Contains(lower, s) }) {
 			e.find("upload", title(c.argv, c.row), "")
 		}
+		if a, ok := e.address(w, true); ok {
+			n := len(e.findings)
+			e.find("address", a.String(), withTarget(c.shape(), a.String()))
+			if a.loopback && e.place.Sandbox == Full {
+				e.loopback = append(e.loopback, e.findings[n:]...)
+				e.findings = e.findings[:n]
+				continue
+			}
+		}
+		public = public || strings.ContainsAny(w, ".:")
 	}
 	e.network = e.network || public || len(e.loopback) == 0
-	e.downloads = e.downloads || public && c.has("fetch")
+	e.downloads = e.downloads || public && c.is("fetch")
 }

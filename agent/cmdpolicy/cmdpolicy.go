@@ -15,12 +15,12 @@ package cmdpolicy
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -110,7 +110,7 @@ const (
 	maxCommands = 2000     // commands that are examined in one command line
 	maxDepth    = 6        // scripts within scripts
 	maxValues   = 8        // values of one word
-	maxBraces   = 64       // words that come of the braces of one
+	maxValue    = 1 << 10  // bytes of a value
 	maxShape    = 300      // bytes of a shape
 	maxDetails  = 8
 )
@@ -123,17 +123,16 @@ func Evaluate(command string, p Place) Result {
 		return e.result()
 	}
 	e.script(command)
-	if (strings.Contains(command, "seq") || strings.Contains(command, "..")) && counting.MatchString(command) {
-		e.find("flood", "seq", "")
+	for _, t := range e.table.texts {
+		if t.re.MatchString(command) {
+			e.find(t.rule, "", "")
+		}
 	}
 	if hasHiddenCharacters(command) {
 		e.find("hidden-characters", "", "")
 	}
 	return e.result()
 }
-
-// counting matches loops over so many numbers that they fill a disk or a process table.
-var counting = regexp.MustCompile(`\bseq\b[^;|)]*\b[1-9]\d{5,}\b|\{\d+\.\.[1-9]\d{5,}\}`)
 
 // hasHiddenCharacters reports whether text holds characters that a person does not see as
 // what they are.
@@ -160,59 +159,61 @@ type evaluator struct {
 	commands []string
 	recorded int // bytes of commands
 	parser   *syntax.Parser
+	config   expand.Config
 	depth    int
-	count    int
+	count    int    // of commands
+	source   string // the text of the script
 
 	dirs      []string            // directories in which the script may be
-	loopDirs  []string            // those that loops and functions change to
-	vars      map[string][]string // values of variables; a value with the mark hole is not known
+	changed   []string            // those to which the last command has changed; nil: it was no cd
+	inBody    bool                // of a loop or a function
+	loopDirs  []string            // those to which loops and functions change
+	vars      map[string]variable // those that the command line sets
+	variant   int                 // the value of each variable that counts now
+	variants  int                 // the values of the variable with the most
 	functions map[string]bool
+	links     bool              // the command line makes links
 	written   map[string]string // the text that the command line writes into files
-	links     []string          // symbolic links that the command line makes: ".." leaves them to elsewhere
-	// substitutions counts the command substitutions around the command.
-	substitutions int
-	background    bool      // a command runs in the background
-	loopback      []finding // addresses of this machine that commands of the table connect to
-	source        string    // the text of the script
-	// changed lists the directories to which the last command has changed; nil: it was no cd.
-	changed []string
-	// output is what the last command prints: "0" is a word that is no path, another text a
-	// file below this directory, hole anything. piped is what the command reads of a pipe.
+	// output is what the last command prints: hole, a word, or a file below this directory.
+	// piped is what the command reads of a pipe.
 	output, piped string
 	substituted   map[*syntax.CmdSubst]string // the output of substitutions
+	again         bool                        // the first pass has not known all that it needs
+	background    bool                        // a command runs in the background
+	used          map[use]string              // the rules that hold for paths
 
 	network    bool      // a command of the table or an approved one uses the network
 	downloads  bool      // a command fetches what the next one could run
+	loopback   []finding // addresses of this machine that commands of the table connect to
 	unconfined []finding // programs that the table does not know, and scripts
 	own        []finding // programs of the project that rows start without the network
 }
 
 func newEvaluator(p Place) *evaluator {
-	e := &evaluator{place: newPlace(p), table: p.Table, parser: syntax.NewParser(syntax.Variant(syntax.LangBash)), vars: map[string][]string{}, functions: map[string]bool{}, substituted: map[*syntax.CmdSubst]string{}, written: map[string]string{}}
+	e := &evaluator{place: newPlace(p), table: p.Table, parser: syntax.NewParser(syntax.Variant(syntax.LangBash)), vars: map[string]variable{}, functions: map[string]bool{}, substituted: map[*syntax.CmdSubst]string{}, written: map[string]string{}, used: map[use]string{}}
 	if e.table == nil {
 		e.table = builtIn()
 	}
-	e.piped = hole
-	e.vars["HOME"], e.vars["PWD"], e.vars["TMPDIR"] = []string{"~"}, []string{"~+"}, []string{"/tmp"}
-	for _, name := range []string{"USER", "LOGNAME", "UID", "RANDOM", "SECONDS", "?", "#", "$", "LINENO", "HOSTNAME"} {
-		e.vars[name] = []string{"0"}
+	for _, dir := range e.table.sets["secret"] {
+		e.place.secret = append(e.place.secret, strings.Replace(dir, "~", e.place.home, 1))
 	}
-	e.vars["!"] = []string{"%0"}
+	e.piped, e.config.Env = hole, e
+	for _, v := range e.table.sets["variables"] {
+		name, value, _ := strings.Cut(v, "=")
+		e.set(name, value)
+	}
 	return e
 }
-
-// shown replaces the marks of what is not known.
-var shown = strings.NewReplacer(environment, "…", hole, "…", measured, "…")
 
 // find notes that a rule holds. A shape that was approved cancels the finding.
 func (e *evaluator) find(rule, detail, shape string) {
 	r := e.table.rule(rule)
-	if r.Decision == Block || slices.Contains(e.table.sets["once"], rule) || strings.ContainsAny(shape, hole+measured) || len(shape) > maxShape {
+	if r.Decision == Block || e.table.in("once", rule) || strings.ContainsAny(shape, hole+measured) || len(shape) > maxShape {
 		shape = ""
 	}
 	if shape != "" {
-		if shape += " in " + e.place.workspace; e.place.approved(shape) {
-			e.network = e.network || e.usesNetwork(rule)
+		if shape += " in " + e.place.workspace; e.place.Approved != nil && e.place.Approved(shape) {
+			e.network = e.network || e.table.in("network", rule)
 			return
 		}
 	}
@@ -225,10 +226,8 @@ func (e *evaluator) find(rule, detail, shape string) {
 	}
 }
 
-// usesNetwork reports whether what a rule finds needs the network once it is approved.
-func (e *evaluator) usesNetwork(rule string) bool {
-	return slices.Contains(e.table.sets["network"], rule)
-}
+// shown replaces the marks of what is not known.
+var shown = strings.NewReplacer(hole, "…", measured, "…")
 
 // result returns the decision from the findings.
 func (e *evaluator) result() Result {
@@ -237,7 +236,7 @@ func (e *evaluator) result() Result {
 		e.findings = append(e.findings, e.loopback...)
 		e.network = e.network || len(e.loopback) > 0
 	}
-	network := !confined || e.network || e.place.NeedsNetwork || slices.ContainsFunc(e.findings, func(f finding) bool { return e.usesNetwork(f.rule.Name) })
+	network := !confined || e.network || e.place.NeedsNetwork || slices.ContainsFunc(e.findings, func(f finding) bool { return e.table.in("network", f.rule.Name) })
 	if e.place.NeedsNetwork {
 		e.unconfined = append(e.unconfined, e.own...)
 	}

@@ -2,26 +2,37 @@ package cmdpolicy
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
-
-	"mvdan.cc/sh/v3/expand"
-	"mvdan.cc/sh/v3/syntax"
 )
 
-// call examines a simple command. script is the text of its here-document.
-func (e *evaluator) call(x *syntax.CallExpr, script string) {
-	e.output = hole
-	for i, argv := range e.arguments(x.Args) {
-		if len(x.Args) == 0 || i > 0 && slices.Contains([]string{"cd", "pushd", "popd"}, argv[0]) {
-			break
-		}
-		e.command(argv, script)
-	}
+// A call is a command, with its arguments by their meaning. The row is nil if the table does
+// not know it.
+type call struct {
+	*row
+	argv     []string
+	args     []string // after the words of the row
+	options  []string
+	operands []string
+	values   []string // of options, that may be names of files
+	data     []string // operands and values that are no names of files
+	outputs  []string // values of options that name what is written
+	stdin    string   // text of a here-document
 }
 
-// command examines a command with its arguments.
+// option reports whether the command has one of the options.
+func (c *call) option(names ...string) bool {
+	return slices.ContainsFunc(c.options, func(o string) bool {
+		o, _, _ = strings.Cut(o, "=")
+		return slices.Contains(names, o) || len(o) > 1 && o[1] != '-' && slices.ContainsFunc(names, func(n string) bool {
+			return len(n) == 2 && strings.Contains(c.cluster(o), n[1:])
+		})
+	})
+}
+
+func (c *call) program() string { return path.Base(c.argv[0]) }
+
+// command examines a command. script is the text of its here-document.
 func (e *evaluator) command(argv []string, script string) {
 	if e.count++; e.count > maxCommands {
 		e.find("too-involved", "", "")
@@ -33,121 +44,177 @@ func (e *evaluator) command(argv []string, script string) {
 	case strings.Contains(name, hole):
 		e.find("unknown-command", name, "")
 		return
-	case e.functions[name] && e.table.rows[name] == nil:
+	case e.functions[name] && e.table.rows[name] == nil, e.builtin(argv):
 		return
-	case e.builtin(argv):
-		return
-	case strings.Contains(name, "/") && !slices.Contains(e.table.sets["project"], path.Base(path.Dir(path.Dir(name)))+"/"+path.Base(path.Dir(name))):
-		if dirs := e.place.resolve(path.Dir(name), e.dirs); len(dirs) != 1 || !slices.Contains(e.table.sets["programs"], dirs[0]) {
-			e.file(argv)
+	case strings.Contains(name, "/") && !e.table.in("project", path.Base(path.Dir(path.Dir(name)))+"/"+path.Base(path.Dir(name))):
+		if dirs := e.place.resolve(path.Dir(name), e.dirs); len(dirs) != 1 || !e.table.in("programs", dirs[0]) {
+			e.file(&call{argv: argv, args: argv[1:]}, argv)
 			return
 		}
 	}
-	argv = e.usual(argv)
+	if t := e.table.sets["runners"]; slices.Contains(t, path.Base(name)) {
+		argv = e.found(argv)
+	}
 	r, args, before := e.table.lookup(argv)
-	if only := len(argv) == 2 && slices.Contains(e.table.sets["version"], argv[1]) || len(argv) == 1 && slices.Contains(e.table.sets["bare"], name); only && (r == nil || r.kind != "block") {
-		if slices.Contains([]string{"env", "printenv", "set", "export"}, name) {
-			e.output = environment
-		}
+	c := &call{row: r, argv: argv, args: args, stdin: script}
+	if (len(argv) == 2 && e.table.in("version", argv[1]) || len(argv) == 1 && e.table.in("bare", name)) && (r == nil || r.kind != "block") {
 		return
+	}
+	for _, b := range before {
+		e.use(c, reads, pathsIn(b)...)
 	}
 	switch {
 	case r == nil && len(argv) > 1 && strings.HasPrefix(argv[1], "-") && len(e.table.rows[path.Base(name)]) > 0:
 		e.find("unknown-option", title(argv, nil)+" "+argv[1], "")
-		return
 	case r == nil:
-		e.unknown(argv, "unknown-program", script)
-		return
-	}
-	for _, b := range before {
-		e.readAll(argv, pathsIn(b))
-	}
-	c := &call{row: r, argv: argv, stdin: script}
-	if e.parse(c, args) {
-		e.known(c)
-		return
-	}
-	switch {
+		e.unknown(c, "unknown-program")
+	case e.parse(c):
+		e.permitted(c)
 	case r.rule != "" && r.kind != "wrap":
-		e.refused(argv, r, args)
-	case slices.ContainsFunc(args, r.forbids), r.has("net"): // without the network it would be of no use
+		e.refused(c)
+	case slices.ContainsFunc(args, r.forbids), r.is("net"): // without the network it would be of no use
 		e.find("unknown-option", title(argv, r), "")
 	default:
-		e.unknown(argv, "unknown-option", script)
+		e.unknown(c, "unknown-option")
 	}
 }
 
-// refused examines a command with an option that its row does not permit. An approval
-// covers the same hosts and files.
-func (e *evaluator) refused(argv []string, r *row, args []string) {
-	covers := shape(argv, r)
-	if r.rule == "unknown-option" {
-		covers = "" // it may run another program
+// parse sorts the arguments of a command. It returns false if the row does not permit them.
+func (e *evaluator) parse(c *call) bool {
+	if c.patterns["never"] != nil && slices.ContainsFunc(c.args, func(a string) bool { return c.matches("never", a) }) {
+		return false
 	}
-	for _, a := range args {
-		for _, p := range pathsIn(strings.TrimPrefix(a, "@")) {
-			e.touch(argv, r, p)
-		}
-		if at, ok := e.address(a, true); ok && r.has("net") && !strings.HasPrefix(a, "-") {
-			e.find("address", at.String(), withTarget(shape(argv, r), at.String()))
-		} else if m := inURL.FindStringSubmatch(a); m != nil {
-			covers = strings.TrimSuffix(covers, " *") + " " + m[2]
-		} else if remote.MatchString(a) {
-			covers = strings.TrimSuffix(covers, " *") + " " + a
-		}
-		if name, _, _ := strings.Cut(a, "="); strings.HasPrefix(a, "-") && !r.permits(a) && !r.has("net") || strings.HasPrefix(a, "--") && r.kind != "write" && !r.permits(a) {
-			covers = strings.Replace(covers, " *", " "+name+" *", 1)
+	first := c.patterns["first"] != nil // the next operand is data
+	for i := 0; i < len(c.args); i++ {
+		a := c.args[i]
+		dash := len(a) > 1 && a[0] == '-' || strings.HasPrefix(a, hole) && len(a) > 1 && len(c.allowed)+len(c.refused) > 0
+		switch {
+		case a == "--" || !dash && c.endsOptions(a):
+			if a != "--" {
+				i--
+			}
+			c.operands = append(c.operands, c.args[i+1:]...)
+			i = len(c.args)
+		case !dash:
+			c.operands = append(c.operands, a)
+		case !c.permits(a) && !c.lists("code", a):
+			return false
+		default:
+			c.options = append(c.options, a)
+			name, value, n := c.valueOf(c.args[i:])
+			i += n
+			switch {
+			case name == "":
+				c.values = append(c.values, pathsIn(a)...)
+			case c.lists("query", name) && !e.table.patterns["query"].MatchString(value):
+				return false
+			case c.lists("text", name), c.lists("query", name):
+				c.data = append(c.data, value)
+			case e.table.in("outputs", name):
+				c.outputs = append(c.outputs, value)
+			case c.patterns["first"] != nil && e.table.in("data", name):
+				if !c.matches("first", value) {
+					return false
+				}
+				first, c.data = false, append(c.data, value)
+			default:
+				first = first && !slices.Contains([]string{"-f", "--file", "--from-file"}, name)
+				c.values = append(c.values, value)
+			}
 		}
 	}
-	e.find(r.rule, title(argv, r), covers)
+	if first && len(c.operands) > 0 {
+		if !c.matches("first", c.operands[0]) {
+			return false
+		}
+		c.data, c.operands = append(c.data, c.operands[0]), c.operands[1:]
+	}
+	return !slices.ContainsFunc(c.operands, func(o string) bool { return !c.matches("args", o) })
 }
 
-// usual returns a command in the form that the table knows: without what find runs, and
-// with the options of tar in their usual form.
-func (e *evaluator) usual(argv []string) []string {
-	switch path.Base(argv[0]) {
-	case "find", "fd", "fdfind":
-		return e.found(argv)
-	case "tar":
-		if len(argv) > 1 && argv[1] != "" && argv[1][0] != '-' {
-			return append([]string{argv[0], "-" + argv[1]}, argv[2:]...)
-		}
-	}
-	return argv
+// endsOptions reports whether an operand and all after it are no options of the command.
+func (c *call) endsOptions(operand string) bool {
+	return c.kind == "script" || c.kind == "shell" || c.kind == "wrap" && len(c.operands) >= len(c.attrs["skip"]) && !assignment.MatchString(operand)
 }
 
-// known examines a command whose options are permitted.
-func (e *evaluator) known(c *call) {
-	if c.has("net") {
+// valueOf returns the option that begins args and its value, and how many words the value is.
+// The name is "" if the option has no value.
+func (c *call) valueOf(args []string) (name, value string, n int) {
+	a := args[0]
+	if name, value, ok := strings.Cut(a, "="); ok {
+		return name, value, 0
+	}
+	cluster := c.cluster(a)
+	last := "-" + cluster[max(len(cluster)-1, 0):]
+	switch {
+	case c.valued(a):
+		last = a
+	case a[1] == '-' || !c.valued(last):
+		return "", "", 0
+	case len(cluster) < len(a)-1:
+		return last, a[1+len(cluster):], 0
+	}
+	if len(args) == 1 {
+		return "", "", 0
+	}
+	return last, args[1], 1
+}
+
+// permitted examines a command whose options are permitted.
+func (e *evaluator) permitted(c *call) {
+	if c.is("net") {
 		e.connect(c)
 	}
-	if c.rule != "" && (c.kind == "ask" || c.kind == "block" || c.kind == "wrap") {
-		e.find(c.rule, title(c.argv, c.row), shape(c.argv, c.row))
+	if c.kind == "ask" || c.kind == "block" || c.kind == "wrap" && c.rule != "" {
+		e.find(c.rule, title(c.argv, c.row), c.shape())
 	}
 	files := slices.Concat(c.operands, c.values)
-	if n := len(c.operands); n > 0 && path.Base(c.argv[0]) == "ln" {
-		for _, p := range e.place.resolve(c.operands[n-1], e.dirs) {
-			e.links = append(e.links, p, p+"/"+path.Base(c.operands[0]))
+	for _, f := range files {
+		for _, p := range e.place.resolve(f, e.dirs) {
+			if c.is("root") && e.root(p) {
+				e.find(c.attrs["root"][0], p, "")
+			}
+		}
+		if a, ok := e.address(f, false); ok && !c.is("net") && (c.kind == "build" || !a.public && (c.kind == "read" || c.kind == "ask")) {
+			e.find("address", a.String(), withTarget(c.shape(), a.String()))
 		}
 	}
-	e.writeAll(c, c.outputs)
+	e.use(c, writes, c.outputs...)
 	switch c.kind {
 	case "list":
-		e.list(c)
+		if c.is("searches") {
+			e.use(c, lists, files...)
+		}
 	case "read":
-		e.reads(c, files)
+		if c.is("in-place") && c.option("-i", "--in-place", "-w", "--write") {
+			e.use(c, writes, c.operands...)
+		} else {
+			e.use(c, reads, files...)
+			e.here(c)
+		}
 	case "write":
-		e.writes(c, files)
+		if n := len(c.operands); c.is("last") && n > 1 {
+			e.use(c, reads, c.operands[:n-1]...)
+			files = append(slices.Clip(c.values), c.operands[n-1])
+		}
+		e.use(c, writes, files...)
 	case "ask":
-		e.asked(c)
+		for _, f := range files {
+			if e.use(c, touches, pathsIn(f)...); c.is("writes") {
+				e.use(c, writes, strings.TrimPrefix(f, "of="))
+			}
+		}
 	case "delete":
 		e.remove(c)
 	case "build":
-		e.builds(c, files)
-	case "archive":
-		e.writeAll(c, c.values)
-		if !c.option("-x", "--extract", "--get") {
-			e.readAll(c.argv, c.operands)
+		for _, f := range files {
+			e.use(c, reads, pathsIn(f)...)
+		}
+		if c.rule == "run-code" && (slices.Contains(c.values, "-") || slices.Contains(c.values, "/dev/fd/63")) {
+			e.find("run-piped", title(c.argv, c.row), "")
+		}
+		if e.here(c); !c.is("net") {
+			e.own = append(e.own, finding{detail: title(c.argv, c.row), shape: c.shape()})
 		}
 	case "script":
 		e.interpreter(c)
@@ -156,153 +223,65 @@ func (e *evaluator) known(c *call) {
 	case "wrap":
 		e.wrapped(c)
 	}
-	if e.output = e.outputOf(c); e.substitutions > 0 && c.option("-d", "-D", "--decode", "-r") && slices.Contains(e.table.sets["decoders"], path.Base(c.argv[0])) {
-		e.find("unknown-command", title(c.argv, c.row), "")
+	e.links = e.links || c.program() == "ln"
+	e.output = e.outputOf(c)
+}
+
+// here examines that a command may read the directory in which it runs.
+func (e *evaluator) here(c *call) {
+	if len(c.operands) == 0 && (c.kind == "build" || c.is("recursive")) {
+		e.use(c, reads, ".")
 	}
 }
 
-var secretWord = regexp.MustCompile(`(?i)key|token|secret|pass`)
-
-func (e *evaluator) reads(c *call, files []string) {
-	if c.has("in-place") && c.option("-i", "--in-place", "-w", "--write") {
-		e.writeAll(c, c.operands)
-		return
+// refused examines a command with an option that its row does not permit. An approval
+// covers the same option, hosts and files.
+func (e *evaluator) refused(c *call) {
+	covers := c.shape()
+	if c.rule == "unknown-option" {
+		covers = "" // it may run another program
 	}
-	for _, o := range files {
-		if a, ok := e.address(o, false); ok && !a.public && !c.has("net") {
-			e.find("address", a.String(), withTarget(shape(c.argv, c.row), a.String()))
+	for _, a := range c.args {
+		e.use(c, touches, pathsIn(strings.TrimPrefix(a, "@"))...)
+		at, local := e.address(a, true)
+		host := inURL.FindStringSubmatch(a)
+		name, _, _ := strings.Cut(a, "=")
+		switch {
+		case local && c.is("net") && !strings.HasPrefix(a, "-"):
+			e.find("address", at.String(), withTarget(c.shape(), at.String()))
+		case host != nil:
+			covers = strings.TrimSuffix(covers, " *") + " " + host[2]
+		case remote.MatchString(a):
+			covers = strings.TrimSuffix(covers, " *") + " " + a
+		case strings.HasPrefix(a, "-") && !c.permits(name) && (!c.is("net") || strings.HasPrefix(a, "--")):
+			covers = strings.Replace(covers, " *", " "+name+" *", 1)
 		}
 	}
-	if e.piped == environment && slices.ContainsFunc(c.data, secretWord.MatchString) {
-		e.find("secrets", "env", "")
-	}
-	if len(c.operands) == 0 { // many read the current directory then
-		files = append(files, ".")
-	}
-	if c.has("recursive") || len(c.operands) > 0 || len(c.values) > 0 {
-		e.readAll(c.argv, files)
-	}
-}
-
-func (e *evaluator) writes(c *call, files []string) {
-	if slices.Contains(c.operands, "/dev/null") {
-		e.find("destroy", title(c.argv, c.row), "")
-	}
-	if n := len(c.operands); c.has("last") && n > 1 {
-		e.readAll(c.argv, c.operands[:n-1])
-		files = append(slices.Clip(c.values), c.operands[n-1])
-	}
-	e.writeAll(c, files)
-}
-
-// asked finds what is worse in a command that needs an approval in any case.
-func (e *evaluator) asked(c *call) {
-	for _, o := range slices.Concat(c.operands, c.values) {
-		for _, p := range pathsIn(o) {
-			e.touch(c.argv, c.row, p)
-		}
-		if a, ok := e.address(o, false); ok && !a.public {
-			e.find("address", a.String(), withTarget(shape(c.argv, c.row), a.String()))
-		}
-		if c.has("writes") {
-			e.writeAll(c, pathsIn(strings.TrimPrefix(o, "of=")))
-		}
-		for _, p := range e.place.resolve(o, e.dirs) {
-			if c.has("recursive") && c.option("-R", "--recursive") && e.root(p) {
-				e.find("system-permissions", p, "")
-			}
-		}
-	}
-}
-
-func (e *evaluator) builds(c *call, files []string) {
-	for _, f := range files {
-		e.readAll(c.argv, pathsIn(f))
-		if a, ok := e.address(f, false); ok && !c.has("net") {
-			rule := "unknown-network"
-			if !a.public {
-				rule = "address"
-			}
-			e.find(rule, a.String(), withTarget(shape(c.argv, c.row), a.String()))
-		}
-	}
-	if !c.has("net") {
-		e.own = append(e.own, finding{detail: title(c.argv, c.row), shape: shape(c.argv, c.row)})
-	}
-	if e.readAll(c.argv, []string{"."}); c.rule == "run-code" && (slices.Contains(c.values, "-") || slices.Contains(c.values, "/dev/fd/63")) {
-		e.find("run-piped", title(c.argv, c.row), "")
-	}
+	e.find(c.rule, title(c.argv, c.row), covers)
 }
 
 // outputOf returns what a command prints, as far as the evaluator uses it.
 func (e *evaluator) outputOf(c *call) string {
-	inside := func() bool {
-		return !slices.ContainsFunc(c.operands, func(o string) bool {
-			return strings.HasPrefix(o, "/") || strings.HasPrefix(o, "~") || strings.Contains(o, "..") || strings.Contains(o, hole)
-		})
-	}
+	names := c.attrs["names"]
+	inside := !slices.ContainsFunc(c.operands, func(o string) bool {
+		return strings.HasPrefix(o, "/") || strings.HasPrefix(o, "~") || strings.Contains(o, "..") || strings.Contains(o, hole)
+	})
 	switch {
-	case c.has("plain") && c.kind == "list":
-		return measured
-	case c.has("plain"):
-		return "0"
-	case c.argv[0] == "echo", c.argv[0] == "printf":
-		return printed(c.argv)
-	case path.Base(c.argv[0]) == "mktemp":
-		return "/tmp/" + listed
-	case slices.Contains([]string{"pwd", "realpath", "readlink"}, path.Base(c.argv[0])) && inside(): // absolute: what is left of it may be outside
-		if len(c.operands) == 0 {
-			return "~+"
-		}
+	case c.argv[0] == "echo" && len(c.argv) == 2 && !strings.ContainsAny(c.argv[1], " \t\n\\"):
+		return c.argv[1]
+	case c.is("prints"):
+		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed}[c.attrs["prints"][0]]
+	case len(names) == 0:
+	case names[0] == "absolute" && inside && len(c.operands) == 0:
+		return "~+"
+	case names[0] == "absolute" && inside:
 		return "~+/" + listed
-	case c.names != nil && (c.names[0] == "*" || c.option(c.names...)) && inside():
-		return "./0"
-	case c.names != nil && len(c.operands) == 0 && c.kind == "read":
+	case inside && (names[0] == "*" || c.option(names...)):
+		return "./" + listed
+	case len(c.operands) == 0 && c.kind == "read":
 		return e.piped
 	}
 	return hole
-}
-
-// printed returns what echo or printf prints, if it is one word.
-func printed(argv []string) string {
-	words := argv[1:]
-	for len(words) > 0 && strings.HasPrefix(words[0], "-") && argv[0] == "echo" && !strings.Contains(words[0], "e") {
-		words = words[1:]
-	}
-	text := strings.Join(words, " ")
-	if argv[0] == "printf" && len(words) > 0 {
-		if s, n, err := expand.Format(nil, words[0], words[1:]); err == nil && n == len(words)-1 {
-			text = s
-		} else {
-			return hole
-		}
-	}
-	text = strings.TrimSuffix(text, "\n")
-	if text == "" || strings.ContainsAny(text, " \t\n\\"+hole) {
-		return hole
-	}
-	return text
-}
-
-// changeDir examines a change of the directory.
-func (e *evaluator) changeDir(args []string) {
-	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-P" || a == "-L" || a == "--" })
-	to := "~"
-	if len(args) > 0 {
-		to = args[0]
-	}
-	if to == "-" {
-		to = "."
-	}
-	e.changed = e.place.resolve(to, e.dirs)
-	for i, d := range e.changed {
-		if underAny(d, e.links) {
-			e.changed[i] = hole
-		}
-	}
-	for _, d := range e.changed {
-		e.dirs, e.loopDirs = addTo(e.dirs, d), addTo(e.loopDirs, d)
-	}
 }
 
 // builtin examines commands of the shell that change what later ones mean. It returns false
@@ -311,42 +290,45 @@ func (e *evaluator) builtin(argv []string) bool {
 	args := argv[1:]
 	switch argv[0] {
 	case "cd", "pushd":
-		e.changeDir(args)
-	case "popd", "dirs":
-	case "alias":
-		for _, a := range args {
-			if _, value, ok := strings.Cut(a, "="); ok {
+		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") })
+		e.changed = e.place.resolve(append(args, "~")[0], e.dirs)
+		for i, d := range e.changed {
+			if _, ok := e.written[d]; ok && e.links {
+				e.changed[i], d = hole, hole
+			}
+			e.dirs, e.loopDirs = addTo(e.dirs, d), addTo(e.loopDirs, d)
+			e.again = e.again || e.inBody
+		}
+	case "alias", "trap":
+		for _, a := range args[:min(1, len(args))] {
+			if _, value, ok := strings.Cut(a, "="); ok && argv[0] == "alias" {
 				e.text(value)
+			} else if argv[0] == "trap" && !strings.HasPrefix(a, "-") {
+				e.text(a)
 			}
 		}
 	case "eval":
 		e.find("eval", "", "")
-	case "trap":
-		if len(args) > 0 && args[0] != "-" && args[0] != "" && args[0] != "-l" && args[0] != "-p" {
-			e.text(args[0])
-		}
 	case ".", "source":
-		switch {
-		case len(args) == 0 || strings.HasPrefix(args[0], "/dev/"):
+		if len(args) == 0 || strings.HasPrefix(args[0], "/dev/") {
 			e.find("run-piped", argv[0], "")
-		case slices.Contains(e.table.sets["activate"], path.Base(args[0])):
-			e.readAll(argv, args[:1])
-		default:
-			e.file(args)
+		} else if c := (&call{argv: argv, args: args[1:]}); path.Base(args[0]) == "activate" {
+			e.use(c, reads, args[0])
+		} else {
+			e.file(c, args)
 		}
-	case "read", "mapfile", "readarray", "getopts", "printf", "unset", "select":
+	case "read", "mapfile", "readarray", "getopts", "printf", "unset":
 		if argv[0] == "printf" && (len(args) == 0 || args[0] != "-v") {
 			return false
 		}
 		for _, a := range args {
+			value := hole
+			if argv[0] == "read" {
+				value = e.piped
+			}
 			if strings.Contains(a, "[") || a == "-C" {
 				e.find("unknown-command", argv[0], "")
-			}
-			if name.MatchString(a) {
-				value := hole
-				if argv[0] == "read" {
-					value = e.piped
-				}
+			} else if !strings.HasPrefix(a, "-") {
 				e.set(a, value)
 			}
 		}
@@ -356,31 +338,38 @@ func (e *evaluator) builtin(argv []string) bool {
 	return true
 }
 
-var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
 // wrapped examines the command that another program runs.
 func (e *evaluator) wrapped(c *call) {
+	if c.is("as") {
+		e.command(append(slices.Clone(c.attrs["as"]), c.args...), c.stdin)
+		return
+	}
 	rest := c.operands
-	for len(rest) > 0 && isAssignment(rest[0]) {
+	for len(rest) > 0 && assignment.MatchString(rest[0]) {
 		name, value, _ := strings.Cut(rest[0], "=")
 		e.variable(name, value)
 		rest = rest[1:]
 	}
-	if len(rest) <= c.skip {
+	if rest = slices.Clone(rest[min(len(c.attrs["skip"]), len(rest)):]); len(rest) == 0 {
 		return
 	}
-	rest = slices.Clone(rest[c.skip:])
-	switch path.Base(c.argv[0]) {
-	case "xargs":
-		if placeholder := c.placeholder(); placeholder != "" {
-			for i := range rest {
-				rest[i] = strings.ReplaceAll(rest[i], placeholder, e.piped)
+	if c.program() == "xargs" {
+		mark := "{}"
+		for i, o := range c.args {
+			if o == "-I" && i+1 < len(c.args) {
+				mark = c.args[i+1]
+			} else if strings.HasPrefix(o, "-I") {
+				mark = o[2:]
 			}
-		} else {
+		}
+		for i := range rest {
+			rest[i] = strings.ReplaceAll(rest[i], mark, e.piped)
+		}
+		if !c.option("-I") {
 			rest = append(rest, e.piped)
 		}
 	}
-	if c.has("script") && slices.ContainsFunc(rest, func(w string) bool { return strings.Contains(w, " ") }) {
+	if c.is("script") && slices.ContainsFunc(rest, func(w string) bool { return strings.Contains(w, " ") }) {
 		for _, w := range rest {
 			e.text(w)
 		}
@@ -390,21 +379,18 @@ func (e *evaluator) wrapped(c *call) {
 }
 
 // found examines the commands that find runs for each file, and returns its other words.
-func (e *evaluator) found(argv []string) []string {
-	var rest []string
-	file := "./" + listed
-	if i := slices.Index(argv, "-name"); i > 0 && i+1 < len(argv) && e.disposable("./"+argv[i+1]) {
-		argv = slices.DeleteFunc(slices.Clone(argv), func(a string) bool { return a == "-delete" })
-	}
+func (e *evaluator) found(argv []string) (rest []string) {
+	file, named := "./"+listed, false
 	for i := 0; i < len(argv); i++ {
 		a := argv[i]
-		if !slices.Contains(e.table.sets["found"], a) {
+		if !e.table.in("found", a) {
 			if rest = append(rest, a); i == 1 && a != "" && a[0] != '-' {
-				file = a + "/0"
+				file = a + "/" + listed
 			}
-			if a == "-name" && i+1 < len(argv) {
-				file = path.Dir(file) + "/" + argv[i+1]
+			if strings.HasSuffix(a, "name") && i+1 < len(argv) {
+				file, named = path.Dir(file)+"/"+argv[i+1], true
 			}
+			named = named || a == "-path" || a == "-regex" || strings.HasPrefix(a, "-e") || path.Base(argv[0]) != "find"
 			continue
 		}
 		end := slices.IndexFunc(argv[i+1:], func(w string) bool { return w == ";" || w == "+" })
@@ -412,70 +398,133 @@ func (e *evaluator) found(argv []string) []string {
 			end = len(argv) - i - 1
 		}
 		inner := slices.Clone(argv[i+1 : i+1+end])
-		if len(inner) > 0 && slices.Contains(e.table.sets["contents"], inner[0]) && !slices.ContainsFunc(argv, func(w string) bool {
-			return strings.Contains(w, "name") || strings.HasPrefix(w, "-e") && w != "-exec" || w == "-path" || w == "-regex"
-		}) {
+		i += end + 1
+		if len(inner) == 0 {
+			continue
+		}
+		if !named && e.table.in("contents", inner[0]) {
 			e.find("secrets", path.Base(argv[0]), "") // all files, also those with secrets
 		}
 		for k := range inner {
 			inner[k] = strings.ReplaceAll(inner[k], "{}", file)
 		}
-		if a[1] != 'o' && path.Base(argv[0]) != "find" && !slices.ContainsFunc(argv[i:], func(w string) bool { return strings.Contains(w, "{") }) {
-			inner = append(inner, file)
-		}
-		if i += end + 1; len(inner) > 0 {
-			e.command(inner, "")
-		}
+		e.command(append(inner, file), "")
+	}
+	if i := slices.Index(rest, "-delete"); i > 0 && e.disposable("./"+path.Base(file)) {
+		rest = slices.Delete(rest, i, i+1)
 	}
 	return rest
 }
 
-// placeholder returns the text that xargs replaces, "" if it appends.
-func (c *call) placeholder() string {
-	for i, o := range c.argv[1:] {
-		switch {
-		case o == "-I" && i+2 < len(c.argv):
-			return c.argv[i+2]
-		case strings.HasPrefix(o, "-I"):
-			return o[2:]
-		case !strings.HasPrefix(o, "-"):
-			return ""
-		}
-	}
-	return ""
-}
-
 // unknown examines a command that the table does not know, or not with these options.
-func (e *evaluator) unknown(argv []string, rule, script string) {
+func (e *evaluator) unknown(c *call, rule string) {
 	n := len(e.findings)
-	e.confine(argv, argv[1:])
-	if script != "" {
-		e.code(argv, script)
+	e.confine(c, c.argv[1:])
+	if c.stdin != "" {
+		e.code(c, c.stdin)
 	}
 	if e.place.Sandbox != Full && len(e.findings) == n {
-		r, _, _ := e.table.lookup(argv)
-		e.find(rule, title(argv, r), shape(argv, r))
+		e.find(rule, title(c.argv, c.row), c.shape())
 	}
 }
 
 // confine examines the words of a program of which only the sandbox knows what it does: they
 // must not name anything outside the workspace.
-func (e *evaluator) confine(argv, words []string) {
-	r, _, _ := e.table.lookup(argv)
+func (e *evaluator) confine(c *call, words []string) {
 	asks := false
 	for i, w := range words {
-		if name, _, _ := strings.Cut(w, "="); len(name) > 2 && slices.Contains(e.table.sets["executes"], name) {
-			e.find("unknown-option", title(argv, r)+" "+name, "")
+		if name, _, _ := strings.Cut(w, "="); len(name) > 2 && e.table.in("executes", name) {
+			e.find("unknown-option", title(c.argv, c.row)+" "+name, "")
 		}
-		for _, p := range pathsIn(w) {
-			e.touch(argv, r, p)
-		}
-		if a, ok := e.address(w, false); ok && !(a.loopback && (e.place.Sandbox == Full || i > 0 && slices.Contains(e.table.sets["listens"], words[i-1]))) {
-			e.find("address", a.String(), withTarget(shape(argv, r), a.String()))
+		e.use(c, touches, pathsIn(w)...)
+		if a, ok := e.address(w, false); ok && !(a.loopback && (e.place.Sandbox == Full || i > 0 && e.table.in("listens", words[i-1]))) {
+			e.find("address", a.String(), withTarget(c.shape(), a.String()))
 			asks = true // this approval is about the network
 		}
 	}
 	if !asks {
-		e.unconfined = append(e.unconfined, finding{detail: title(argv, r), shape: shape(argv, r), late: e.downloads})
+		e.unconfined = append(e.unconfined, finding{detail: title(c.argv, c.row), shape: c.shape(), late: e.downloads})
+	}
+}
+
+// shell examines a shell: a script in an argument, in a file, or from a pipe.
+func (e *evaluator) shell(c *call) {
+	switch {
+	case c.option("-c") && len(c.operands) > 0:
+		e.text(c.operands[0])
+	case len(c.operands) > 0 && !strings.HasPrefix(c.operands[0], "/dev/") && !c.option("-s"):
+		e.file(c, c.operands)
+	case c.stdin != "":
+		e.text(c.stdin)
+	default:
+		e.find("run-piped", c.argv[0], "")
+	}
+}
+
+// interpreter examines a program that runs programs in another language.
+func (e *evaluator) interpreter(c *call) {
+	for i, a := range c.args {
+		for _, o := range c.attrs["code"] {
+			if value, ok := strings.CutPrefix(a, o); ok && (len(o) == 2 && o[1] != '-' || value == "" || value[0] == '=') ||
+				len(a) > 2 && a[0] == '-' && a[1] != '-' && len(o) == 2 && strings.HasSuffix(a, o[1:]) { // -uc, -ne
+				if o == "-m" && value == "" && i+1 < len(c.args) { // a module that is a program
+					e.command(c.args[i+1:], "")
+					return
+				}
+				e.code(c, strings.TrimPrefix(value, "=")+" "+strings.Join(c.args[i+1:], " "))
+				return
+			}
+		}
+		if a == "" || a[0] != '-' {
+			break
+		}
+	}
+	switch {
+	case len(c.operands) > 0 && c.operands[0] != "-" && !strings.HasPrefix(c.operands[0], "/dev/"):
+		e.file(c, c.operands)
+	case c.stdin != "":
+		e.code(c, c.stdin)
+	default:
+		e.find("run-piped", c.argv[0], "")
+	}
+}
+
+// code examines a program in another language that stands in the command itself. It runs
+// unless it names a file outside, or something that connects, starts programs, or hides what
+// it does.
+func (e *evaluator) code(c *call, text string) {
+	bare := strings.Join(strings.Fields(strings.ToLower(text)), "")
+	if strings.Contains(text, hole) || e.table.patterns["opens"].MatchString(text) && e.table.patterns["hides"].MatchString(text) ||
+		slices.ContainsFunc(e.table.sets["code"], func(w string) bool { return strings.Contains(bare, w) }) {
+		e.find("run-code", c.program(), "")
+		return
+	}
+	n := len(e.unconfined)
+	e.confine(c, append(c.argv[1:len(c.argv):len(c.argv)], " "+text))
+	e.own = append(e.own, e.unconfined[n:]...)
+	e.unconfined = e.unconfined[:n]
+}
+
+// file examines a program or a script that is named by its file, with its arguments.
+func (e *evaluator) file(c *call, words []string) {
+	if e.use(c, reads, words[0]); len(words) == 2 && e.table.in("version", words[1]) {
+		return
+	}
+	e.confine(c, words[1:])
+	if strings.Contains(words[0], hole) {
+		e.find("unknown-command", words[0], "")
+	}
+	for _, p := range e.place.resolve(words[0], e.dirs) { // what this command line has written there
+		text, ok := e.written[p]
+		if _, dir := e.written[path.Dir(p)]; dir && !ok {
+			text, ok = hole, true
+		}
+		switch ext := path.Ext(p); {
+		case !ok:
+		case ext == "" || ext == ".sh" || ext == ".bash":
+			e.text(text)
+		default:
+			e.code(c, text)
+		}
 	}
 }

@@ -28,29 +28,45 @@ type Table struct {
 	rules    []*Rule
 	patterns map[string]*regexp.Regexp
 	sets     map[string][]string
+	texts    []text
 }
+
+// A text is an expression that no command line may match.
+type text struct {
+	rule string
+	re   *regexp.Regexp
+}
+
+// in reports whether a set has a word.
+func (t *Table) in(set, word string) bool { return slices.Contains(t.sets[set], word) }
 
 // A row is one known command.
 type row struct {
-	words   []string // subcommand words after the program
-	kind    string
-	rule    string // of the kinds ask and block: why; of others: why a refused option needs an approval
-	flags   []string
-	never   *regexp.Regexp // no argument may match
-	then    *regexp.Regexp // each operand after the first is no file, and must match
-	text    []string       // options whose value is no file
-	query   []string       // options whose value is a statement that reads a database
-	first   *regexp.Regexp // the first operand is no file, and must match
-	args    *regexp.Regexp // each operand must match
-	values  []string       // options that are followed by a value
-	names   []string       // the output lists files: always ("*") or with one of these options
-	code    []string       // options that are followed by a program in the command itself
-	skip    int            // operands before the command of a wrapper
-	allowed []string       // options; nil: all
-	refused []string       // options
+	words    []string // subcommand words after the program
+	kind     string
+	rule     string // of the kinds ask and block: why; of others: why a refused option needs an approval
+	attrs    map[string][]string
+	patterns map[string]*regexp.Regexp
+	allowed  []string // options; nil: all
+	refused  []string // options
 }
 
-func (r *row) has(flag string) bool { return slices.Contains(r.flags, flag) }
+func (r *row) is(attribute string) bool { return r != nil && r.attrs[attribute] != nil }
+
+func (r *row) lists(attribute, option string) bool {
+	return slices.Contains(r.attrs[attribute], option)
+}
+
+// valued reports whether an option is followed by a value.
+func (r *row) valued(o string) bool {
+	return r.lists("val", o) || r.lists("text", o) || r.lists("query", o)
+}
+
+// matches reports whether a word matches a pattern of the row; any does if it has none.
+func (r *row) matches(pattern, word string) bool {
+	re := r.patterns[pattern]
+	return re == nil || re.MatchString(word)
+}
 
 var builtIn = sync.OnceValue(func() *Table {
 	t := &Table{rows: map[string][]*row{}, patterns: map[string]*regexp.Regexp{}, sets: map[string][]string{}}
@@ -66,12 +82,12 @@ var builtIn = sync.OnceValue(func() *Table {
 // for the same program and subcommand. The error names the row.
 func NewTable(rows []string) (*Table, error) {
 	b := builtIn()
-	t := &Table{rows: make(map[string][]*row, len(b.rows)), rules: b.rules, patterns: b.patterns, sets: b.sets}
+	t := &Table{rows: make(map[string][]*row, len(b.rows)), rules: b.rules, patterns: b.patterns, sets: b.sets, texts: b.texts}
 	for program, rs := range b.rows {
 		t.rows[program] = slices.Clone(rs)
 	}
 	for _, line := range rows {
-		if verb, _, _ := strings.Cut(strings.TrimSpace(line), " "); slices.Contains([]string{"rule", "pattern", "set"}, verb) {
+		if verb, _, _ := strings.Cut(strings.TrimSpace(line), " "); slices.Contains([]string{"rule", "pattern", "set", "text"}, verb) {
 			return nil, fmt.Errorf("row %q: only commands can be added, not a %s", line, verb)
 		}
 		if err := t.add(line); err != nil {
@@ -97,10 +113,12 @@ func Rules() []Rule {
 	return all
 }
 
-// rule returns the rule with a name.
+// rule returns the rule with a name; nil if there is none.
 func (t *Table) rule(name string) *Rule {
-	i := slices.IndexFunc(t.rules, func(r *Rule) bool { return r.Name == name })
-	return t.rules[i]
+	if i := slices.IndexFunc(t.rules, func(r *Rule) bool { return r.Name == name }); i >= 0 {
+		return t.rules[i]
+	}
+	return nil
 }
 
 // add adds one line of a table.
@@ -119,22 +137,26 @@ func (t *Table) add(line string) error {
 	case fields[0] == "set":
 		t.sets[fields[1]] = append(t.sets[fields[1]], fields[2:]...)
 		return nil
-	case fields[0] == "pattern":
-		re, err := regexp.Compile("(?s)^(?:" + strings.Join(fields[2:], " ") + ")$")
-		t.patterns[fields[1]] = re
+	case fields[0] == "pattern", fields[0] == "text":
+		re, err := regexp.Compile(strings.Join(fields[2:], " "))
+		if err == nil && fields[0] == "pattern" {
+			t.patterns[fields[1]], err = regexp.Compile("(?s)^(?:" + re.String() + ")$")
+		} else {
+			t.texts = append(t.texts, text{fields[1], re})
+		}
 		return err
 	}
 	return t.addRow(fields)
 }
 
-var kinds = []string{"print", "list", "read", "write", "delete", "build", "script", "wrap", "shell", "archive", "ask", "block", "global"}
+var kinds = []string{"print", "list", "read", "write", "delete", "build", "script", "wrap", "shell", "ask", "block", "global"}
 
 func (t *Table) addRow(fields []string) error {
 	i := slices.IndexFunc(fields, func(f string) bool { return strings.HasPrefix(f, ":") && !strings.HasSuffix(f, ":") })
 	if i < 1 {
 		return errors.New("it has no kind: write PROGRAM [SUBCOMMAND] :KIND [OPTION]…, for example \"kubectl get :read net\"")
 	}
-	r := &row{kind: fields[i][1:]}
+	r := &row{kind: fields[i][1:], attrs: map[string][]string{}, patterns: map[string]*regexp.Regexp{}}
 	if !slices.Contains(kinds, r.kind) {
 		return fmt.Errorf("unknown kind %q: use one of %s", r.kind, strings.Join(kinds, ", "))
 	}
@@ -171,54 +193,29 @@ func (t *Table) addRow(fields []string) error {
 	return nil
 }
 
-var flags = []string{"net", "fetch", "plain", "last", "in-place", "recursive", "script", "long", "writes"}
-
 // attribute reads what follows the kind of a row.
 func (t *Table) attribute(r *row, f string) error {
 	key, value, _ := strings.Cut(f, "=")
-	list := strings.Split(value, ",")
-	pattern := func(to **regexp.Regexp) error {
-		if *to = t.patterns[value]; *to == nil {
+	switch {
+	case strings.HasPrefix(f, "!-"):
+		r.refused = append(r.refused, f[1:])
+	case strings.HasPrefix(f, "-"):
+		r.allowed = append(r.allowed, f)
+	case t.in("tests", key):
+		if r.patterns[key] = t.patterns[value]; r.patterns[key] == nil {
 			return fmt.Errorf("unknown pattern %q", value)
 		}
-		return nil
-	}
-	switch key {
-	case "first":
-		return pattern(&r.first)
-	case "never":
-		return pattern(&r.never)
-	case "then":
-		return pattern(&r.then)
-	case "query":
-		r.query = list
-	case "text":
-		r.text = list
-	case "args":
-		return pattern(&r.args)
-	case "val":
-		r.values = list
-	case "names":
-		r.names = list
-	case "code":
-		r.code = list
-	case "skip":
-		r.skip = len(value)
-	case "rule":
-		if r.rule = value; !slices.ContainsFunc(t.rules, func(x *Rule) bool { return x.Name == value }) {
+	case key == "rule" || key == "root":
+		if t.rule(value) == nil {
 			return fmt.Errorf("unknown rule %q", value)
 		}
-	default:
-		switch {
-		case slices.Contains(flags, f):
-			r.flags = append(r.flags, f)
-		case strings.HasPrefix(f, "!-"):
-			r.refused = append(r.refused, f[1:])
-		case strings.HasPrefix(f, "-"):
-			r.allowed = append(r.allowed, f)
-		default:
-			return fmt.Errorf("unknown word %q after the kind", f)
+		if r.attrs[key] = []string{value}; key == "rule" {
+			r.rule = value
 		}
+	case t.in("attributes", key):
+		r.attrs[key] = strings.Split(value, ",")
+	default:
+		return fmt.Errorf("unknown word %q after the kind", f)
 	}
 	return nil
 }
@@ -233,9 +230,6 @@ func (t *Table) lookup(argv []string) (r *row, args, before []string) {
 		rows = t.rows[version.ReplaceAllString(path.Base(argv[0]), "")]
 	}
 	args = argv[1:]
-	if len(args) > 0 && args[0] == "compose" && t.rows["docker-compose"] != nil && slices.Contains([]string{"docker", "podman"}, path.Base(argv[0])) {
-		rows, args = t.rows["docker-compose"], args[1:]
-	}
 	if i := slices.IndexFunc(rows, func(r *row) bool { return r.kind == "global" }); i >= 0 {
 		n := rows[i].leading(args)
 		before, args = args[:n], args[n:]
@@ -252,8 +246,8 @@ func (t *Table) lookup(argv []string) (r *row, args, before []string) {
 func (r *row) leading(args []string) int {
 	n := 0
 	for n < len(args) && len(args[n]) > 1 && args[n][0] == '-' && r.permits(args[n]) {
-		if n++; slices.Contains(r.values, args[n-1]) && n < len(args) {
-			if n++; r.args != nil && !r.args.MatchString(args[n-1]) {
+		if n++; r.valued(args[n-1]) && n < len(args) {
+			if n++; !r.matches("args", args[n-1]) {
 				return 0
 			}
 		}
@@ -263,7 +257,7 @@ func (r *row) leading(args []string) int {
 
 // forbids reports whether the row names an argument as harmful.
 func (r *row) forbids(arg string) bool {
-	return r.never != nil && r.never.MatchString(arg) || strings.HasPrefix(arg, "-") && len(r.refused) > 0 && !r.permits(arg) && !strings.Contains(arg, hole)
+	return r.patterns["never"] != nil && r.matches("never", arg) || strings.HasPrefix(arg, "-") && len(r.refused) > 0 && !r.permits(arg) && !strings.Contains(arg, hole)
 }
 
 // permits reports whether an option is one that the row allows.
@@ -277,7 +271,7 @@ func (r *row) permits(option string) bool {
 		switch {
 		case len(f) > 2 && (name == f || long && len(name) > 3 && strings.HasPrefix(f, name)): // also abbreviated
 			return false
-		case len(f) == 2 && !long && !r.has("long") && strings.ContainsRune(r.cluster(name), rune(f[1])):
+		case len(f) == 2 && !long && !r.is("long") && strings.ContainsRune(r.cluster(name), rune(f[1])):
 			return false
 		}
 	}
@@ -296,7 +290,7 @@ func (r *row) permits(option string) bool {
 func (r *row) cluster(name string) string {
 	letters := strings.TrimPrefix(name, "-")
 	for i, c := range letters {
-		if slices.Contains(r.values, "-"+string(c)) {
+		if r.valued("-" + string(c)) {
 			return letters[:i+len(string(c))]
 		}
 	}

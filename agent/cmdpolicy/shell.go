@@ -1,0 +1,457 @@
+package cmdpolicy
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+const (
+	hole     = "\x1a" // something unknown in the value of a word
+	measured = "\x1d" // unknown, but no path: the output of hostname, for example
+	listed   = "0"    // the name of a file that another command lists
+)
+
+// A variable has one of the values, or all of them if it is an array.
+type variable struct {
+	values []string
+	array  bool
+	read   bool
+}
+
+// set adds a value to a variable.
+func (e *evaluator) set(name, value string) {
+	v := e.vars[name]
+	if len(v.values) >= maxValues || len(value) > maxValue {
+		value = hole
+	}
+	if v.array || !slices.Contains(v.values, value) {
+		e.again = e.again || v.read
+		v.values = append(v.values, value)
+		e.vars[name] = v
+	}
+}
+
+// Get returns the value of a variable that counts now. It makes e an expand.Environ.
+func (e *evaluator) Get(name string) expand.Variable {
+	v := e.vars[name]
+	user, home := strings.CutPrefix(name, "HOME ")
+	if e.variants = max(e.variants, len(v.values)); !v.read {
+		v.read = true
+		e.vars[name] = v
+	}
+	switch {
+	case name == "IFS":
+		return expand.Variable{}
+	case home:
+		return expand.Variable{Set: true, Kind: expand.String, Str: "/home/" + user}
+	case len(v.values) == 0:
+		return expand.Variable{Set: true, Kind: expand.String, Str: hole}
+	case v.array:
+		return expand.Variable{Set: true, Kind: expand.Indexed, List: v.values}
+	}
+	return expand.Variable{Set: true, Kind: expand.String, Str: v.values[min(e.variant, len(v.values)-1)]}
+}
+
+// Each makes e an expand.Environ.
+func (e *evaluator) Each(func(string, expand.Variable) bool) {}
+
+// words returns the words that the shell makes of a list, as often as is needed for each
+// variable in it to have each of its values once.
+func (e *evaluator) words(list ...*syntax.Word) (all [][]string) {
+	e.variants = 1
+	for e.variant = 0; e.variant < e.variants; e.variant++ {
+		var fields []string
+		for _, w := range list {
+			if lit, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 && !strings.ContainsAny(lit.Value, `\~{`) {
+				fields = append(fields, lit.Value)
+			} else if endlessBraces(w) {
+				fields = append(fields, e.expanded(w, expand.Literal))
+			} else if more, err := expand.Fields(&e.config, &syntax.Word{Parts: e.parts(w.Parts)}); err == nil {
+				fields = append(fields, more...)
+			} else {
+				fields = append(fields, hole)
+			}
+		}
+		all = append(all, fields)
+	}
+	return all
+}
+
+// endlessBraces reports whether the braces of a word are a sequence, or too many.
+func endlessBraces(w *syntax.Word) bool {
+	n := 0
+	for _, p := range w.Parts {
+		if l, ok := p.(*syntax.Lit); ok {
+			if n += strings.Count(l.Value, "{"); n > 3 || n > 0 && strings.Contains(l.Value, "..") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// values returns the values of a word that the shell does not split.
+func (e *evaluator) values(w *syntax.Word, f func(*expand.Config, *syntax.Word) (string, error)) (all []string) {
+	e.variants = 1
+	for e.variant = 0; w != nil && e.variant < e.variants; e.variant++ {
+		all = append(all, e.expanded(w, f))
+	}
+	return all
+}
+
+func (e *evaluator) expanded(w *syntax.Word, f func(*expand.Config, *syntax.Word) (string, error)) string {
+	s, err := f(&e.config, &syntax.Word{Parts: e.parts(w.Parts)})
+	if err != nil {
+		return hole
+	}
+	return s
+}
+
+// parts returns the parts of a word, with marks in the places of what is not evaluated.
+func (e *evaluator) parts(list []syntax.WordPart) (all []syntax.WordPart) {
+	for _, p := range list {
+		value := hole
+		switch x := p.(type) {
+		case *syntax.Lit, *syntax.SglQuoted:
+			all = append(all, p)
+			continue
+		case *syntax.DblQuoted:
+			all = append(all, &syntax.DblQuoted{Parts: e.parts(x.Parts)})
+			continue
+		case *syntax.ParamExp:
+			plain := x.Exp == nil && x.Slice == nil && x.Repl == nil
+			if !x.Excl && x.Names == 0 && !x.Length && (plain || x.Param != nil && !slices.ContainsFunc(e.vars[x.Param.Value].values, partial)) {
+				all = append(all, p)
+				continue
+			}
+			if x.Length {
+				value = "0"
+			}
+		case *syntax.ArithmExp:
+			value = "0"
+		case *syntax.ProcSubst:
+			value = "/dev/fd/63"
+		case *syntax.CmdSubst:
+			if s, ok := e.substituted[x]; ok {
+				value = s
+			}
+		}
+		all = append(all, &syntax.SglQuoted{Value: value})
+	}
+	return all
+}
+
+// partial reports whether a part of a value may be another than that of the real one.
+func partial(value string) bool { return strings.ContainsAny(value, hole+measured) }
+
+// script examines a script. It is walked twice if there is something to learn first: values of
+// variables, functions, and the directories that loops change to.
+func (e *evaluator) script(text string) {
+	if e.depth++; e.depth > maxDepth {
+		e.find("too-involved", "", "")
+		return
+	}
+	defer func() { e.depth-- }()
+	file, err := e.parser.Parse(strings.NewReader(text), "")
+	if err != nil {
+		e.find("unreadable", "", "")
+		return
+	}
+	outer, start := e.source, e.dirs
+	e.source = text
+	defer func() { e.source = outer }()
+	if start == nil {
+		start = []string{e.place.dir}
+	}
+	e.dirs = start
+	e.walk(file)
+	if e.depth == 1 && e.again {
+		e.findings, e.commands, e.network, e.downloads, e.loopback, e.unconfined, e.own, e.count, e.recorded = e.findings[:0], nil, false, false, nil, nil, nil, 0, 0
+		e.dirs = start
+		e.walk(file)
+	}
+}
+
+// text examines a script that is the value of a word.
+func (e *evaluator) text(script string) {
+	if strings.Contains(script, hole) {
+		e.find("unknown-command", "", "")
+		return
+	}
+	e.script(script)
+}
+
+// walk examines a node and all below it, in the order of the text.
+func (e *evaluator) walk(n syntax.Node) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch x := n.(type) {
+		case *syntax.Stmt:
+			e.statement(x)
+			return false
+		case *syntax.Assign:
+			e.children(x)
+			e.assign(x)
+			return false
+		case *syntax.CmdSubst:
+			e.output = hole
+			if e.apart(n); len(x.Stmts) == 1 {
+				e.substituted[x] = e.output
+			}
+			return false
+		case *syntax.ProcSubst:
+			e.apart(n)
+			return false
+		case *syntax.WordIter:
+			for _, w := range x.Items {
+				e.walk(w)
+			}
+			for _, words := range e.words(x.Items...) {
+				for _, v := range words {
+					e.set(x.Name.Value, v)
+				}
+			}
+			return false
+		case *syntax.UnaryArithm:
+			e.counts(x.X)
+		case *syntax.BinaryArithm:
+			e.counts(x.X)
+		case *syntax.ParamExp:
+			if x.Exp != nil && (x.Exp.Op == syntax.AssignUnset || x.Exp.Op == syntax.AssignUnsetOrNull) {
+				e.set(x.Param.Value, hole)
+			}
+			if x.Exp != nil && x.Exp.Op == syntax.OtherParamOps {
+				e.find("unknown-command", "@"+x.Param.Value, "")
+			}
+		}
+		return true
+	})
+}
+
+// counts notes that a variable is a number.
+func (e *evaluator) counts(x syntax.ArithmExpr) {
+	if w, ok := x.(*syntax.Word); ok && w.Lit() != "" {
+		e.set(w.Lit(), "0")
+	}
+}
+
+// apart examines what runs in a shell of its own: a change of directory in it ends with it.
+func (e *evaluator) apart(n syntax.Node) {
+	dirs, piped := e.dirs, e.piped
+	e.children(n)
+	e.dirs, e.piped = dirs, piped
+}
+
+func (e *evaluator) children(n syntax.Node) {
+	syntax.Walk(n, func(c syntax.Node) bool {
+		if c != n && c != nil {
+			e.walk(c)
+		}
+		return c == n
+	})
+}
+
+// body examines what runs several times, or where it is not seen: in any of the directories
+// to which the script changes.
+func (e *evaluator) body(n syntax.Node) {
+	for _, d := range e.loopDirs {
+		e.dirs = addTo(e.dirs, d)
+	}
+	outer := e.inBody
+	e.inBody = true
+	e.walk(n)
+	e.inBody = outer
+}
+
+func addTo(list []string, s string) []string {
+	switch {
+	case slices.Contains(list, s):
+		return list
+	case len(list) >= maxValues:
+		return append(slices.Clone(list[:maxValues-1]), hole)
+	}
+	return append(slices.Clip(list), s)
+}
+
+// pauses matches what makes a loop wait or end.
+var pauses = regexp.MustCompile(`\b(?:break|exit|return|wait|read)\b|\bsleep [^&\n]*(?:&&|;|\n|$)`)
+
+// statement examines a statement: its redirections, then its command.
+func (e *evaluator) statement(s *syntax.Stmt) {
+	e.changed = nil
+	dirs, piped := e.dirs, e.piped
+	script := e.redirects(s.Redirs)
+	switch x := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		for _, a := range x.Assigns {
+			e.walk(a)
+		}
+		for _, w := range x.Args {
+			e.walk(w)
+		}
+		e.output = hole
+		for i, argv := range e.words(x.Args...) {
+			if len(argv) > 0 && (i == 0 || argv[0] != "cd") {
+				e.command(argv, script)
+			}
+		}
+	case *syntax.BinaryCmd:
+		e.binary(x)
+	case *syntax.Subshell:
+		e.apart(x)
+	case *syntax.FuncDecl:
+		e.functions[x.Name.Value], e.again = true, true
+		name := regexp.QuoteMeta(x.Name.Value)
+		if again := regexp.MustCompile(`(?:^|[\s{;|&(])` + name + `\s*(?:\|[^|]|&(?:[^&]|$))`); again.MatchString(e.piece(x.Body)) {
+			e.find("fork-bomb", "", "")
+		}
+		e.body(x.Body)
+	case *syntax.WhileClause, *syntax.ForClause:
+		if text := e.piece(x); endless.MatchString(text) && !pauses.MatchString(text) {
+			e.find("flood", "", "")
+		}
+		e.body(x)
+	case nil:
+	default:
+		e.walk(x)
+	}
+	e.keep(s, script)
+	if e.piped = piped; s.Background || s.Coprocess {
+		e.background = true
+		e.dirs = dirs
+	}
+}
+
+// endless matches loops that do not end by themselves.
+var endless = regexp.MustCompile(`^(?:while\s+(?:true|:|\[\s*\S+\s*\]|\(\(\s*\w+\s*\)\))|until\s+(?:false|\[\s*\]))\s*[;\n]|^for\s*\(\([^;]*;\s*;`)
+
+// piece returns the text of a node.
+func (e *evaluator) piece(n syntax.Node) string {
+	from, to := int(n.Pos().Offset()), int(n.End().Offset())
+	return e.source[min(from, len(e.source)):max(min(to, len(e.source)), min(from, len(e.source)))]
+}
+
+// redirects examines redirections. It returns the text of a here-document.
+func (e *evaluator) redirects(list []*syntax.Redirect) (script string) {
+	for _, r := range list {
+		word := r.Word
+		if r.Hdoc != nil {
+			word = r.Hdoc
+		}
+		e.walk(word)
+		if r.Hdoc != nil || r.Op == syntax.WordHdoc {
+			script = strings.Join(e.values(word, expand.Document), "\n")
+			e.piped = hole
+			continue
+		}
+		for _, t := range e.values(word, expand.Literal) {
+			if r.Op == syntax.RdrIn {
+				e.piped = hole
+				e.use(&call{argv: []string{"<"}}, reads, t)
+			} else if strings.Trim(t, "0123456789-") != "" {
+				e.use(&call{argv: []string{">"}}, writes, t)
+				if path.Base(t) == listed && !strings.HasPrefix(t, "/") || strings.Contains(t, "*") {
+					e.find("unknown-target", "", "")
+				}
+			}
+		}
+	}
+	return script
+}
+
+// keep remembers the text that a statement writes into a file.
+func (e *evaluator) keep(s *syntax.Stmt, script string) {
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 || len(s.Redirs) == 0 {
+		return
+	}
+	switch call.Args[0].Lit() {
+	case "cat", "tee":
+	case "echo", "printf":
+		script = strings.Join(e.words(call.Args[1:]...)[0], " ")
+	default:
+		script = hole
+	}
+	for _, r := range s.Redirs {
+		if r.Op == syntax.RdrOut || r.Op == syntax.AppOut || r.Op == syntax.RdrClob {
+			for _, p := range e.place.resolve(e.values(r.Word, expand.Literal)[0], e.dirs) {
+				e.written[p] = script
+				if e.table.patterns["written"].MatchString(script) && !e.table.in("prose", path.Ext(p)) {
+					e.find("run-code", e.place.shown(p), "")
+				}
+			}
+		}
+	}
+}
+
+func (e *evaluator) binary(x *syntax.BinaryCmd) {
+	dirs, piped := e.dirs, e.piped
+	e.walk(x.X)
+	changed := e.changed
+	switch x.Op {
+	case syntax.Pipe, syntax.PipeAll:
+		e.piped, e.dirs = e.output, dirs
+		e.walk(x.Y)
+		e.piped, e.dirs, e.changed = piped, dirs, nil
+		return
+	case syntax.AndStmt: // Y runs only if X has changed the directory
+		if changed != nil {
+			e.dirs = changed
+		}
+		e.walk(x.Y)
+	case syntax.OrStmt:
+		e.walk(x.Y)
+		if c, ok := x.Y.Cmd.(*syntax.CallExpr); ok && changed != nil && len(c.Args) > 0 && (c.Args[0].Lit() == "exit" || c.Args[0].Lit() == "return") {
+			e.dirs = changed
+		}
+		return
+	}
+	if e.changed == nil {
+		e.changed = changed
+	}
+}
+
+// assign examines the assignment to a variable. Some variables decide what programs run.
+func (e *evaluator) assign(a *syntax.Assign) {
+	if a.Name == nil || a.Value == nil && a.Array == nil {
+		return
+	}
+	name := a.Name.Value
+	if a.Array != nil {
+		v := variable{array: true, read: e.vars[name].read}
+		e.again = e.again || v.read
+		for _, el := range a.Array.Elems {
+			if el.Value != nil {
+				v.values = append(v.values, e.words(el.Value)[0]...)
+			}
+		}
+		if e.vars[name] = v; len(v.values) > 0 {
+			e.variable(name, v.values[0])
+		}
+		return
+	}
+	for _, v := range e.values(a.Value, expand.Literal) {
+		if a.Append {
+			v = hole
+		}
+		e.set(name, v)
+		e.variable(name, v)
+	}
+}
+
+// variable examines the value that a program gets in a variable.
+func (e *evaluator) variable(name, v string) {
+	lower := strings.ToLower(name)
+	at, ok := e.address(v, strings.HasSuffix(lower, "_proxy"))
+	switch {
+	case e.table.patterns["setting-of-variable"].MatchString(name + "=" + v):
+	case e.table.in("environment", name), e.table.patterns["variable"].MatchString(name):
+		e.find("environment", name, "")
+	case ok && !at.public && lower != "no_proxy" && (!at.loopback || strings.HasSuffix(lower, "_proxy")):
+		e.find("address", at.String(), "")
+	}
+}
