@@ -197,11 +197,12 @@ func newEvaluator(p Place) *evaluator {
 	for _, dir := range e.table.sets["secret"] {
 		e.place.secret = append(e.place.secret, strings.Replace(dir, "~", e.place.home, 1))
 	}
-	e.piped, e.config.Env = hole, e
+	e.piped, e.config.Env, e.dirs = hole, e, []string{e.place.dir}
 	for _, v := range e.table.sets["variables"] {
 		name, value, _ := strings.Cut(v, "=")
 		e.set(name, value)
 	}
+	e.set("HOME", e.place.home)
 	return e
 }
 

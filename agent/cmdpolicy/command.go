@@ -273,9 +273,9 @@ func (e *evaluator) outputOf(c *call) string {
 		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed}[c.attrs["prints"][0]]
 	case len(names) == 0:
 	case names[0] == "absolute" && inside && len(c.operands) == 0:
-		return "~+"
+		return e.dir()
 	case names[0] == "absolute" && inside:
-		return "~+/" + listed
+		return e.dir() + "/" + listed
 	case inside && (names[0] == "*" || c.option(names...)):
 		return "./" + listed
 	case len(c.operands) == 0 && c.kind == "read":

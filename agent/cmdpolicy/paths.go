@@ -77,8 +77,6 @@ func (at place) resolve(name string, dirs []string) (all []string) {
 	switch {
 	case strings.HasPrefix(name, hole):
 		return []string{name}
-	case strings.HasPrefix(name, "~+"):
-		name = "." + name[2:]
 	case name == "~" || strings.HasPrefix(name, "~/"):
 		name = at.home + name[1:]
 	case strings.HasPrefix(name, "~"):

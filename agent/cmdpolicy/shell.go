@@ -47,6 +47,8 @@ func (e *evaluator) Get(name string) expand.Variable {
 	switch {
 	case name == "IFS":
 		return expand.Variable{}
+	case name == "PWD":
+		return expand.Variable{Set: true, Kind: expand.String, Str: e.dir()}
 	case home:
 		return expand.Variable{Set: true, Kind: expand.String, Str: "/home/" + user}
 	case len(v.values) == 0:
@@ -55,6 +57,14 @@ func (e *evaluator) Get(name string) expand.Variable {
 		return expand.Variable{Set: true, Kind: expand.Indexed, List: v.values}
 	}
 	return expand.Variable{Set: true, Kind: expand.String, Str: v.values[min(e.variant, len(v.values)-1)]}
+}
+
+// dir returns the directory in which the script is.
+func (e *evaluator) dir() string {
+	if len(e.dirs) == 1 {
+		return e.dirs[0]
+	}
+	return hole
 }
 
 // Each makes e an expand.Environ.
@@ -165,9 +175,6 @@ func (e *evaluator) script(text string) {
 	outer, start := e.source, e.dirs
 	e.source = text
 	defer func() { e.source = outer }()
-	if start == nil {
-		start = []string{e.place.dir}
-	}
 	e.dirs = start
 	e.walk(file)
 	if e.depth == 1 && e.again {
