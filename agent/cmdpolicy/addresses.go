@@ -138,7 +138,7 @@ func newAddress(word, port string) address {
 func (e *evaluator) connect(c *call) {
 	public := false
 	unknown := func(w string) bool { return strings.ContainsAny(w, hole+measured) || strings.Contains(w, "./"+listed) } // also names of files
-	if c.kind != "build" && slices.ContainsFunc(slices.Concat(c.operands, c.values, c.data), unknown) {
+	if c.kind != "build" && c.kind != "list" && slices.ContainsFunc(slices.Concat(c.operands, c.values, c.data), unknown) {
 		e.find("unknown-data", title(c.argv, c.row), "")
 	}
 	hosts := slices.Concat(c.operands, c.values)

@@ -236,10 +236,23 @@ func (t *Table) lookup(argv []string) (r *row, args, before []string) {
 	}
 	for _, r := range rows {
 		if r.kind != "global" && len(args) >= len(r.words) && slices.Equal(args[:len(r.words)], r.words) {
+			if t.shows(r, argv, args) {
+				return t.rows["*"][0], args, before
+			}
 			return r, args[len(r.words):], before
 		}
 	}
 	return nil, argv[1:], nil
+}
+
+// shows reports whether a program that otherwise asks only shows something.
+func (t *Table) shows(r *row, argv, args []string) bool {
+	if r.kind != "ask" || len(r.words) > 1 || !t.in("shows", r.rule) || slices.ContainsFunc(args, t.patterns["confidential"].MatchString) {
+		return false
+	}
+	words := append(slices.Clone(r.words), args...)
+	shows := t.patterns["shows"].MatchString
+	return len(words) > 0 && len(r.words) == 0 && shows(words[0]) || len(words) > 1 && t.in("two", path.Base(argv[0])) && subcommand.MatchString(words[0]) && shows(words[1])
 }
 
 // leading returns how many of args are options of the row, with their values.
