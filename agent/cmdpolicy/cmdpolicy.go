@@ -164,15 +164,11 @@ type evaluator struct {
 	count    int    // of commands
 	source   string // the text of the script
 
-	dirs      []string            // directories in which the script may be
-	changed   []string            // those to which the last command has changed; nil: it was no cd
-	inBody    bool                // of a loop or a function
-	loopDirs  []string            // those to which loops and functions change
+	where
 	vars      map[string]variable // those that the command line sets
 	variant   int                 // the value of each variable that counts now
 	variants  int                 // the values of the variable with the most
 	functions map[string]bool
-	links     bool              // the command line makes links
 	written   map[string]string // the text that the command line writes into files
 	// output is what the last command prints: hole, a word, or a file below this directory.
 	// piped is what the command reads of a pipe.
@@ -197,7 +193,7 @@ func newEvaluator(p Place) *evaluator {
 	for _, dir := range e.table.sets["secret"] {
 		e.place.secret = append(e.place.secret, strings.Replace(dir, "~", e.place.home, 1))
 	}
-	e.piped, e.config.Env, e.dirs = hole, e, []string{e.place.dir}
+	e.piped, e.config.Env, e.dir = hole, e, e.place.dir
 	for _, v := range e.table.sets["variables"] {
 		name, value, _ := strings.Cut(v, "=")
 		e.set(name, value)

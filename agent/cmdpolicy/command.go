@@ -47,7 +47,7 @@ func (e *evaluator) command(argv []string, script string) {
 	case e.functions[name] && e.table.rows[name] == nil, e.builtin(argv):
 		return
 	case strings.Contains(name, "/") && !e.table.in("project", path.Base(path.Dir(path.Dir(name)))+"/"+path.Base(path.Dir(name))):
-		if dirs := e.place.resolve(path.Dir(name), e.dirs); len(dirs) != 1 || !e.table.in("programs", dirs[0]) {
+		if !e.table.in("programs", e.resolve(path.Dir(name))) {
 			e.file(&call{argv: argv, args: argv[1:]}, argv)
 			return
 		}
@@ -170,10 +170,8 @@ func (e *evaluator) permitted(c *call) {
 	}
 	files := slices.Concat(c.operands, c.values)
 	for _, f := range files {
-		for _, p := range e.place.resolve(f, e.dirs) {
-			if c.is("root") && e.root(p) {
-				e.find(c.attrs["root"][0], p, "")
-			}
+		if c.is("root") && e.root(e.resolve(f)) {
+			e.find(c.attrs["root"][0], f, "")
 		}
 		if a, ok := e.address(f, false); ok && !c.is("net") && (c.kind == "build" || !a.public && (c.kind == "read" || c.kind == "ask")) {
 			e.find("address", a.String(), withTarget(c.shape(), a.String()))
@@ -223,7 +221,9 @@ func (e *evaluator) permitted(c *call) {
 	case "wrap":
 		e.wrapped(c)
 	}
-	e.links = e.links || c.program() == "ln"
+	if c.program() == "ln" && len(files) > 0 {
+		e.written[e.resolve(files[len(files)-1])] = linked
+	}
 	e.output = e.outputOf(c)
 }
 
@@ -273,9 +273,9 @@ func (e *evaluator) outputOf(c *call) string {
 		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed}[c.attrs["prints"][0]]
 	case len(names) == 0:
 	case names[0] == "absolute" && inside && len(c.operands) == 0:
-		return e.dir()
+		return e.dir
 	case names[0] == "absolute" && inside:
-		return e.dir() + "/" + listed
+		return e.dir + "/" + listed
 	case inside && (names[0] == "*" || c.option(names...)):
 		return "./" + listed
 	case len(c.operands) == 0 && c.kind == "read":
@@ -291,13 +291,12 @@ func (e *evaluator) builtin(argv []string) bool {
 	switch argv[0] {
 	case "cd", "pushd":
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") })
-		e.changed = e.place.resolve(append(args, "~")[0], e.dirs)
-		for i, d := range e.changed {
-			if _, ok := e.written[d]; ok && e.links {
-				e.changed[i], d = hole, hole
-			}
-			e.dirs, e.loopDirs = addTo(e.dirs, d), addTo(e.loopDirs, d)
-			e.again = e.again || e.inBody
+		from := e.dir
+		e.dir, e.doubt = e.resolve(append(args, "~")[0]), max(e.doubt, dotDot)
+		if e.written[e.dir] == linked {
+			e.dir = hole
+		} else if !under(from, e.place.workspace) && under(e.dir, e.place.workspace) {
+			e.doubt = anyName
 		}
 	case "alias", "trap":
 		for _, a := range args[:min(1, len(args))] {
@@ -514,17 +513,13 @@ func (e *evaluator) file(c *call, words []string) {
 	if strings.Contains(words[0], hole) {
 		e.find("unknown-command", words[0], "")
 	}
-	for _, p := range e.place.resolve(words[0], e.dirs) { // what this command line has written there
-		text, ok := e.written[p]
-		if _, dir := e.written[path.Dir(p)]; dir && !ok {
-			text, ok = hole, true
-		}
-		switch ext := path.Ext(p); {
-		case !ok:
-		case ext == "" || ext == ".sh" || ext == ".bash":
-			e.text(text)
-		default:
-			e.code(c, text)
-		}
+	p := e.resolve(words[0])
+	text, ok := e.written[p] // what this command line has written there
+	switch ext := path.Ext(p); {
+	case !ok:
+	case ext == "" || ext == ".sh" || ext == ".bash":
+		e.text(text)
+	default:
+		e.code(c, text)
 	}
 }

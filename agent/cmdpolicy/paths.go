@@ -67,37 +67,34 @@ var (
 	rootDir = regexp.MustCompile(`^/proc/(?:self|1)/root(/|$)`)
 )
 
-// resolve returns the absolute paths that a name means in dirs. A name that begins with
-// something unknown means itself.
-func (at place) resolve(name string, dirs []string) (all []string) {
+// resolve returns the absolute path that a name means. A name that begins with something
+// unknown means itself.
+func (e *evaluator) resolve(name string) string {
 	name = strings.TrimPrefix(name, "file://")
 	if strings.HasPrefix(name, "/proc/") {
 		name = rootDir.ReplaceAllString(workDir.ReplaceAllString(name, "./"), "/")
 	}
 	switch {
 	case strings.HasPrefix(name, hole):
-		return []string{name}
+		return name
 	case name == "~" || strings.HasPrefix(name, "~/"):
-		name = at.home + name[1:]
+		name = e.place.home + name[1:]
 	case strings.HasPrefix(name, "~"):
 		name = "/home/" + name[1:]
 	}
-	if strings.HasPrefix(name, "/") {
-		dirs = []string{""}
-	}
-	for _, d := range dirs {
-		p := hole
-		if !strings.Contains(d, hole) {
-			p = path.Clean(d + "/" + name)
-			for _, a := range at.aliases {
-				if under(p, a) {
-					p = at.workspace + p[len(a):]
-				}
-			}
+	if !strings.HasPrefix(name, "/") {
+		if strings.Contains(e.dir, hole) || e.doubt == anyName || e.doubt == dotDot && strings.Contains(name, "..") {
+			return hole
 		}
-		all = addTo(all, p)
+		name = e.dir + "/" + name
 	}
-	return all
+	p := path.Clean(name)
+	for _, a := range e.place.aliases {
+		if under(p, a) {
+			p = e.place.workspace + p[len(a):]
+		}
+	}
+	return p
 }
 
 // shown returns a path as a shape shows it: relative to the workspace if it is in it.
@@ -186,25 +183,24 @@ type use struct {
 // use examines that a command uses files.
 func (e *evaluator) use(c *call, a access, names ...string) {
 	for _, name := range names {
-		for _, p := range e.place.resolve(name, e.dirs) {
-			if a == writes && e.written[p] == "" && (c.row == nil || c.kind == "write" && c.patterns["first"] == nil || c.is("fetch")) {
-				e.written[p] = hole
-			}
-			key := use{p, a}
-			rule, ok := e.used[key]
-			if !ok {
-				rule = e.ruleOf(p, a)
-				e.used[key] = rule
-			}
-			switch {
-			case rule == "":
-			case rule == "unknown-target":
-				e.find(rule, name, "")
-			case rule == "own-home":
-				e.find(rule, e.place.shown(p), "")
-			default:
-				e.find(rule, e.place.shown(p), withTarget(c.shape(), e.place.shown(p)))
-			}
+		p := e.resolve(name)
+		if a == writes && e.written[p] == "" && (c.row == nil || c.kind == "write" && c.patterns["first"] == nil) {
+			e.written[p] = hole
+		}
+		key := use{p, a}
+		rule, ok := e.used[key]
+		if !ok {
+			rule = e.ruleOf(p, a)
+			e.used[key] = rule
+		}
+		switch {
+		case rule == "":
+		case rule == "unknown-target":
+			e.find(rule, name, "")
+		case rule == "own-home":
+			e.find(rule, e.place.shown(p), "")
+		default:
+			e.find(rule, e.place.shown(p), withTarget(c.shape(), e.place.shown(p)))
 		}
 	}
 }
@@ -265,25 +261,24 @@ func (e *evaluator) root(p string) bool {
 func (e *evaluator) remove(c *call) {
 	recursive := c.option("-r", "-R") || slices.ContainsFunc(c.options, func(o string) bool { return len(o) > 3 && strings.HasPrefix("--recursive", o) })
 	for _, o := range c.operands {
-		for _, p := range e.place.resolve(o, e.dirs) {
-			at, name, inside := e.place.shown(p), path.Base(p), under(p, e.place.workspace)
-			home := under(e.place.home, p) && p != "/" || under(p, "/home") || p == "/root"
-			switch {
-			case strings.Contains(p, hole):
-				e.find("unknown-target", o, "")
-				continue
-			case name == listed && inside:
-				e.find("delete-found", c.program(), "")
-				continue
-			case recursive && e.root(p):
-				e.find(map[bool]string{true: "delete-home", false: "delete-root"}[home], p, "")
-				continue
-			case !inside && underAny(p, e.table.sets["temporary"]) && strings.Trim(name, "*?.") != "" && strings.Count(p, "/") > 1:
-			case recursive && !e.disposable(at), inside && name == "*":
-				e.find("delete-recursive", at, withTarget(c.shape(), at))
-			}
-			e.use(c, writes, o)
+		p := e.resolve(o)
+		at, name, inside := e.place.shown(p), path.Base(p), under(p, e.place.workspace)
+		home := under(e.place.home, p) && p != "/" || under(p, "/home") || p == "/root"
+		switch {
+		case strings.Contains(p, hole):
+			e.find("unknown-target", o, "")
+			continue
+		case name == listed && inside:
+			e.find("delete-found", c.program(), "")
+			continue
+		case recursive && e.root(p):
+			e.find(map[bool]string{true: "delete-home", false: "delete-root"}[home], p, "")
+			continue
+		case !inside && underAny(p, e.table.sets["temporary"]) && strings.Trim(name, "*?.") != "" && strings.Count(p, "/") > 1:
+		case recursive && !e.disposable(at), inside && name == "*":
+			e.find("delete-recursive", at, withTarget(c.shape(), at))
 		}
+		e.use(c, writes, o)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 const (
 	hole     = "\x1a" // something unknown in the value of a word
 	measured = "\x1d" // unknown, but no path: the output of hostname, for example
+	linked   = "link" // the text of a symbolic link
 	listed   = "0"    // the name of a file that another command lists
 )
 
@@ -22,6 +23,22 @@ type variable struct {
 	array  bool
 	read   bool
 }
+
+// A where is the directory in which the script is, and what is not sure about it.
+type where struct {
+	dir   string
+	doubt doubt
+}
+
+// A doubt says which relative names are unknown, because a change of the directory may have
+// failed.
+type doubt int
+
+const (
+	noName doubt = iota
+	dotDot       // names with ".."
+	anyName
+)
 
 // set adds a value to a variable.
 func (e *evaluator) set(name, value string) {
@@ -48,7 +65,7 @@ func (e *evaluator) Get(name string) expand.Variable {
 	case name == "IFS":
 		return expand.Variable{}
 	case name == "PWD":
-		return expand.Variable{Set: true, Kind: expand.String, Str: e.dir()}
+		return expand.Variable{Set: true, Kind: expand.String, Str: e.dir}
 	case home:
 		return expand.Variable{Set: true, Kind: expand.String, Str: "/home/" + user}
 	case len(v.values) == 0:
@@ -57,14 +74,6 @@ func (e *evaluator) Get(name string) expand.Variable {
 		return expand.Variable{Set: true, Kind: expand.Indexed, List: v.values}
 	}
 	return expand.Variable{Set: true, Kind: expand.String, Str: v.values[min(e.variant, len(v.values)-1)]}
-}
-
-// dir returns the directory in which the script is.
-func (e *evaluator) dir() string {
-	if len(e.dirs) == 1 {
-		return e.dirs[0]
-	}
-	return hole
 }
 
 // Each makes e an expand.Environ.
@@ -172,14 +181,13 @@ func (e *evaluator) script(text string) {
 		e.find("unreadable", "", "")
 		return
 	}
-	outer, start := e.source, e.dirs
+	outer, start := e.source, e.where
 	e.source = text
 	defer func() { e.source = outer }()
-	e.dirs = start
 	e.walk(file)
 	if e.depth == 1 && e.again {
 		e.findings, e.commands, e.network, e.downloads, e.loopback, e.unconfined, e.own, e.count, e.recorded = e.findings[:0], nil, false, false, nil, nil, nil, 0, 0
-		e.dirs = start
+		e.where = start
 		e.walk(file)
 	}
 }
@@ -248,9 +256,9 @@ func (e *evaluator) counts(x syntax.ArithmExpr) {
 
 // apart examines what runs in a shell of its own: a change of directory in it ends with it.
 func (e *evaluator) apart(n syntax.Node) {
-	dirs, piped := e.dirs, e.piped
+	at, piped := e.where, e.piped
 	e.children(n)
-	e.dirs, e.piped = dirs, piped
+	e.where, e.piped = at, piped
 }
 
 func (e *evaluator) children(n syntax.Node) {
@@ -262,35 +270,23 @@ func (e *evaluator) children(n syntax.Node) {
 	})
 }
 
-// body examines what runs several times, or where it is not seen: in any of the directories
-// to which the script changes.
+// body examines what runs several times, or where it is not seen.
 func (e *evaluator) body(n syntax.Node) {
-	for _, d := range e.loopDirs {
-		e.dirs = addTo(e.dirs, d)
+	if changes.MatchString(e.piece(n)) {
+		e.doubt = anyName
 	}
-	outer := e.inBody
-	e.inBody = true
 	e.walk(n)
-	e.inBody = outer
 }
 
-func addTo(list []string, s string) []string {
-	switch {
-	case slices.Contains(list, s):
-		return list
-	case len(list) >= maxValues:
-		return append(slices.Clone(list[:maxValues-1]), hole)
-	}
-	return append(slices.Clip(list), s)
-}
+// changes matches what changes the directory, but not for a subshell only.
+var changes = regexp.MustCompile(`(?:[;&|{\n]|\bdo|\bthen)\s*(?:cd|pushd|popd)\b`)
 
 // pauses matches what makes a loop wait or end.
 var pauses = regexp.MustCompile(`\b(?:break|exit|return|wait|read)\b|\bsleep [^&\n]*(?:&&|;|\n|$)`)
 
 // statement examines a statement: its redirections, then its command.
 func (e *evaluator) statement(s *syntax.Stmt) {
-	e.changed = nil
-	dirs, piped := e.dirs, e.piped
+	at, piped := e.where, e.piped
 	script := e.redirects(s.Redirs)
 	switch x := s.Cmd.(type) {
 	case *syntax.CallExpr:
@@ -329,7 +325,7 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 	e.keep(s, script)
 	if e.piped = piped; s.Background || s.Coprocess {
 		e.background = true
-		e.dirs = dirs
+		e.where = at
 	}
 }
 
@@ -385,40 +381,33 @@ func (e *evaluator) keep(s *syntax.Stmt, script string) {
 	}
 	for _, r := range s.Redirs {
 		if r.Op == syntax.RdrOut || r.Op == syntax.AppOut || r.Op == syntax.RdrClob {
-			for _, p := range e.place.resolve(e.values(r.Word, expand.Literal)[0], e.dirs) {
-				e.written[p] = script
-				if e.table.patterns["written"].MatchString(script) && !e.table.in("prose", path.Ext(p)) {
-					e.find("run-code", e.place.shown(p), "")
-				}
+			p := e.resolve(e.values(r.Word, expand.Literal)[0])
+			e.written[p] = script
+			if e.table.patterns["written"].MatchString(script) && !e.table.in("prose", path.Ext(p)) {
+				e.find("run-code", e.place.shown(p), "")
 			}
 		}
 	}
 }
 
 func (e *evaluator) binary(x *syntax.BinaryCmd) {
-	dirs, piped := e.dirs, e.piped
+	at, piped := e.where, e.piped
 	e.walk(x.X)
-	changed := e.changed
+	doubt := e.doubt
 	switch x.Op {
 	case syntax.Pipe, syntax.PipeAll:
-		e.piped, e.dirs = e.output, dirs
+		e.piped, e.where = e.output, at
 		e.walk(x.Y)
-		e.piped, e.dirs, e.changed = piped, dirs, nil
-		return
+		e.piped, e.where = piped, at
 	case syntax.AndStmt: // Y runs only if X has changed the directory
-		if changed != nil {
-			e.dirs = changed
-		}
+		e.doubt = at.doubt
 		e.walk(x.Y)
+		e.doubt = max(e.doubt, doubt)
 	case syntax.OrStmt:
 		e.walk(x.Y)
-		if c, ok := x.Y.Cmd.(*syntax.CallExpr); ok && changed != nil && len(c.Args) > 0 && (c.Args[0].Lit() == "exit" || c.Args[0].Lit() == "return") {
-			e.dirs = changed
+		if c, ok := x.Y.Cmd.(*syntax.CallExpr); ok && len(c.Args) > 0 && (c.Args[0].Lit() == "exit" || c.Args[0].Lit() == "return") {
+			e.doubt = at.doubt
 		}
-		return
-	}
-	if e.changed == nil {
-		e.changed = changed
 	}
 }
 
