@@ -150,7 +150,7 @@ func (e *evaluator) connect(c *call) {
 		if len(w) > 300 || slices.ContainsFunc(e.table.sets["collectors"], func(s string) bool { return strings.Contains(lower, s) }) {
 			e.find("upload", title(c.argv, c.row), "")
 		}
-		if a, ok := e.address(w, true); ok {
+		if a, ok := e.address(w, true); ok && !(a.loopback && c.is("local")) {
 			n := len(e.findings)
 			e.find("address", a.String(), withTarget(c.shape(), a.String()))
 			if a.loopback && e.place.Sandbox == Full {

@@ -2,6 +2,7 @@ package cmdpolicy
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -46,7 +47,7 @@ func (e *evaluator) command(argv []string, script string) {
 		return
 	case e.functions[name] && e.table.rows[name] == nil, e.builtin(argv):
 		return
-	case strings.Contains(name, "/") && !e.table.in("project", path.Base(path.Dir(path.Dir(name)))+"/"+path.Base(path.Dir(name))):
+	case strings.Contains(name, "/") && !e.table.asks(argv) && !e.table.in("project", path.Base(path.Dir(path.Dir(name)))+"/"+path.Base(path.Dir(name))):
 		if !e.table.in("programs", e.resolve(path.Dir(name))) {
 			e.file(&call{argv: argv, args: argv[1:]}, argv)
 			return
@@ -89,8 +90,8 @@ func (e *evaluator) parse(c *call) bool {
 		a := c.args[i]
 		dash := len(a) > 1 && a[0] == '-' || strings.HasPrefix(a, hole) && len(a) > 1 && len(c.allowed)+len(c.refused) > 0
 		switch {
-		case a == "--" || !dash && c.endsOptions(a):
-			if a != "--" {
+		case a == "--" || a == "--args" || !dash && c.endsOptions(a):
+			if !strings.HasPrefix(a, "--") {
 				i--
 			}
 			c.operands = append(c.operands, c.args[i+1:]...)
@@ -106,7 +107,7 @@ func (e *evaluator) parse(c *call) bool {
 			switch {
 			case name == "":
 				c.values = append(c.values, pathsIn(a)...)
-			case c.lists("query", name) && !e.table.patterns["query"].MatchString(value):
+			case c.lists("query", name) && !c.matches("value", value):
 				return false
 			case c.lists("text", name), c.lists("query", name):
 				c.data = append(c.data, value)
@@ -272,6 +273,8 @@ func (e *evaluator) outputOf(c *call) string {
 	case c.is("prints"):
 		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed}[c.attrs["prints"][0]]
 	case len(names) == 0:
+	case !inside && names[0] == "*" && strings.HasPrefix(e.resolve(c.operands[0]), "/"):
+		return e.resolve(c.operands[0]) + "/" + listed
 	case names[0] == "absolute" && inside && len(c.operands) == 0:
 		return e.dir
 	case names[0] == "absolute" && inside:
@@ -337,6 +340,9 @@ func (e *evaluator) builtin(argv []string) bool {
 	return true
 }
 
+// filler matches what parallel replaces by an argument.
+var filler = regexp.MustCompile(`\{[^}\s]?\}`)
+
 // wrapped examines the command that another program runs.
 func (e *evaluator) wrapped(c *call) {
 	if c.is("as") {
@@ -344,6 +350,17 @@ func (e *evaluator) wrapped(c *call) {
 		return
 	}
 	rest := c.operands
+	if i := slices.Index(rest, ":::"); i >= 0 && c.program() == "parallel" {
+		for _, a := range rest[i+1:][:min(len(rest)-i-1, maxValues)] {
+			script := strings.Join(rest[:i], " ")
+			if filled := filler.ReplaceAllLiteralString(script, a); filled != script {
+				e.text(filled)
+			} else {
+				e.text(script + " " + a)
+			}
+		}
+		return
+	}
 	for len(rest) > 0 && assignment.MatchString(rest[0]) {
 		name, value, _ := strings.Cut(rest[0], "=")
 		e.variable(name, value)

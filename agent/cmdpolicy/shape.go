@@ -14,7 +14,7 @@ var (
 	// remoteHelper matches a repository that git reads by another program.
 	remoteHelper = regexp.MustCompile(`^\w+::[^\[]`)
 	subcommand   = regexp.MustCompile(`^[a-z][a-z0-9:_-]*$`)
-	assignment   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	assignment   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_%]*=`)
 )
 
 // title returns the program and the subcommand of a command.

@@ -245,6 +245,12 @@ func (t *Table) lookup(argv []string) (r *row, args, before []string) {
 	return nil, argv[1:], nil
 }
 
+// asks reports whether a subcommand always asks or never runs, by whatever path it is called.
+func (t *Table) asks(argv []string) bool {
+	r, _, _ := t.lookup(argv)
+	return r != nil && len(r.words) > 0 && (r.kind == "ask" || r.kind == "block")
+}
+
 // shows reports whether a program that otherwise asks only shows something.
 func (t *Table) shows(r *row, argv, args []string) bool {
 	if r.kind != "ask" || len(r.words) > 1 || !t.in("shows", r.rule) || slices.ContainsFunc(args, t.patterns["confidential"].MatchString) {
