@@ -138,7 +138,7 @@ func newAddress(word, port string) address {
 func (e *evaluator) connect(c *call) {
 	public := false
 	unknown := func(w string) bool { return strings.ContainsAny(w, hole+measured) || strings.Contains(w, "./"+listed) } // also names of files
-	if c.kind != "build" && c.kind != "list" && slices.ContainsFunc(slices.Concat(c.operands, c.values, c.data), unknown) {
+	if c.is("silent") && e.piped != "" || c.kind != "build" && c.kind != "list" && slices.ContainsFunc(slices.Concat(c.operands, c.values, c.data), unknown) {
 		e.find("unknown-data", title(c.argv, c.row), "")
 	}
 	hosts := slices.Concat(c.operands, c.values)
@@ -146,6 +146,9 @@ func (e *evaluator) connect(c *call) {
 		hosts = append(hosts, c.data...)
 	}
 	for _, w := range hosts {
+		if c.kind == "list" && !strings.ContainsAny(w, ".:") {
+			continue
+		}
 		lower := strings.ToLower(w)
 		if len(w) > 300 || slices.ContainsFunc(e.table.sets["collectors"], func(s string) bool { return strings.Contains(lower, s) }) {
 			e.find("upload", title(c.argv, c.row), "")

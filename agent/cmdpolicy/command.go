@@ -270,8 +270,10 @@ func (e *evaluator) outputOf(c *call) string {
 	switch {
 	case c.argv[0] == "echo" && len(c.argv) == 2 && !strings.ContainsAny(c.argv[1], " \t\n\\"):
 		return c.argv[1]
+	case c.argv[0] == "echo" && len(c.argv) == 1:
+		return ""
 	case c.is("prints"):
-		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed}[c.attrs["prints"][0]]
+		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed, "job": "%0"}[c.attrs["prints"][0]]
 	case len(names) == 0:
 	case !inside && names[0] == "*" && strings.HasPrefix(e.resolve(c.operands[0]), "/"):
 		return e.resolve(c.operands[0]) + "/" + listed
@@ -449,7 +451,7 @@ func (e *evaluator) unknown(c *call, rule string) {
 func (e *evaluator) confine(c *call, words []string) {
 	asks := false
 	for i, w := range words {
-		if name, _, _ := strings.Cut(w, "="); len(name) > 2 && e.table.in("executes", name) {
+		if name, _, _ := strings.Cut(w, "="); len(name) > 2 && e.table.in("executes", name) && (c.row == nil || !c.lists("code", name)) {
 			e.find("unknown-option", title(c.argv, c.row)+" "+name, "")
 		}
 		e.use(c, touches, pathsIn(w)...)

@@ -242,7 +242,7 @@ func (e *evaluator) ruleOf(p string, a access) string {
 			return "unknown-target"
 		}
 		return ""
-	case inside, underAny(p, e.table.sets["temporary"]), a == reads && (underAny(p, e.place.readable) || underAny(p, e.table.sets["readable"])):
+	case inside, a == touches && e.place.Sandbox == Full && under(p, "/usr"), underAny(p, e.table.sets["temporary"]), a == reads && (underAny(p, e.place.readable) || underAny(p, e.table.sets["readable"])):
 		return ""
 	}
 	return map[access]string{reads: "read-outside", writes: "write-outside", touches: "outside"}[a]
@@ -292,7 +292,7 @@ func (e *evaluator) disposable(shown string) bool {
 	return false
 }
 
-var pathInText = regexp.MustCompile(`(?:^|[\s'"=(,:<>|;&\[\]{@])((?:~/|\.\.|/)[^\s'"()<>|;&,\]}]*)`)
+var pathInText = regexp.MustCompile(`(?:^|[\s'"=(,:<>|;&\[\]{@])((?:~/|\.\.|/(?:bin|boot|data|dev|etc|home|lib\d*|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var|Users|Volumes)\b|/$|/[;&|])[^\s'"()<>|;&,\]}]*)`)
 
 // pathsIn returns the parts of a word that may be names of files: the word, the value of an
 // option, and in a text that is more than one name each part that looks like a path.

@@ -353,7 +353,9 @@ func (e *evaluator) redirects(list []*syntax.Redirect) (script string) {
 		}
 		for _, t := range e.values(word, expand.Literal) {
 			if r.Op == syntax.RdrIn {
-				e.piped = hole
+				if e.piped = hole; t == "/dev/null" {
+					e.piped = ""
+				}
 				e.use(&call{argv: []string{"<"}}, reads, t)
 			} else if strings.Trim(t, "0123456789-") != "" {
 				e.use(&call{argv: []string{">"}}, writes, t)
