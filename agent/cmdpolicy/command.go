@@ -238,25 +238,22 @@ func (e *evaluator) here(c *call) {
 // refused examines a command with an option that its row does not permit. An approval
 // covers the same option, hosts and files.
 func (e *evaluator) refused(c *call) {
-	covers := c.shape()
-	if c.rule == "unknown-option" {
-		covers = "" // it may run another program
-	}
+	covers := strings.TrimSuffix(c.shape(), " *")
 	for _, a := range c.args {
 		e.use(c, touches, pathsIn(strings.TrimPrefix(a, "@"))...)
-		at, local := e.address(a, true)
-		host := inURL.FindStringSubmatch(a)
 		name, _, _ := strings.Cut(a, "=")
-		switch {
-		case local && c.is("net") && !strings.HasPrefix(a, "-"):
+		if at, local := e.address(a, true); local && c.is("net") && !strings.HasPrefix(a, "-") {
 			e.find("address", at.String(), withTarget(c.shape(), at.String()))
-		case host != nil:
-			covers = strings.TrimSuffix(covers, " *") + " " + host[2]
-		case remote.MatchString(a):
-			covers = strings.TrimSuffix(covers, " *") + " " + a
-		case strings.HasPrefix(a, "-") && !c.permits(name) && (!c.is("net") || strings.HasPrefix(a, "--")):
-			covers = strings.Replace(covers, " *", " "+name+" *", 1)
+		} else if host := inURL.FindStringSubmatch(a); host != nil {
+			covers += " " + host[2]
+		} else if remote.MatchString(a) {
+			covers += " " + a
+		} else if strings.HasPrefix(a, "-") && !c.permits(name) && (!c.is("net") || strings.HasPrefix(a, "--")) {
+			covers += " " + name
 		}
+	}
+	if covers += " *"; c.rule == "unknown-option" || c.shape() == "" {
+		covers = "" // it may run another program
 	}
 	e.find(c.rule, title(c.argv, c.row), covers)
 }
@@ -270,6 +267,8 @@ func (e *evaluator) outputOf(c *call) string {
 	switch {
 	case c.argv[0] == "echo" && len(c.argv) == 2 && !strings.ContainsAny(c.argv[1], " \t\n\\"):
 		return c.argv[1]
+	case c.program() == "cat" && len(c.argv) == 1 && c.stdin != "":
+		return c.stdin
 	case c.argv[0] == "echo" && len(c.argv) == 1:
 		return ""
 	case c.is("prints"):
@@ -502,6 +501,8 @@ func (e *evaluator) interpreter(c *call) {
 		e.file(c, c.operands)
 	case c.stdin != "":
 		e.code(c, c.stdin)
+	case strings.Contains(e.piped, "\n"): // a here-document of cat
+		e.code(c, e.piped)
 	default:
 		e.find("run-piped", c.argv[0], "")
 	}
@@ -512,7 +513,7 @@ func (e *evaluator) interpreter(c *call) {
 // it does.
 func (e *evaluator) code(c *call, text string) {
 	bare := strings.Join(strings.Fields(strings.ToLower(text)), "")
-	if strings.Contains(text, hole) || e.table.patterns["opens"].MatchString(text) && e.table.patterns["hides"].MatchString(text) ||
+	if strings.Contains(text, hole) || e.table.patterns["hides"].MatchString(text) ||
 		slices.ContainsFunc(e.table.sets["code"], func(w string) bool { return strings.Contains(bare, w) }) {
 		e.find("run-code", c.program(), "")
 		return

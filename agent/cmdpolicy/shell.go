@@ -86,15 +86,16 @@ func (e *evaluator) words(list ...*syntax.Word) (all [][]string) {
 	for e.variant = 0; e.variant < e.variants; e.variant++ {
 		var fields []string
 		for _, w := range list {
-			if lit, ok := w.Parts[0].(*syntax.Lit); ok && len(w.Parts) == 1 && !strings.ContainsAny(lit.Value, `\~{`) {
-				fields = append(fields, lit.Value)
-			} else if endlessBraces(w) {
-				fields = append(fields, e.expanded(w, expand.Literal))
-			} else if more, err := expand.Fields(&e.config, &syntax.Word{Parts: e.parts(w.Parts)}); err == nil {
-				fields = append(fields, more...)
-			} else {
-				fields = append(fields, hole)
+			more, err := []string{w.Lit()}, error(nil)
+			if endlessBraces(w) {
+				more[0], err = expand.Literal(&e.config, e.known(w))
+			} else if more[0] == "" || strings.ContainsAny(more[0], `\~{`) {
+				more, err = expand.Fields(&e.config, e.known(w))
 			}
+			if err != nil {
+				more = []string{hole}
+			}
+			fields = append(fields, more...)
 		}
 		all = append(all, fields)
 	}
@@ -106,7 +107,8 @@ func endlessBraces(w *syntax.Word) bool {
 	n := 0
 	for _, p := range w.Parts {
 		if l, ok := p.(*syntax.Lit); ok {
-			if n += strings.Count(l.Value, "{"); n > 3 || n > 0 && strings.Contains(l.Value, "..") {
+			n += strings.Count(l.Value, "{")
+			if n > 3 || n > 0 && strings.Contains(l.Value, "..") {
 				return true
 			}
 		}
@@ -117,21 +119,19 @@ func endlessBraces(w *syntax.Word) bool {
 // values returns the values of a word that the shell does not split.
 func (e *evaluator) values(w *syntax.Word, f func(*expand.Config, *syntax.Word) (string, error)) (all []string) {
 	e.variants = 1
-	for e.variant = 0; w != nil && e.variant < e.variants; e.variant++ {
-		all = append(all, e.expanded(w, f))
+	for e.variant = 0; e.variant < e.variants; e.variant++ {
+		s, err := f(&e.config, e.known(w))
+		if err != nil {
+			s = hole
+		}
+		all = append(all, s)
 	}
 	return all
 }
 
-func (e *evaluator) expanded(w *syntax.Word, f func(*expand.Config, *syntax.Word) (string, error)) string {
-	s, err := f(&e.config, &syntax.Word{Parts: e.parts(w.Parts)})
-	if err != nil {
-		return hole
-	}
-	return s
-}
+// known returns a word with marks in the places of what is not evaluated.
+func (e *evaluator) known(w *syntax.Word) *syntax.Word { return &syntax.Word{Parts: e.parts(w.Parts)} }
 
-// parts returns the parts of a word, with marks in the places of what is not evaluated.
 func (e *evaluator) parts(list []syntax.WordPart) (all []syntax.WordPart) {
 	for _, p := range list {
 		value := hole
@@ -235,13 +235,6 @@ func (e *evaluator) walk(n syntax.Node) {
 			e.counts(x.X)
 		case *syntax.BinaryArithm:
 			e.counts(x.X)
-		case *syntax.ParamExp:
-			if x.Exp != nil && (x.Exp.Op == syntax.AssignUnset || x.Exp.Op == syntax.AssignUnsetOrNull) {
-				e.set(x.Param.Value, hole)
-			}
-			if x.Exp != nil && x.Exp.Op == syntax.OtherParamOps {
-				e.find("unknown-command", "@"+x.Param.Value, "")
-			}
 		}
 		return true
 	})
