@@ -265,7 +265,7 @@ func (e *evaluator) children(n syntax.Node) {
 
 // body examines what runs several times, or where it is not seen.
 func (e *evaluator) body(n syntax.Node) {
-	if changes.MatchString(e.piece(n)) {
+	if text := e.piece(n); strings.Contains(text, "d ") && changes.MatchString(text) {
 		e.doubt = anyName
 	}
 	e.walk(n)
