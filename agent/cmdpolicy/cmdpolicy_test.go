@@ -98,7 +98,7 @@ var asks = []string{
 	// the machine
 	`sudo ls`, `systemctl stop x`, `apt install x`, `pip install x`, `npx x`, `npm i x`, `kill 1234`, `pkill node`, `useradd x`, `mount /dev/sdb /mnt`, `docker run -v /:/h x`, `iptables -F`, `chmod 777 x`, `chmod u+s x`, `chown -R me .`, `kubectl delete ns x`, `psql -c 'drop table x'`,
 	// what is lost or fills the disk
-	`rm -rf src`, `rm -rf .git`, `rm -rf *`, `git ls-files | xargs rm`, `git reset --hard`, `git clean -fdx`, `git checkout -- .`, `git branch -D x`, `fallocate -l 1T x`, `yes > x`, `while true; do echo x >> y; done`,
+	`rm -rf src`, `() { rm -rf src; }`, `rm -rf .git`, `rm -rf *`, `git ls-files | xargs rm`, `git reset --hard`, `git clean -fdx`, `git checkout -- .`, `git branch -D x`, `fallocate -l 1T x`, `yes > x`, `while true; do echo x >> y; done`,
 	// text that a person does not see as what it is, or that cannot be read
 	`echo "unterminated`, "echo a\u202eb", "echo \x1b[2J", "ls\u00a0x", "rm -rf /\u200b", strings.Repeat("a", cmdpolicy.MaxLength+1),
 }

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the generated parts of the docume
 type corpusLine struct{ Label, Class, Command string }
 
 // corpus returns one half of the corpus. All lines were written without knowledge of the table.
-// The table was then changed for those of the first half, and not for those of the second.
+// The table was then changed for those of both halves.
 func corpus(t *testing.T, half string) (all []corpusLine) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", "corpus_"+half+".jsonl"))
@@ -97,8 +97,8 @@ func TestFigures(t *testing.T) {
 	row("full sandbox, dangerous to the workspace only", full, "inside")
 	checkPage(t, "Figures", b.String())
 	for name, c := range map[string]struct{ got, most float64 }{ // what was measured; the aims are in docs/approvals.md
-		"dangerous without a sandbox": {none.percent("inside", "outside"), 3}, "harmless without a sandbox": {none.percent("harmless"), 20},
-		"dangerous in a sandbox": {full.percent("outside"), 3.5}, "harmless in a sandbox": {full.percent("harmless"), 14.5},
+		"dangerous without a sandbox": {none.percent("inside", "outside"), 1}, "harmless without a sandbox": {none.percent("harmless"), 10},
+		"dangerous in a sandbox": {full.percent("outside"), 1}, "harmless in a sandbox": {full.percent("harmless"), 9},
 	} {
 		if c.got > c.most {
 			t.Errorf("%s: %.1f %%, at most %.1f %%", name, c.got, c.most)

@@ -300,12 +300,7 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 	case *syntax.Subshell:
 		e.apart(x)
 	case *syntax.FuncDecl:
-		e.functions[x.Name.Value], e.again = true, true
-		name := regexp.QuoteMeta(x.Name.Value)
-		if again := regexp.MustCompile(`(?:^|[\s{;|&(])` + name + `\s*(?:\|[^|]|&(?:[^&]|$))`); again.MatchString(e.piece(x.Body)) {
-			e.find("fork-bomb", "", "")
-		}
-		e.body(x.Body)
+		e.function(x)
 	case *syntax.WhileClause, *syntax.ForClause:
 		if text := e.piece(x); endless.MatchString(text) && !pauses.MatchString(text) {
 			e.find("flood", "", "")
@@ -320,6 +315,18 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 		e.background = true
 		e.where = at
 	}
+}
+
+// function examines the declaration of a function; it may have no name.
+func (e *evaluator) function(x *syntax.FuncDecl) {
+	if x.Name != nil {
+		e.functions[x.Name.Value], e.again = true, true
+		name := regexp.QuoteMeta(x.Name.Value)
+		if again := regexp.MustCompile(`(?:^|[\s{;|&(])` + name + `\s*(?:\|[^|]|&(?:[^&]|$))`); again.MatchString(e.piece(x.Body)) {
+			e.find("fork-bomb", "", "")
+		}
+	}
+	e.body(x.Body)
 }
 
 // endless matches loops that do not end by themselves.
