@@ -97,7 +97,7 @@ func (e *evaluator) parse(c *call) bool {
 			i = len(c.args)
 		case !dash:
 			c.operands = append(c.operands, a)
-		case !c.permits(a) && !c.lists("code", a):
+		case !c.permits(a) && !c.lists("code", a), e.executes(c, a):
 			return false
 		default:
 			c.options = append(c.options, a)
@@ -108,6 +108,8 @@ func (e *evaluator) parse(c *call) bool {
 				c.values = append(c.values, pathsIn(a)...)
 			case c.lists("query", name) && !c.matches("value", value):
 				return false
+			case c.lists("query", name) && !c.is("net"):
+				c.values = append(c.values, pathsIn(value)...)
 			case c.lists("text", name), c.lists("query", name):
 				c.data = append(c.data, value)
 			case e.table.in("outputs", name):
@@ -130,6 +132,12 @@ func (e *evaluator) parse(c *call) bool {
 		c.data, c.operands = append(c.data, c.operands[0]), c.operands[1:]
 	}
 	return !slices.ContainsFunc(c.operands, func(o string) bool { return !c.matches("args", o) })
+}
+
+// executes reports whether an option runs another program in most programs that have it.
+func (e *evaluator) executes(c *call, option string) bool {
+	name, _, _ := strings.Cut(option, "=")
+	return len(name) > 2 && e.table.in("executes", name) && (c.row == nil || !c.lists("code", name) && !c.lists("query", name) && !slices.Contains(c.allowed, name))
 }
 
 // endsOptions reports whether an operand and all after it are no options of the command.
@@ -179,6 +187,8 @@ func (e *evaluator) permitted(c *call) {
 	}
 	e.use(c, writes, c.outputs...)
 	switch c.kind {
+	case "print":
+		e.use(c, reads, c.values...)
 	case "list":
 		if c.is("searches") {
 			e.use(c, lists, files...)

@@ -7,6 +7,25 @@ import (
 	"strings"
 )
 
+// parallel examines the command that parallel runs for each argument.
+func (e *evaluator) parallel(words []string) {
+	args := []string{e.piped}
+	if i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, ":::") }); i >= 0 {
+		if args = words[i+1:]; words[i] != ":::" || len(args) > maxValues {
+			args = []string{hole}
+		}
+		words = words[:i]
+	}
+	script := strings.Join(words, " ")
+	for _, a := range args {
+		if filled := filler.ReplaceAllLiteralString(script, a); filled != script {
+			e.text(filled)
+		} else {
+			e.text(script + " " + a)
+		}
+	}
+}
+
 // filler matches what parallel replaces by an argument.
 var filler = regexp.MustCompile(`\{[^}\s]?\}`)
 
@@ -17,15 +36,8 @@ func (e *evaluator) wrapped(c *call) {
 		return
 	}
 	rest := c.operands
-	if i := slices.Index(rest, ":::"); i >= 0 && c.program() == "parallel" {
-		for _, a := range rest[i+1:][:min(len(rest)-i-1, maxValues)] {
-			script := strings.Join(rest[:i], " ")
-			if filled := filler.ReplaceAllLiteralString(script, a); filled != script {
-				e.text(filled)
-			} else {
-				e.text(script + " " + a)
-			}
-		}
+	if c.program() == "parallel" {
+		e.parallel(rest)
 		return
 	}
 	for len(rest) > 0 && assignment.MatchString(rest[0]) {
@@ -116,8 +128,8 @@ func (e *evaluator) unknown(c *call, rule string) {
 func (e *evaluator) confine(c *call, words []string) {
 	asks := false
 	for i, w := range words {
-		if name, _, _ := strings.Cut(w, "="); len(name) > 2 && e.table.in("executes", name) && (c.row == nil || !c.lists("code", name)) {
-			e.find("unknown-option", title(c.argv, c.row)+" "+name, "")
+		if e.executes(c, w) {
+			e.find("unknown-option", title(c.argv, c.row)+" "+w, "")
 		}
 		e.use(c, touches, pathsIn(w)...)
 		if a, ok := e.address(w, false); ok && !(a.loopback && (e.place.Sandbox == Full || i > 0 && e.table.in("listens", words[i-1]))) {
