@@ -265,7 +265,7 @@ func (e *evaluator) children(n syntax.Node) {
 
 // body examines what runs several times, or where it is not seen.
 func (e *evaluator) body(n syntax.Node) {
-	if text := e.piece(n); strings.Contains(text, "d ") && changes.MatchString(text) {
+	if text := e.piece(n); (strings.Contains(text, "cd ") || strings.Contains(text, "pushd")) && changes.MatchString(text) {
 		e.doubt = anyName
 	}
 	e.walk(n)
@@ -301,8 +301,13 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 		e.apart(x)
 	case *syntax.FuncDecl:
 		e.function(x)
-	case *syntax.WhileClause, *syntax.ForClause:
+	case *syntax.WhileClause:
 		if text := e.piece(x); endless.MatchString(text) && !pauses.MatchString(text) {
+			e.find("flood", "", "")
+		}
+		e.body(x)
+	case *syntax.ForClause:
+		if l, ok := x.Loop.(*syntax.CStyleLoop); ok && l.Cond == nil && !pauses.MatchString(e.piece(x)) {
 			e.find("flood", "", "")
 		}
 		e.body(x)
@@ -330,7 +335,7 @@ func (e *evaluator) function(x *syntax.FuncDecl) {
 }
 
 // endless matches loops that do not end by themselves.
-var endless = regexp.MustCompile(`^(?:while\s+(?:true|:|\[\s*\S+\s*\]|\(\(\s*\w+\s*\)\))|until\s+(?:false|\[\s*\]))\s*[;\n]|^for\s*\(\([^;]*;\s*;`)
+var endless = regexp.MustCompile(`^(?:while\s+(?:true|:|\[\s*\S+\s*\]|\(\(\s*\w+\s*\)\))|until\s+(?:false|\[\s*\]))\s*[;\n]`)
 
 // piece returns the text of a node.
 func (e *evaluator) piece(n syntax.Node) string {
