@@ -30,6 +30,9 @@ func (c *call) option(names ...string) bool {
 	})
 }
 
+// skip returns how many operands precede the command of a wrapper.
+func (c *call) skip() int { return len(strings.Join(c.attrs["skip"], "")) }
+
 func (c *call) program() string { return path.Base(c.argv[0]) }
 
 // command examines a command. script is the text of its here-document.
@@ -142,7 +145,7 @@ func (e *evaluator) executes(c *call, option string) bool {
 
 // endsOptions reports whether an operand and all after it are no options of the command.
 func (c *call) endsOptions(operand string) bool {
-	return c.kind == "script" || c.kind == "shell" || c.kind == "wrap" && len(c.operands) >= len(c.attrs["skip"]) && !assignment.MatchString(operand)
+	return c.kind == "script" || c.kind == "shell" || c.kind == "wrap" && len(c.operands) >= c.skip() && !assignment.MatchString(operand)
 }
 
 // valueOf returns the option that begins args and its value, and how many words the value is.

@@ -45,7 +45,7 @@ func (e *evaluator) wrapped(c *call) {
 		e.variable(name, value)
 		rest = rest[1:]
 	}
-	if rest = slices.Clone(rest[min(len(c.attrs["skip"]), len(rest)):]); len(rest) == 0 {
+	if rest = slices.Clone(rest[min(c.skip(), len(rest)):]); len(rest) == 0 {
 		return
 	}
 	if c.program() == "xargs" {

@@ -165,6 +165,9 @@ func (t *Table) addRow(fields []string) error {
 			return err
 		}
 	}
+	if r.patterns["value"] == nil {
+		r.patterns["value"] = t.patterns["query"]
+	}
 	if (r.kind == "ask" || r.kind == "block") && r.rule == "" {
 		if r.rule = "listed"; r.kind == "block" {
 			r.rule = "forbidden"
@@ -253,7 +256,7 @@ func (t *Table) asks(argv []string) bool {
 
 // shows reports whether a program that otherwise asks only shows something.
 func (t *Table) shows(r *row, argv, args []string) bool {
-	if r.kind != "ask" || len(r.words) > 1 || !t.in("shows", r.rule) || slices.ContainsFunc(args, t.patterns["confidential"].MatchString) {
+	if r.kind != "ask" || r.is("always") || len(r.words) > 1 || !t.in("shows", r.rule) || slices.ContainsFunc(args, t.patterns["confidential"].MatchString) {
 		return false
 	}
 	words := append(slices.Clone(r.words), args...)
