@@ -291,7 +291,7 @@ func (e *evaluator) outputOf(c *call) string {
 	case c.is("prints"):
 		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed, "job": "%0"}[c.attrs["prints"][0]]
 	case len(names) == 0:
-	case !inside && names[0] == "*" && strings.HasPrefix(e.resolve(c.operands[0]), "/"):
+	case !inside && c.is("searches") && len(c.operands) == 1 && strings.HasPrefix(e.resolve(c.operands[0]), "/"):
 		return e.resolve(c.operands[0]) + "/" + listed
 	case names[0] == "absolute" && inside && len(c.operands) == 0:
 		return e.dir
