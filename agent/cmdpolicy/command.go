@@ -278,9 +278,10 @@ func (e *evaluator) refused(c *call) {
 // outputOf returns what a command prints, as far as the evaluator uses it.
 func (e *evaluator) outputOf(c *call) string {
 	names := c.attrs["names"]
-	inside := !slices.ContainsFunc(c.operands, func(o string) bool {
-		return strings.HasPrefix(o, "/") || strings.HasPrefix(o, "~") || strings.Contains(o, "..") || strings.Contains(o, hole)
+	outside := slices.DeleteFunc(slices.Clone(c.operands), func(o string) bool {
+		return !strings.HasPrefix(o, "/") && !strings.HasPrefix(o, "~") && !strings.Contains(o, "..") && !strings.Contains(o, hole)
 	})
+	inside := len(outside) == 0
 	switch {
 	case c.argv[0] == "echo" && len(c.argv) == 2 && !strings.ContainsAny(c.argv[1], " \t\n\\"):
 		return c.argv[1]
@@ -291,8 +292,8 @@ func (e *evaluator) outputOf(c *call) string {
 	case c.is("prints"):
 		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed, "job": "%0"}[c.attrs["prints"][0]]
 	case len(names) == 0:
-	case !inside && c.is("searches") && len(c.operands) == 1 && strings.HasPrefix(e.resolve(c.operands[0]), "/"):
-		return e.resolve(c.operands[0]) + "/" + listed
+	case len(outside) == 1 && c.is("searches") && strings.HasPrefix(e.resolve(outside[0]), "/"):
+		return e.resolve(outside[0]) + "/" + listed
 	case names[0] == "absolute" && inside && len(c.operands) == 0:
 		return e.dir
 	case names[0] == "absolute" && inside:
