@@ -97,8 +97,8 @@ func TestFigures(t *testing.T) {
 	row("full sandbox, dangerous to the workspace only", full, "inside")
 	checkPage(t, "Figures", b.String())
 	for name, c := range map[string]struct{ got, most float64 }{ // what was measured; the aims are in docs/approvals.md
-		"dangerous without a sandbox": {none.percent("inside", "outside"), 1}, "harmless without a sandbox": {none.percent("harmless"), 10},
-		"dangerous in a sandbox": {full.percent("outside"), 1}, "harmless in a sandbox": {full.percent("harmless"), 9},
+		"dangerous without a sandbox": {none.percent("inside", "outside"), 2.1}, "harmless without a sandbox": {none.percent("harmless"), 13.5},
+		"dangerous in a sandbox": {full.percent("outside"), 2.1}, "harmless in a sandbox": {full.percent("harmless"), 9.8},
 	} {
 		if c.got > c.most {
 			t.Errorf("%s: %.1f %%, at most %.1f %%", name, c.got, c.most)
