@@ -15,8 +15,8 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 	"hermesd/storage/bolt"
 )
 
@@ -65,7 +65,7 @@ func TestCompactionInterruptedIsMadeOnce(t *testing.T) {
 		compressing := w.configure
 		w.configure = func(o *gateway.Options) {
 			compressing(o)
-			o.Compression.Engine = func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
+			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
 		}
 		w.start()
 		defer w.stop()
@@ -184,7 +184,7 @@ func TestResumedTurnRestoresEngineState(t *testing.T) {
 		compressing, states := w.configure, []string{}
 		w.configure = func(o *gateway.Options) {
 			compressing(o)
-			o.Compression.Engine = func(_ session.Record, _ turn.ModelChoice, state json.RawMessage) (agent.Engine, error) {
+			o.Compression.Engine = func(_ session.Record, _ conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 				states = append(states, string(state))
 				return f, nil
 			}

@@ -16,6 +16,7 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 	"hermesd/hygiene"
@@ -73,7 +74,7 @@ func (w *harness) useEngine(f *foldingEngine, window int) {
 		o.Window = window
 		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 5000}, MaxWait: 30 * time.Second,
-			Engine: func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil },
+			Engine: func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil },
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 )
 
 // An exclusiveEngine reports concurrent use as a test error.
@@ -79,7 +79,7 @@ func (w *harness) useExclusiveEngine(e *exclusiveEngine, window int) {
 	set := w.configure
 	w.configure = func(o *gateway.Options) {
 		set(o)
-		o.Compression.Engine = func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) { return e, nil }
+		o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return e, nil }
 	}
 }
 
@@ -93,7 +93,7 @@ func TestEngineIsNotUsedDuringCompaction(t *testing.T) {
 		w.configure = func(o *gateway.Options) {
 			first(o)
 			made := 0
-			o.Compression.Engine = func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) {
+			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				if made++; made == 1 {
 					return e, nil
 				}
@@ -211,7 +211,7 @@ func TestEngineGetsLimitsOfNewModel(t *testing.T) {
 // modelsWithWindow are models with a context length.
 type modelsWithWindow struct{ models }
 
-func (m *modelsWithWindow) Choose(s session.Settings) (turn.ModelChoice, error) {
+func (m *modelsWithWindow) Choose(s session.Settings) (conversation.ModelChoice, error) {
 	c, err := m.models.Choose(s)
 	c.Window = 100_000
 	if s.Model != "" {
@@ -228,7 +228,7 @@ func TestCompactionCooldownAfterLateFailure(t *testing.T) {
 		w.configure = func(o *gateway.Options) {
 			set(o)
 			o.Limits.TranscriptCacheBytes = 0 // each turn loads the transcript and creates the engine again
-			o.Compression.Engine = func(_ session.Record, _ turn.ModelChoice, state json.RawMessage) (agent.Engine, error) {
+			o.Compression.Engine = func(_ session.Record, _ conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 				e := &exclusiveEngine{t: t, foldingEngine: foldingEngine{limit: 1 << 30, delay: time.Minute, err: fmt.Errorf("away")}}
 				return &coolingEngine{e, state != nil}, nil
 			}

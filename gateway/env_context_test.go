@@ -19,8 +19,8 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 )
 
 // provideHomeInfo configures prices, memories and skills, with user 7 as owner.
@@ -122,7 +122,7 @@ func TestContextCommand(t *testing.T) {
 		w.configure = func(o *gateway.Options) {
 			telling(o)
 			compressing(o)
-			o.Compression.Engine = func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
+			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
 		}
 		w.start()
 		defer w.stop()

@@ -56,7 +56,7 @@ type Options struct {
 	Prefix           func(session.Record) (prompt.Prefix, []string)                   // the prompt of a new session, and notices about it for the user
 	CheckTool        func(rec session.Record, by access.Principal, tool string) error // nil: everyone may use every tool
 	Skill            func(id session.ID, name, args string) (text string, ok bool)    // the input that /name stands for, if it is a skill
-	Discover         func(window int) turn.Discovery                                  // finds context files in directories that tools touch
+	Discover         func(window int) conversation.Discovery                          // finds context files in directories that tools touch
 	Models           control.Models                                                   // nil: only Model
 	Host             control.Host
 	Control          control.Options // Version, Prices and Caching; the gateway sets the others
@@ -156,7 +156,7 @@ func withDefaults(o Options) Options {
 		o.CheckTool = func(session.Record, access.Principal, string) error { return nil }
 	}
 	if o.Discover == nil {
-		o.Discover = func(int) turn.Discovery { return nil }
+		o.Discover = func(int) conversation.Discovery { return nil }
 	}
 	if o.AllowedCommands == nil {
 		o.AllowedCommands = func(chat.Address) []string { return nil }
@@ -241,7 +241,7 @@ func (g *Gateway) ApprovalManager() *approval.Manager { return g.approval.Perman
 func turnSettings(o Options) turn.Settings {
 	return turn.Settings{
 		Printer: o.Printer, Placement: o.Placement, Prefill: o.Prefill, Title: o.Title, Progress: o.Progress,
-		Model:         turn.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
+		Model:         conversation.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
 		Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout,
 		Log: o.Log.Named("turn"), Observe: o.Observe, OnSessionDeleted: o.OnSessionDeleted, OnSessionChanged: o.OnSessionChanged,

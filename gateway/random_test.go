@@ -17,6 +17,7 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
@@ -106,7 +107,7 @@ func (p plan) run(t *testing.T) {
 		}
 		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 8}, MaxWait: 30 * time.Second,
-			Engine: func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) {
+			Engine: func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				return &plannedEngine{killableEngine{foldingEngine{limit: p.limit}, s.reaper}, &moods}, nil
 			},
 		}

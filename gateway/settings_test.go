@@ -10,9 +10,9 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 )
 
 // models are two models, of which the second can be unavailable.
@@ -21,11 +21,11 @@ type models struct {
 	away   error
 }
 
-func (m *models) Choose(s session.Settings) (turn.ModelChoice, error) {
+func (m *models) Choose(s session.Settings) (conversation.ModelChoice, error) {
 	if s.Model == "" {
-		return turn.ModelChoice{Model: "scripted", Effort: s.Effort}, nil
+		return conversation.ModelChoice{Model: "scripted", Effort: s.Effort}, nil
 	}
-	return turn.ModelChoice{Provider: m.second, Model: s.Model, Effort: s.Effort}, m.away
+	return conversation.ModelChoice{Provider: m.second, Model: s.Model, Effort: s.Effort}, m.away
 }
 
 func (m *models) Names() []string { return []string{"a/scripted", "b/second"} }

@@ -14,6 +14,7 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
 	"hermesd/gateway"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 	"hermesd/hygiene"
@@ -83,7 +84,7 @@ func (c scenario) newSweep(t *testing.T, at int) *killSweep {
 		o.Models, o.Host, o.Access = &modelsWithWindow{models{second: s.model}}, &fakeHost{restart: func() {}}, ownerChecker(t)
 		o.Compression = turn.CompactionOptions{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 5000}, MaxWait: 30 * time.Second,
-			Engine: func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error) {
+			Engine: func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				return &killableEngine{foldingEngine: foldingEngine{limit: c.limit}, r: s.reaper}, nil
 			},
 		}

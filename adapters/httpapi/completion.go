@@ -231,12 +231,3 @@ func (a *Adapter) image(ctx context.Context, ref string) (kind string, content [
 	}
 	return http.DetectContentType(content), content, nil
 }
-
-// maybeStored returns the failure of a message of which it is not known whether it was
-// accepted.
-func maybeStored() *openaiapi.Failure {
-	return &openaiapi.Failure{
-		Status: http.StatusServiceUnavailable, Kind: openaiapi.Broken, Code: "outcome_unknown", After: 5 * time.Second, Final: true,
-		Text: "The daemon restarts, and it is not known whether the message was stored. With the same Idempotency-Key it is taken once; without one it may be answered twice if you send it again.",
-	}
-}

@@ -233,6 +233,15 @@ func stopping(accepted bool) *openaiapi.Failure {
 	return f
 }
 
+// maybeStored returns the failure of a message of which it is not known whether it was
+// accepted.
+func maybeStored() *openaiapi.Failure {
+	return &openaiapi.Failure{
+		Status: http.StatusServiceUnavailable, Kind: openaiapi.Broken, Code: "outcome_unknown", After: 5 * time.Second, Final: true,
+		Text: "The daemon restarts, and it is not known whether the message was stored. With the same Idempotency-Key it is taken once; without one it may be answered twice if you send it again.",
+	}
+}
+
 // notStored returns the failure of a message that was not accepted.
 func notStored() *openaiapi.Failure {
 	return &openaiapi.Failure{

@@ -19,6 +19,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
@@ -26,7 +27,6 @@ import (
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 	"hermesd/gateway/usage"
 	"hermesd/hygiene"
 )
@@ -148,7 +148,7 @@ type Options struct {
 	Prices   *pricing.Table
 	Caching  string // says in one line whether prompts are cached
 	// Engine builds the context engine of a session; nil: compression is switched off.
-	Engine  func(session.Record, turn.ModelChoice, json.RawMessage) (agent.Engine, error)
+	Engine  func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error)
 	Printer i18n.Printer
 	Log     *zap.Logger
 }

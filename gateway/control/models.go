@@ -6,9 +6,9 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 )
 
 // Models is the set of models that a session may use. Its methods may be called from
@@ -16,7 +16,7 @@ import (
 type Models interface {
 	// Choose returns the model of the settings. Its error is shown to the user and says
 	// why the model is unavailable.
-	Choose(session.Settings) (turn.ModelChoice, error)
+	Choose(session.Settings) (conversation.ModelChoice, error)
 	// Names returns the models that users may choose, as provider/name, the configured
 	// one first.
 	Names() []string
@@ -31,12 +31,14 @@ type Models interface {
 }
 
 // OneModel are Models of which there is only one.
-type OneModel turn.ModelChoice
+type OneModel conversation.ModelChoice
 
 var _ Models = OneModel{}
 
 // Choose returns the model.
-func (m OneModel) Choose(session.Settings) (turn.ModelChoice, error) { return turn.ModelChoice(m), nil }
+func (m OneModel) Choose(session.Settings) (conversation.ModelChoice, error) {
+	return conversation.ModelChoice(m), nil
+}
 
 // Names returns its name.
 func (m OneModel) Names() []string { return []string{m.Model} }

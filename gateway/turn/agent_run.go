@@ -263,7 +263,7 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 
 // discovery returns the session's Discovery, nil if there is none. A new one is
 // told which project files are already in tool results of the transcript.
-func (t *turn) discovery() Discovery {
+func (t *turn) discovery() conversation.Discovery {
 	if t.session.Discovery != nil {
 		return t.session.Discovery
 	}

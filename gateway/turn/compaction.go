@@ -13,6 +13,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm/tokens"
 	"hermesd/agent/prompt"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/hygiene"
@@ -26,7 +27,7 @@ type CompactionOptions struct {
 	MaxWait time.Duration
 	// Engine creates the context engine of a session from its stored state; nil
 	// disables compaction.
-	Engine func(rec session.Record, model ModelChoice, state json.RawMessage) (agent.Engine, error)
+	Engine func(rec session.Record, model conversation.ModelChoice, state json.RawMessage) (agent.Engine, error)
 	// Refresh returns the prompt with its files read again, for use after a
 	// compaction; nil: the prompt stays as it is.
 	Refresh func(session.Record, prompt.Prefix) prompt.Prefix

@@ -42,14 +42,14 @@ type Parts struct {
 type Agent struct {
 	Agent *agent.Agent
 	// Choose returns the model of a session.
-	Choose func(session.Settings) (ModelChoice, error)
+	Choose func(session.Settings) (conversation.ModelChoice, error)
 	// Overlay returns the overlay of a turn.
 	Overlay func(session.Record, inbox.Entry) prompt.OverlayParts
 	// CheckTool returns an error if a principal may not use a tool in a session.
 	CheckTool func(rec session.Record, principal access.Principal, tool string) error
 	// Discover returns a new Discovery for a session with a context window of so many
 	// tokens; nil: it finds nothing.
-	Discover func(window int) Discovery
+	Discover func(window int) conversation.Discovery
 	Active   *active.Turns // the Runner registers its turns
 	Usage    *usage.Meter  // counts the model calls
 }
@@ -88,8 +88,8 @@ type Lanes interface {
 
 // Settings are the values that configure turns, and the functions that hear of them.
 type Settings struct {
-	Printer   i18n.Printer // translates the daemon's own texts
-	Model     ModelChoice  // of a session whose chosen model cannot be used
+	Printer   i18n.Printer             // translates the daemon's own texts
+	Model     conversation.ModelChoice // of a session whose chosen model cannot be used
 	Placement prompt.Placement
 	Prefill   []llm.Message // between the prompt and the transcript of every call
 	// Title returns a title for a conversation that started with question and answer,

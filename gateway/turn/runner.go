@@ -22,12 +22,6 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A ModelChoice is the model of a session and its settings.
-type ModelChoice = conversation.ModelChoice
-
-// A Discovery finds the project files of directories that tools access.
-type Discovery = conversation.Discovery
-
 // A Runner runs the turns of claims. Run may be called concurrently for different
 // lanes, but not for the same lane.
 type Runner struct {

@@ -12,13 +12,14 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/command"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
 
 // chooseModel returns the model for a session. If the chosen model cannot be used it
 // returns the default model and an error.
-func (r *Runner) chooseModel(s session.Settings) (ModelChoice, error) {
+func (r *Runner) chooseModel(s session.Settings) (conversation.ModelChoice, error) {
 	c, err := r.parts.Agent.Choose(s)
 	if err != nil {
 		return r.parts.Settings.Model, err

@@ -11,6 +11,7 @@ import (
 	"hermesd/agent/engine/plugin"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/prompt"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 	"hermesd/hygiene"
@@ -61,7 +62,7 @@ func (a *App) compactionOptions() (turn.CompactionOptions, error) {
 		return t, nil
 	}
 	a.summaryCompleter = a.newSummaryCompleter()
-	t.Engine = func(rec session.Record, model turn.ModelChoice, state json.RawMessage) (agent.Engine, error) {
+	t.Engine = func(rec session.Record, model conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 		return a.makeEngine(rec, a.compressorOptions(model, state))
 	}
 	return t, nil
@@ -69,7 +70,7 @@ func (a *App) compactionOptions() (turn.CompactionOptions, error) {
 
 // compressorOptions returns the options of an engine for a session with this model
 // and engine state.
-func (a *App) compressorOptions(model turn.ModelChoice, state json.RawMessage) compressor.Options {
+func (a *App) compressorOptions(model conversation.ModelChoice, state json.RawMessage) compressor.Options {
 	c := a.opts.Config.Compression
 	o := compressor.Options{
 		Settings: compressor.Settings{

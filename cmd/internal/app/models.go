@@ -9,9 +9,9 @@ import (
 	"hermesd/agent/llm/pricing"
 	"hermesd/agent/llm/retry"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 )
 
 // models chooses the models of sessions: the configured one, its fallbacks, and any
@@ -72,12 +72,12 @@ func (m *models) endpointFor(s session.Settings) (config.Endpoint, error) {
 }
 
 // Choose implements control.Models.
-func (m *models) Choose(s session.Settings) (turn.ModelChoice, error) {
+func (m *models) Choose(s session.Settings) (conversation.ModelChoice, error) {
 	e, err := m.endpointFor(s)
 	if err != nil {
-		return turn.ModelChoice{}, err
+		return conversation.ModelChoice{}, err
 	}
-	c := turn.ModelChoice{Provider: m.providerFor(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: hasVision(e.Provider), Window: m.lengths.lengthOf(e)}
+	c := conversation.ModelChoice{Provider: m.providerFor(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: hasVision(e.Provider), Window: m.lengths.lengthOf(e)}
 	if s.Effort != "" {
 		c.Effort = s.Effort
 	}

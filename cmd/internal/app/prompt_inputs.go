@@ -25,10 +25,10 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 )
 
 // promptInputs collects the parts of the system prompt that come from files:
@@ -324,7 +324,7 @@ type discovery struct {
 	log *zap.Logger
 }
 
-// After implements turn.Discovery.
+// After implements conversation.Discovery.
 func (d discovery) After(input json.RawMessage) string {
 	text, notes := d.Discovery.AfterTool(input)
 	for _, n := range notes {
@@ -335,7 +335,7 @@ func (d discovery) After(input json.RawMessage) string {
 
 // newDiscovery returns what finds the context files of folders that a session enters
 // later; nil if they are turned off.
-func (m *promptInputs) newDiscovery(window int) turn.Discovery {
+func (m *promptInputs) newDiscovery(window int) conversation.Discovery {
 	if m.c.Agent.SkipContextFiles {
 		return nil
 	}
