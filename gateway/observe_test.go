@@ -285,7 +285,7 @@ func TestObserveCompactions(t *testing.T) {
 		if events := o.takeLines(); !strings.Contains(events, "turn 7: compression by folder, ") {
 			t.Errorf("/compress: %s", events)
 		}
-		if said := w.talk("/context"); !strings.Contains(said, "of all conversations: compactions beside turns since the start: 4; adopted 2, failed 2; the newest made 100 tokens of 308") {
+		if said := w.talk("/context"); !strings.Contains(said, "of all conversations: compactions outside of turns since the start: 4; adopted 2, failed 2; the newest made 100 tokens of 308") {
 			t.Errorf("/context: %s", said)
 		}
 	})

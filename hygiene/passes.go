@@ -211,7 +211,7 @@ func (n Stats) Describe(p i18n.Printer) string {
 	if n.Started == 0 {
 		return ""
 	}
-	s := p.T("compactions beside turns since the start: %d; adopted %d", n.Started, n.Adopted)
+	s := p.T("compactions outside of turns since the start: %d; adopted %d", n.Started, n.Adopted)
 	for _, part := range []struct {
 		what string
 		n    int

@@ -91,7 +91,7 @@ func TestStatusTellsReuseAndBreaks(t *testing.T) {
 	out := statusText(s, time.Now())
 	for _, want := range []string{
 		"caching    💾 ENABLED (native Anthropic, 5m TTL)", "reuse      93 % of 1000 tokens in 4 calls since the start came from the provider's cache, 12 more should have; paid $0.5000; the price of x/y is not known",
-		"hygiene    compactions beside turns since the start: 5; adopted 2, waiting 1, failed 1, made for nothing 1; the newest made 100 tokens of 9000; the last one: the model is asleep\n",
+		"hygiene    compactions outside of turns since the start: 5; adopted 2, waiting 1, failed 1, made for nothing 1; the newest made 100 tokens of 9000; the last one: the model is asleep\n",
 		"fallback   custom/spare answered 2 min ago (anthropic is overloaded); 3 times since the start that another model did\n",
 		"breaks     compression 2\n", "PROBLEM    3 undeclared prefix breaks (a bug in hermesd)",
 	} {

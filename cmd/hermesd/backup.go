@@ -31,7 +31,7 @@ while the daemon runs: the copy of the store is of one moment.
 
 Without --with-secrets the archive holds no .env, and config.yaml without its
 secrets. Not in it: the workspace, logs, files that people have sent, and the
-search index, which is made anew.`,
+search index, which is rebuilt.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.backup(cmd, strings.Join(args, ""), secrets)
 		},

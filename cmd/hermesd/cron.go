@@ -38,7 +38,7 @@ JOB is the id of a job or its name. Jobs run only while the daemon does.`
 		},
 		c.cronCreateCmd(), c.cronEditCmd(),
 		c.cronChangeCmd("pause", "Keep a job from running"), c.cronChangeCmd("resume", "End a pause"),
-		c.cronChangeCmd("run", "Run a job once now, beside its schedule"), c.cronChangeCmd("remove", "Remove a job and its history"),
+		c.cronChangeCmd("run", "Run a job once now, in addition to its schedule"), c.cronChangeCmd("remove", "Remove a job and its history"),
 		c.cronHistoryCmd(), c.cronStatusCmd(), c.cronImportCmd(),
 	)
 	return cmd

@@ -150,7 +150,7 @@ func meaning(where string) string {
 	said := map[string]string{
 		ledger.LayerModel:   "Another model, or provider, was asked; each has a cache of its own.",
 		ledger.LayerTools:   "The tools that were offered are not the same.",
-		ledger.LayerPrompt:  "The frozen prompt was built anew; `hermesd prompt show SESSION --text` shows the present one.",
+		ledger.LayerPrompt:  "The frozen prompt was built again; `hermesd prompt show SESSION --text` shows the present one.",
 		ledger.LayerOverlay: "The system text behind the prompt changed (agent.overlay_placement: system).",
 		ledger.LayerPrefill: "The prefill messages changed (agent.prefill_messages_file).",
 	}

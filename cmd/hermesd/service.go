@@ -233,7 +233,7 @@ func (c *cli) serviceLogs(u *unit) *cobra.Command {
 			ctx, stop := c.untilSignal(cmd.Context(), "", nil)
 			defer stop()
 			if cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}); err == nil && cfg.Logging.File != "" {
-				c.printNote("the log goes to %s; the journal has what was said beside it", cfg.LogFile(report.Home))
+				c.printNote("the log goes to %s; the journal has what was written outside of it", cfg.LogFile(report.Home))
 			}
 			return s.Logs(ctx, c.out, lines, follow)
 		},

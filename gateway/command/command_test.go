@@ -116,7 +116,7 @@ func TestCommandsReply(t *testing.T) {
 		{"/sethome", "requires level owner"},
 		{"/queue", "answered after the running turn"},
 		{"/steer", "told to the running turn"},
-		{"/bg", "beside this conversation"},
+		{"/bg", "in a conversation of its own"},
 		{"/cron list", "ran cron list"},
 		{"/undo", ""},
 		{"/undo x", "Say `/undo`"},

@@ -35,7 +35,7 @@ func Specs() []Spec {
 		{Name: "forget", Aliases: []string{"delete"}, Args: "[now]", Help: "delete this conversation for good; asks first", Level: access.Guest, SharedLevel: access.Owner, Immediate: true},
 		{Name: "queue", Args: "<text>", Help: "say something that waits for the running turn", Level: access.Guest, Immediate: true},
 		{Name: "steer", Args: "<text>", Help: "add a message to the running turn", Level: access.Guest, Immediate: true},
-		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something beside this conversation", Level: access.Guest, Immediate: true},
+		{Name: "bg", Aliases: []string{"background"}, Args: "<prompt>", Help: "work on something in a conversation of its own", Level: access.Guest, Immediate: true},
 		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, SharedLevel: access.Member},
 		{Name: "approve", Args: "[id] [session|always]", Help: "allow what a turn asks to run", Level: access.Guest, Immediate: true},
 		{Name: "deny", Args: "[id]", Help: "refuse what a turn asks to run", Level: access.Guest, Immediate: true},
@@ -62,7 +62,7 @@ func (t *Table) ownHandlers() map[string]Handler {
 		"retry": retry, "undo": undo, "branch": branch, "forget": forget,
 		"queue": replyUsage(i18n.N("`/queue <text>` says something that is answered after the running turn.")),
 		"steer": replyUsage(i18n.N("`/steer <text>` is told to the running turn after its next tool; without one it is a message like any other.")),
-		"bg":    replyUsage(i18n.N("`/bg <prompt>` is worked on beside this conversation, with none of its history; the answer comes here.")),
+		"bg":    replyUsage(i18n.N("`/bg <prompt>` runs in a conversation of its own, without the history of this one; the answer comes here.")),
 	}
 }
 

@@ -101,7 +101,7 @@ func (ctl *Control) switchCost(c command.Call, settings session.Settings) string
 		return ""
 	}
 	if price := ctl.parts.Models.Price(settings, n); price != "" {
-		return c.T("It reads the whole conversation of about %d tokens anew, once, which costs about %s.", n, price)
+		return c.T("It reads the whole conversation of about %d tokens again, once, which costs about %s.", n, price)
 	}
-	return c.T("It reads the whole conversation of about %d tokens anew, once.", n)
+	return c.T("It reads the whole conversation of about %d tokens again, once.", n)
 }

@@ -174,7 +174,7 @@ func (r AbandonReason) Message(p i18n.Printer, n int) string {
 	}
 	switch r {
 	case Suspended:
-		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or begin anew with `/new`.")
+		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with this message by myself. Write again to go on, or start a new conversation with `/new`.")
 	case Interrupted:
 		return p.T("I was restarted while I worked on this message, too long ago to go on by myself. Send it again if it still matters.")
 	}
@@ -184,7 +184,7 @@ func (r AbandonReason) Message(p i18n.Printer, n int) string {
 func (r AbandonReason) messages(p i18n.Printer, n int) string {
 	switch r {
 	case Suspended:
-		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with these %d messages by myself. Write again to go on, or begin anew with `/new`.", n)
+		return p.T("⏸ The daemon died three times in a row while it worked in this conversation, so I do not go on with these %d messages by myself. Write again to go on, or start a new conversation with `/new`.", n)
 	case Interrupted:
 		return p.T("I was restarted while I worked on these %d messages, too long ago to go on by myself. Send them again if they still matter.", n)
 	}

@@ -79,7 +79,7 @@ func (t *turn) rebuildPrompt(ctx context.Context, m *inbox.Commit, reason string
 	if m.Session.PendingBreak == "" {
 		m.Session.PendingBreak = reason
 	}
-	return strings.Join(append(notes, t.T("The prompt is built anew: %s.", t.describeDifferences(old, next))), "\n"), nil
+	return strings.Join(append(notes, t.T("The prompt is built again: %s.", t.describeDifferences(old, next))), "\n"), nil
 }
 
 // describeDifferences returns a list of the layers and tools in which two prompts
@@ -125,7 +125,7 @@ func (t *turn) describeDifferences(a, b prompt.Prefix) string {
 		}
 	}
 	if len(parts) == 0 {
-		return t.T("the tools are described anew")
+		return t.T("the tools are described differently")
 	}
 	return strings.Join(parts, ", ")
 }

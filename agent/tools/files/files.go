@@ -239,7 +239,7 @@ func (e *editor) write(ctx context.Context, c tool.Call, in writeInput) (string,
 	if !before.exists {
 		return fmt.Sprintf("[%s is made: %d bytes]", t.path, len(after)), nil
 	}
-	return fmt.Sprintf("[%s is written anew: %d bytes]\n%s", t.path, len(after), diff(string(before.raw), string(after))), nil
+	return fmt.Sprintf("[%s is rewritten: %d bytes]\n%s", t.path, len(after), diff(string(before.raw), string(after))), nil
 }
 
 // applyStyle returns text in the style of the file: with its byte order mark and line ends.

@@ -276,7 +276,7 @@ func (t *target) checkUnchanged(before content) error {
 		return err
 	}
 	if now.exists != before.exists || !bytes.Equal(now.raw, before.raw) {
-		return fmt.Errorf("somebody else has changed %s just now; read it again and decide anew. Nothing was written", t.path)
+		return fmt.Errorf("somebody else has changed %s just now; read it again and decide then. Nothing was written", t.path)
 	}
 	return nil
 }

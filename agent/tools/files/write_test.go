@@ -96,12 +96,12 @@ func TestWriteFile(t *testing.T) {
 	for _, c := range []struct {
 		path, content, want, holds string
 	}{
-		{"a.txt", "one\n2\n", "[a.txt is written anew: 6 bytes]\n@@ line 1 @@\n one\n-two\n+2", "one\n2\n"},
+		{"a.txt", "one\n2\n", "[a.txt is rewritten: 6 bytes]\n@@ line 1 @@\n one\n-two\n+2", "one\n2\n"},
 		{"a.txt", "one\n2\n", "[a.txt holds exactly this already]", "one\n2\n"},
 		{"new/deep/ü.txt", "ä\n", "[new/deep/ü.txt is made: 3 bytes]", "ä\n"},
 		{"empty", "", "[empty is made: 0 bytes]", ""},
-		{"crlf.txt", "one\n2\n", "[crlf.txt is written anew: 8 bytes]\n@@ line 1 @@\n one\n-two\n+2", "one\r\n2\r\n"},
-		{"bom.txt", "two\n", "[bom.txt is written anew: 7 bytes]\n@@ line 1 @@\n-\ufeffone\n+\ufefftwo", "\ufefftwo\n"},
+		{"crlf.txt", "one\n2\n", "[crlf.txt is rewritten: 8 bytes]\n@@ line 1 @@\n one\n-two\n+2", "one\r\n2\r\n"},
+		{"bom.txt", "two\n", "[bom.txt is rewritten: 7 bytes]\n@@ line 1 @@\n-\ufeffone\n+\ufefftwo", "\ufefftwo\n"},
 		{"bin", "x", "error: bin is a binary file (5 bytes); this tool changes text only", "\x7fELF\x00"},
 		{"sub", "x", "error: sub is a folder; name a file", ""},
 		{"sub/", "x", "error: sub/ is a folder; name a file", ""},

@@ -99,13 +99,13 @@ func TestMemoryFinalAfterThreeFailures(t *testing.T) {
 		t.Errorf("what fits is taken: %s", got)
 	}
 	if got := k.call(long); final(got) {
-		t.Errorf("a success begins anew: %s", got)
+		t.Errorf("a success begins again: %s", got)
 	}
 	k.call(long)
 	k.call(long)
 	k.log.Append(llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.Text, Text: "done"}}}, llm.UserText("again"))
 	if got := k.call(long); final(got) {
-		t.Errorf("a turn begins anew: %s", got)
+		t.Errorf("a turn begins again: %s", got)
 	}
 }
 

@@ -154,7 +154,7 @@ func (s searcher) run(ctx context.Context, c tool.Call, in input) (string, error
 	case errors.Is(err, ErrUnknown):
 		return "", fmt.Errorf("there is no session %q that can be seen from here; without arguments this tool lists the recent ones", in.SessionID)
 	case errors.Is(err, ErrNotNow):
-		return "", errors.New("the search index is being built anew; try again in a minute, or list the recent sessions by leaving out the query")
+		return "", errors.New("the search index is being rebuilt; try again in a minute, or list the recent sessions by leaving out the query")
 	}
 	return tool.Truncate(out, maxResult), err
 }

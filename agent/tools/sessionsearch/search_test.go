@@ -175,7 +175,7 @@ func TestSearchErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		{sessionsearch.ErrNotNow, "being built anew; try again in a minute"},
+		{sessionsearch.ErrNotNow, "being rebuilt; try again in a minute"},
 		{sessionsearch.ErrUnknown, `no session "s" that can be seen`},
 		{errors.New("disk on fire"), "disk on fire"},
 	} {

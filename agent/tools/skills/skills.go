@@ -135,7 +135,7 @@ func (s toolSet) manage(ctx context.Context, c tool.Call, in manageInput) (strin
 	case "create":
 		done, err = "is written. It can be loaded with skill_view at once", l.Create(ctx, in.Name, in.Category, *in.Content)
 	case "edit":
-		done, err = "is written anew", l.Edit(ctx, in.Name, *in.Content)
+		done, err = "is rewritten", l.Edit(ctx, in.Name, *in.Content)
 	case "patch":
 		var n int
 		n, err = l.Patch(ctx, in.Name, in.File, skills.Replacement{Old: in.Old, New: *in.New, Everywhere: in.All})

@@ -139,7 +139,7 @@ func TestManageActions(t *testing.T) {
 		{`{"action":"write_file","name":"git","file":"scripts/a.sh","content":""}`, "The skill git has the file scripts/a.sh now."},
 		{`{"action":"patch","name":"git","file":"scripts/a.sh","old_text":"x","new_text":""}`, "error: scripts/a.sh: the text to be replaced does not stand there; look at the file with skill_view and copy it exactly"},
 		{`{"action":"remove_file","name":"git","file":"scripts/a.sh"}`, "The skill git has the file scripts/a.sh no longer."},
-		{`{"action":"edit","name":"git","content":` + string(content) + `}`, "The skill git is written anew."},
+		{`{"action":"edit","name":"git","content":` + string(content) + `}`, "The skill git is rewritten."},
 		{`{"action":"delete","name":"git"}`, "The skill git is deleted."},
 		{`{"action":"delete","name":"git"}`, `error: there is no such skill as "git"; skills_list names them all`},
 		{`{"action":"create","name":"git"}`, "error: create needs a content"},

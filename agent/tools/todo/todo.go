@@ -202,7 +202,7 @@ func Last(t *llm.Transcript) ([]Item, error) {
 				}
 				items, err := Parse(r.Text)
 				if err != nil {
-					return nil, fmt.Errorf("the last list is not whole any more; write all of it anew with merge false")
+					return nil, fmt.Errorf("the last list is not whole any more; write all of it again with merge false")
 				}
 				return items, nil
 			}

@@ -70,7 +70,7 @@ func TestCommandsShowStoredState(t *testing.T) {
 	w.askConsole("/memory", "MEMORY.md: 1 entry, 1% — 22/2,200 chars", "USER.md: 0 entries")
 	w.askConsole("/skills", "Skills (1)", "/review How to review", "web: needs the tool teleport, which is not offered")
 	w.askConsole("/model claude-opus-4-8", "claude-opus-4-8 answers here", "which costs about $0.")
-	w.askConsole("/model a-model-nobody-knows", "answers here", "anew, once.")
+	w.askConsole("/model a-model-nobody-knows", "answers here", "again, once.")
 	s := w.app.Gateway().Control().Status()
 	if s.CallStats.Calls != 1 || s.CallStats.Paid <= 0 || len(s.CallStats.Unknown) != 0 || !strings.Contains(s.Caching, "5m TTL") {
 		t.Errorf("status: %+v, %q", s.CallStats, s.Caching)

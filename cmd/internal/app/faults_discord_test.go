@@ -106,8 +106,8 @@ func discordGaps() []fault {
 		gap("a gateway that cuts the connection is resumed", discord.Options{}, func(w *harness) { w.dc.srv.CutAll() }),
 		gap("a gateway that asks to connect again is followed", discord.Options{}, func(w *harness) { w.dc.srv.Reconnect() }),
 		gap("a session that Discord calls invalid but resumable is resumed", discord.Options{}, func(w *harness) { w.dc.srv.Invalidate(true) }),
-		gap("a session that Discord has given up begins anew, and the gap is healed from the history", discord.Options{}, func(w *harness) { w.dc.srv.Invalidate(false) }),
-		gap("a session that nobody remembers after a cut begins anew, and the gap is healed from the history", discord.Options{}, func(w *harness) {
+		gap("a session that Discord has given up begins again, and the gap is healed from the history", discord.Options{}, func(w *harness) { w.dc.srv.Invalidate(false) }),
+		gap("a session that nobody remembers after a cut begins again, and the gap is healed from the history", discord.Options{}, func(w *harness) {
 			w.dc.srv.ForgetSessions()
 			w.dc.srv.CutAll()
 		}),

@@ -55,7 +55,7 @@ type Agent struct {
 	SkipContextFiles      bool              `yaml:"skip_context_files" default:"false" doc:"Leave out SOUL.md and the project's context files: the built-in identity is used."`
 	LoadSoul              bool              `yaml:"load_soul" default:"false" doc:"Scheduled prompts that name no folder to work in keep SOUL.md; project files stay out of them in any case."`
 	DisabledToolsets      []string          `yaml:"disabled_toolsets" doc:"Tools that no conversation gets, by their names or those of toolsets."`
-	Personalities         map[string]string `yaml:"personalities" doc:"Texts by name for /personality, beside the built-in ones."`
+	Personalities         map[string]string `yaml:"personalities" doc:"Texts by name for /personality, in addition to the built-in ones."`
 }
 
 // Memory configures the memory stores.

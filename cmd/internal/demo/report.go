@@ -135,7 +135,7 @@ func (t *demoRun) prefixes(ctx context.Context) error {
 	}
 	t.print("")
 	t.print(indent("  ", plain, fmt.Sprintf("Prefix reuse: %d %% of %d prompt tokens came from the model's cache, although kill -9 has emptied it: it is a part of the demo model. "+
-		"Prefixes that began anew: %s; none without a reason.", 100*sum.CacheRead/max(1, sum.Prompt()), sum.Prompt(), formatCounts(t.breaks)), t.width))
+		"Prefixes that broke: %s; none without a reason.", 100*sum.CacheRead/max(1, sum.Prompt()), sum.Prompt(), formatCounts(t.breaks)), t.width))
 	return nil
 }
 

@@ -260,7 +260,7 @@ func TestDamagedIndexIsRebuilt(t *testing.T) {
 	h.turn(userSession("old", "2"), nil, "walrus", "ok")
 	h.turn(userSession("me", "2"), nil, "hello", "ok")
 	h.damageIndex()
-	h.contains(h.call(userSession("me", "2"), `{"query": "walrus"}`), "error: the search index is being built anew")
+	h.contains(h.call(userSession("me", "2"), `{"query": "walrus"}`), "error: the search index is being rebuilt")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); h.f.Run(ctx) }()
