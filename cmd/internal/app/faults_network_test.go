@@ -123,6 +123,7 @@ func networkFaults() []fault {
 				w.holdModel("on")
 				w.waitConfirmed()
 				w.tg.Down()
+				w.waitLog("cannot poll") // the daemon has seen its connections end: the answer is sent on a new one
 				w.releaseModel()
 				w.waitLog("not sent", "Telegram could not be reached")
 				w.restoreTelegram()
