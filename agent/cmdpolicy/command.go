@@ -306,6 +306,9 @@ func (e *evaluator) outputOf(c *call) string {
 	return hole
 }
 
+// absolute reports whether a name does not depend on the current directory.
+func absolute(name string) bool { return strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") }
+
 // builtin examines commands of the shell that change what later ones mean. It returns false
 // for others.
 func (e *evaluator) builtin(argv []string) bool {
@@ -313,11 +316,14 @@ func (e *evaluator) builtin(argv []string) bool {
 	switch argv[0] {
 	case "cd", "pushd":
 		args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return strings.HasPrefix(a, "-") })
-		from := e.dir
-		e.dir, e.doubt = e.resolve(append(args, "~")[0]), max(e.doubt, dotDot)
+		to := append(args, "~")[0]
+		outside := e.doubt == anyName || !under(e.dir, e.place.workspace) // it may fail and stay there
+		if e.dir = e.resolve(to); e.doubt < dotDot || absolute(to) {
+			e.doubt = dotDot
+		}
 		if e.written[e.dir] == linked {
 			e.dir = hole
-		} else if !under(from, e.place.workspace) && under(e.dir, e.place.workspace) {
+		} else if outside && under(e.dir, e.place.workspace) {
 			e.doubt = anyName
 		}
 	case "alias", "trap":

@@ -407,7 +407,9 @@ func (e *evaluator) binary(x *syntax.BinaryCmd) {
 		e.walk(x.Y)
 		e.piped, e.where = piped, at
 	case syntax.AndStmt: // Y runs only if X has changed the directory
-		e.doubt = at.doubt
+		if e.doubt = at.doubt; entered(x.X) && !strings.Contains(e.dir, hole) {
+			e.doubt = noName
+		}
 		e.walk(x.Y)
 		e.doubt = max(e.doubt, doubt)
 	case syntax.OrStmt:
@@ -416,6 +418,20 @@ func (e *evaluator) binary(x *syntax.BinaryCmd) {
 			e.doubt = at.doubt
 		}
 	}
+}
+
+// entered reports whether a statement ends with a change to a directory that does not depend
+// on the one before.
+func entered(s *syntax.Stmt) bool {
+	switch x := s.Cmd.(type) {
+	case *syntax.BinaryCmd:
+		return x.Op == syntax.AndStmt && entered(x.Y)
+	case *syntax.CallExpr:
+		if n := len(x.Args); n == 2 && x.Args[0].Lit() == "cd" {
+			return absolute(x.Args[1].Lit())
+		}
+	}
+	return false
 }
 
 // assign examines the assignment to a variable. Some variables decide what programs run.
