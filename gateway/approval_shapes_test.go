@@ -15,6 +15,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/schedule"
 )
 
@@ -33,7 +34,7 @@ func (h hangingTool) Run(ctx context.Context, c tool.Call) (string, error) {
 func newApprovalHarness(t *testing.T, tools tool.Tool, answers ...llmtest.Answer) *harness {
 	w := newHarness(t, answers...)
 	w.tools = []tool.Tool{tools}
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		o.Access, o.Approvals = ownerChecker(t), approval.Options{Mode: "manual", Timeout: time.Minute, Level: access.ToolLevel}
 	}
 	return w
@@ -92,7 +93,7 @@ func TestApprovalAlwaysIsStoredBeforeReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newApprovalHarness(t, approvalTool{}, llmtest.Use("run", `{"what":"rm a"}`), llmtest.Say("Done."))
 		before := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			before(o)
 			o.Store = orderedStore{o.Store, t}
 		}
@@ -113,7 +114,7 @@ func TestApprovalAlwaysThatCannotBeStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newApprovalHarness(t, approvalTool{}, llmtest.Use("run", `{"what":"rm a"}`), llmtest.Say("Done."))
 		before := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			before(o)
 			o.Store = valuelessStore{o.Store}
 		}
@@ -143,7 +144,7 @@ func TestApprovalOfShapeWithSecretCountsOnce(t *testing.T) {
 		input := `{"what":"login","shapes":["ls * in /w","login hunter2 in /w"]}`
 		w := newApprovalHarness(t, approvalTool{}, llmtest.Use("run", input), llmtest.Say("Done."), llmtest.Use("run", input), llmtest.Say("Done."))
 		before := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			before(o)
 			set, err := tool.NewSet(w.tools...)
 			if err != nil {
@@ -233,7 +234,7 @@ func TestCronRunHasApprovalsOfCreatorAndJob(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newApprovalHarness(t, approvalTool{}, llmtest.Use("run", `{"what":"rm it's","shapes":["rm","it's"]}`), llmtest.Say("So be it."))
 				before := w.configure
-				w.configure = func(o *gateway.Options) {
+				w.configure = func(o *gatewaytest.Options) {
 					before(o)
 					owners := []string{"6", "7"}
 					if tt.demoted {

@@ -9,9 +9,9 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/approval"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/i18n"
 )
 
@@ -25,7 +25,7 @@ func TestApprovalWordsOfLanguages(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Use("run", `{"what":"rm -r a"}`), llmtest.Say("Done."), llmtest.Say("Done."))
 				w.tools = []tool.Tool{approvalTool{}}
-				w.configure = func(o *gateway.Options) {
+				w.configure = func(o *gatewaytest.Options) {
 					var err error
 					if o.Printer, err = i18n.For(language); err != nil {
 						t.Fatal(err)
@@ -61,7 +61,7 @@ func TestApprovalAlwaysOfUnstorableRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Use("run", `{}`), llmtest.Say("Done."))
 		w.tools = []tool.Tool{unstorableTool{}}
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Access, o.Approvals = ownerChecker(t), approval.Options{Mode: "manual", Timeout: time.Minute, Level: access.ToolLevel}
 		}
 		w.start()

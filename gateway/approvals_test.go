@@ -12,10 +12,10 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 )
 
@@ -33,7 +33,7 @@ func TestApprovalRequiresSufficientLevel(t *testing.T) {
 		w := newHarness(t, llmtest.Use("run", `{"what":"rm -r build"}`), llmtest.Say("Done."), llmtest.Use("run", `{"what":"rm -r dist"}`), llmtest.Say("Done too."))
 		w.tools = []tool.Tool{approvalTool{}}
 		need := access.Owner
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Access = levelChecker(t)
 			o.Approvals = approval.Options{Mode: "manual", Timeout: 5 * time.Minute, Level: func(string) access.Level { return need }}
 		}
@@ -86,7 +86,7 @@ func TestApprovalPlainWordAnswersOnlyRequest(t *testing.T) {
 		two.Calls = append(two.Calls, llmtest.Call{Name: "run", Input: `{"what":"rm -r b"}`})
 		w := newHarness(t, two, llmtest.Say("Both are gone."), llmtest.Say("You are welcome."))
 		w.tools = []tool.Tool{parallelApprovalTool{}}
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Access, o.Mode = ownerChecker(t), inbox.Queue
 			o.Approvals = approval.Options{Mode: "manual", Timeout: 5 * time.Minute, Level: access.ToolLevel}
 		}
@@ -126,7 +126,7 @@ func TestApprovalDeniedWhereNobodyCanAnswer(t *testing.T) {
 		w := newHarness(t, llmtest.Use("run", `{"what":"rm -r build"}`), llmtest.Say("It is not done."))
 		w.tools = []tool.Tool{approvalTool{}}
 		raw := &rawAdapter{fakeAdapter: w.adapter}
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Access, o.Accounts = ownerChecker(t), accountsOf(raw)
 			o.Approvals = approval.Options{Mode: "manual", Timeout: 5 * time.Minute, Level: access.ToolLevel}
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/turn"
 )
 
@@ -20,7 +20,7 @@ func TestAnswerSendsLinkedPictures(t *testing.T) {
 	answer := "See ![the plan](/w/a.png) and ![](file:///w/b.png), not ![web](https://x.test/c.png)\nnor `![code](/w/d.png)`."
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say(answer))
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Attach = func(path string, _ turn.AttachScope) (chat.File, error) {
 				return chat.File{Kind: chat.Photo, Name: path, Path: path}, nil
 			}
@@ -40,7 +40,7 @@ func TestAnswerSendsAttachedFiles(t *testing.T) {
 	answer := "Here is the plan.\n\nMEDIA:/w/plan.pdf\nMEDIA: `/w/plan.pdf`\n  MEDIA:/etc/passwd\n\n```\nMEDIA:/in/code\n```\nand MEDIA:/in/text"
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say(answer), llmtest.Say("MEDIA:/w/plan.pdf"), llmtest.Say(strings.Repeat("MEDIA:/w/plan.pdf\n", 3)+"MEDIA:/w/a\nMEDIA:/w/b"))
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Attach = func(path string, _ turn.AttachScope) (chat.File, error) {
 				if !strings.HasPrefix(path, "/w/") {
 					return chat.File{}, errors.New("only files in /w can be sent")
@@ -75,7 +75,7 @@ func TestAnswerSendsAtMostTenFiles(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say(b.String()))
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Attach = func(path string, _ turn.AttachScope) (chat.File, error) {
 				return chat.File{Kind: chat.Document, Name: path, Path: path}, nil
 			}

@@ -19,6 +19,7 @@ import (
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -74,7 +75,7 @@ func BenchmarkTurnInLongSession(b *testing.B) {
 			w := &notifyingAdapter{fakeAdapter: newFakeAdapter(), sent: sent}
 			provider := anthropic.New(anthropic.Options{Key: "sk-ant-benchmark", HTTP: &http.Client{Transport: instantTransport{}}})
 			turns := new(active.Turns)
-			gw := gateway.New(gateway.Options{
+			gw := gatewaytest.New(gatewaytest.Options{
 				Active: turns, Usage: usage.NewMeter(turns),
 				Host:    control.NoHost{},
 				Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{}),

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 )
 
 // ownerChecker returns a checker with user 7 as owner.
@@ -38,7 +38,7 @@ func TestRestartAsksFirstAndRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		restarts := 0
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Access, o.Host = ownerChecker(t), &fakeHost{restart: func() { restarts++ }}
 		}
 		w.start()
@@ -80,7 +80,7 @@ func TestRestartAsksFirstAndRunsOnce(t *testing.T) {
 func TestButtonWithOldDataDoesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Access, o.Host = ownerChecker(t), &fakeHost{restart: func() { t.Error("it restarted") }}
 		}
 		w.start()
@@ -108,7 +108,7 @@ func TestButtonWithOldDataDoesNothing(t *testing.T) {
 func TestButtonSlowCallbackDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
-		w.configure = func(o *gateway.Options) { o.Access = ownerChecker(t) }
+		w.configure = func(o *gatewaytest.Options) { o.Access = ownerChecker(t) }
 		w.start()
 		defer w.stop()
 		w.adapter.addFaults(fault{op: "answer", delay: time.Minute})
@@ -135,7 +135,7 @@ func TestButtonSlowCallbackDoesNotBlock(t *testing.T) {
 func TestRestartUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
-		w.configure = func(o *gateway.Options) { o.Access = ownerChecker(t) }
+		w.configure = func(o *gatewaytest.Options) { o.Access = ownerChecker(t) }
 		w.start()
 		defer w.stop()
 		w.sendText("7", "/restart now")

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/schedule"
 	"hermesd/storage/bolt"
 )
@@ -27,7 +27,7 @@ func runInBubble(t *testing.T, dir string, f func(w *harness)) {
 		w := newHarness(t)
 		w.dir = dir
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("echo: " + r.Newest()) }
-		w.configure = func(o *gateway.Options) { o.Log = nil }
+		w.configure = func(o *gatewaytest.Options) { o.Log = nil }
 		f(w)
 	})
 }
@@ -146,7 +146,7 @@ func TestClockExpiredLeaseDoesNotRepeatTurn(t *testing.T) {
 		slow := make(chan struct{})
 		w.model.Then(llmtest.Answer{Text: "first", Wait: slow})
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("echo: " + r.Newest()) }
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Log, o.Mode = nil, "queue"
 			if err := w.store.Close(); err != nil {
 				t.Fatal(err)
@@ -178,7 +178,7 @@ func TestClockExpiredLeaseDoesNotRepeatTurn(t *testing.T) {
 func TestClockSetBackKeepsAnnouncements(t *testing.T) {
 	dir := tempHome(t)
 	owner := func(w *harness) {
-		w.configure = func(o *gateway.Options) { o.Access, o.Cron.Attach, o.Log = ownerChecker(w.t), true, nil }
+		w.configure = func(o *gatewaytest.Options) { o.Access, o.Cron.Attach, o.Log = ownerChecker(w.t), true, nil }
 	}
 	runInBubble(t, dir, func(w *harness) {
 		owner(w)

@@ -14,6 +14,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 )
 
@@ -129,7 +130,7 @@ func TestStopWhileStoreIsSlow(t *testing.T) {
 					w.model.Then(answer)
 				}
 				s := &slowStore{delay: delay, resume: make(chan struct{})}
-				w.configure = func(o *gateway.Options) { s.Store, o.Store = o.Store, s }
+				w.configure = func(o *gatewaytest.Options) { s.Store, o.Store = o.Store, s }
 				w.start()
 				defer w.stop()
 				w.sendText("7", "do it")
@@ -159,7 +160,7 @@ func TestMessageDoesNotInterruptItsOwnTurn(t *testing.T) {
 		w := newHarness(t, first, llmtest.Use("lookup", `{}`), last)
 		w.tools = []tool.Tool{lookupTool{}}
 		s := &overtakenStore{}
-		w.configure = func(o *gateway.Options) { s.Store, o.Store = o.Store, s }
+		w.configure = func(o *gatewaytest.Options) { s.Store, o.Store = o.Store, s }
 		w.start()
 		defer w.stop()
 		w.sendText("7", "one")

@@ -14,8 +14,8 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/conversation"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
 	"hermesd/storage/bolt"
 )
@@ -63,7 +63,7 @@ func TestCompactionInterruptedIsMadeOnce(t *testing.T) {
 		f := &countingEngine{foldingEngine: &foldingEngine{limit: 1 << 30, delay: time.Minute}}
 		w.useEngine(f.foldingEngine, 100_000)
 		compressing := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			compressing(o)
 			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
 		}
@@ -182,7 +182,7 @@ func TestResumedTurnRestoresEngineState(t *testing.T) {
 		f := &foldingEngine{limit: 50_000}
 		w.useEngine(f, 100_000)
 		compressing, states := w.configure, []string{}
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			compressing(o)
 			o.Compression.Engine = func(_ session.Record, _ conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 				states = append(states, string(state))

@@ -15,8 +15,8 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/conversation"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 	"hermesd/hygiene"
@@ -69,7 +69,7 @@ func (f *foldingEngine) Compress(ctx context.Context, v agent.ContextView) (agen
 
 // useEngine configures an engine and a context length.
 func (w *harness) useEngine(f *foldingEngine, window int) {
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		o.Models = nil
 		o.Window = window
 		o.Compression = turn.CompactionOptions{
@@ -160,7 +160,7 @@ func TestCompactionBeforeTurnLosesNothing(t *testing.T) {
 // compactAtMessages sets the number of messages at which hygiene compacts.
 func (w *harness) compactAtMessages(n int) {
 	set := w.configure
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		set(o)
 		o.Compression.MessageLimit = n
 	}

@@ -20,10 +20,10 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 )
@@ -155,14 +155,14 @@ func (w *harness) runInputLine(line string) []string {
 		w.stop()
 		w.start()
 	case "queue":
-		w.startWith(func(o *gateway.Options) { o.Mode = inbox.Queue })
+		w.startWith(func(o *gatewaytest.Options) { o.Mode = inbox.Queue })
 	case "owner":
-		w.startWith(func(o *gateway.Options) {
+		w.startWith(func(o *gatewaytest.Options) {
 			o.Access, o.Acknowledge = ownerChecker(w.t), true
 			o.Approvals = approval.Options{Mode: "manual", Timeout: 5 * time.Minute, Level: access.ToolLevel}
 		})
 	case "speak": // LANGUAGE
-		w.startWith(func(o *gateway.Options) {
+		w.startWith(func(o *gatewaytest.Options) {
 			var err error
 			if o.Printer, err = i18n.For(rest); err != nil {
 				w.t.Fatal(err)
@@ -188,10 +188,10 @@ func (w *harness) runInputLine(line string) []string {
 }
 
 // startWith starts a daemon with an additional change of the options.
-func (w *harness) startWith(set func(*gateway.Options)) {
+func (w *harness) startWith(set func(*gatewaytest.Options)) {
 	w.stop()
 	before := w.configure
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		if before != nil {
 			before(o)
 		}

@@ -13,8 +13,8 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/schedule"
 )
 
@@ -220,7 +220,7 @@ func TestCronRunsWhilePlatformIsDown(t *testing.T) {
 			down.addFaults(fault{op: "send", before: &chat.SendError{Outcome: chat.Transient, Reason: "no connection"}})
 		}
 		inner := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			inner(o)
 			o.Accounts.Add(chat.Account{Platform: chat.Discord}, down)
 		}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/schedule"
 )
 
@@ -20,7 +20,7 @@ import (
 func newRightsHarness(t *testing.T, demoted *bool, ran *int) *harness {
 	w := newHarness(t)
 	w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("echo: " + r.Newest()) }
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		o.Cron.Attach, o.Access = true, levelChecker(t)
 		if demoted != nil && *demoted {
 			c, err := access.New(access.Policy{

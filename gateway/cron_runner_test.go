@@ -12,8 +12,8 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/schedule"
 )
 
@@ -25,7 +25,7 @@ func (s scripts) Run(ctx context.Context, j schedule.Job) (string, error) { retu
 // newCronHarness returns a harness whose owner, user 7, may schedule prompts.
 func newCronHarness(t *testing.T, answers ...llmtest.Answer) *harness {
 	w := newHarness(t, answers...)
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		o.Access, o.Cron.Attach = ownerChecker(t), true
 		o.Scripts = scripts(func(_ context.Context, j schedule.Job) (string, error) {
 			switch j.Script {
@@ -192,7 +192,7 @@ func TestCronRunRequiresAccessOfCreator(t *testing.T) {
 		w.start()
 		id := w.createJob(schedule.JobPatch{Prompt: ptrTo("look")})
 		w.stop()
-		w.configure = func(o *gateway.Options) { o.Access = onlyUser8(t) }
+		w.configure = func(o *gatewaytest.Options) { o.Access = onlyUser8(t) }
 		w.start()
 		w.advance(61 * time.Minute)
 		if got := w.occurrenceStates(id); len(got) != 1 || !strings.HasPrefix(got[0], "skipped: 7, who made it, may not speak any more") {

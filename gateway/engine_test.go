@@ -13,8 +13,8 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/conversation"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
 )
 
@@ -77,7 +77,7 @@ func (w *harness) useExclusiveEngine(e *exclusiveEngine, window int) {
 	e.t = w.t
 	w.useEngine(&e.foldingEngine, window)
 	set := w.configure
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		set(o)
 		o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return e, nil }
 	}
@@ -90,7 +90,7 @@ func TestEngineIsNotUsedDuringCompaction(t *testing.T) {
 		w.useExclusiveEngine(e, 100_000)
 		w.compactAtMessages(4)
 		first := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			first(o)
 			made := 0
 			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
@@ -198,7 +198,7 @@ func TestEngineGetsLimitsOfNewModel(t *testing.T) {
 		e := &exclusiveEngine{foldingEngine: foldingEngine{limit: 1 << 30}}
 		w.useExclusiveEngine(e, 100_000)
 		set := w.configure
-		w.configure = func(o *gateway.Options) { set(o); o.Models = m }
+		w.configure = func(o *gatewaytest.Options) { set(o); o.Models = m }
 		w.start()
 		defer w.stop()
 		w.talk("a", "/model second", "b", "c", "/model scripted", "d")
@@ -225,7 +225,7 @@ func TestCompactionCooldownAfterLateFailure(t *testing.T) {
 		w := newHarness(t, answerWithUsage("One.", 10), answerWithUsage("Two.", 86_000), answerWithUsage("Three.", 86_100), answerWithUsage("Four.", 86_200), answerWithUsage("Five.", 86_300), answerWithUsage("Six.", 86_400))
 		w.useEngine(&foldingEngine{}, 100_000)
 		set := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			set(o)
 			o.Limits.TranscriptCacheBytes = 0 // each turn loads the transcript and creates the engine again
 			o.Compression.Engine = func(_ session.Record, _ conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {

@@ -16,10 +16,10 @@ import (
 	"hermesd/agent/llm/pricing"
 	"hermesd/agent/memory"
 	"hermesd/agent/skills"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/conversation"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
 )
 
@@ -40,7 +40,7 @@ func (w *harness) provideHomeInfo() {
 	}
 	mem := memory.New(memory.Config{Dir: filepath.Join(w.dir, "memories")})
 	more := w.configure
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		o.Access = check
 		o.Host = &fakeHost{memories: mem, library: library}
 		o.Control.Prices, o.Control.Caching = prices, "Prompt caching: off (a test)"
@@ -119,7 +119,7 @@ func TestContextCommand(t *testing.T) {
 		compressing := w.configure
 		w.provideHomeInfo()
 		telling := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			telling(o)
 			compressing(o)
 			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }

@@ -14,6 +14,7 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 )
@@ -105,7 +106,7 @@ func TestQueueFullNotifiesSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Answer{Text: "slow", Wait: make(chan struct{})})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("ok") }
-		w.configure = func(o *gateway.Options) { o.Mode, o.Limits.MaxQueuedMessages = inbox.Queue, 3 }
+		w.configure = func(o *gatewaytest.Options) { o.Mode, o.Limits.MaxQueuedMessages = inbox.Queue, 3 }
 		w.start()
 		defer w.stop()
 		for i := range 6 {
@@ -130,7 +131,7 @@ func TestQueueLimitHoldsWithinBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
-		w.configure = func(o *gateway.Options) { o.Mode, o.Limits.MaxQueuedMessages = inbox.Queue, 3 }
+		w.configure = func(o *gatewaytest.Options) { o.Mode, o.Limits.MaxQueuedMessages = inbox.Queue, 3 }
 		w.start()
 		defer w.stop()
 		var batch []chat.Inbound
@@ -173,7 +174,7 @@ func TestQueueFullNoticeSurvivesCrash(t *testing.T) {
 		w := newHarness(t)
 		never := make(chan struct{})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "never", Wait: never} }
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Mode, o.Limits.MaxQueuedMessages, o.Streaming, o.Store = inbox.Queue, 1, false, dyingStore{o.Store}
 		}
 		w.start()
@@ -182,7 +183,7 @@ func TestQueueFullNoticeSurvivesCrash(t *testing.T) {
 			synctest.Wait()
 		}
 		w.kill()
-		w.configure = func(o *gateway.Options) { o.Mode, o.Streaming = inbox.Queue, false }
+		w.configure = func(o *gatewaytest.Options) { o.Mode, o.Streaming = inbox.Queue, false }
 		w.start()
 		defer w.stop()
 		w.advance(time.Minute)
@@ -225,7 +226,7 @@ func (s *refusingStore) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.C
 func TestCommitFailureIsReportedAndUnblocksLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("lost"), llmtest.Say("Fine again."))
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			s := &refusingStore{Store: o.Store}
 			s.left.Store(1)
 			o.Store, o.Log = s, nil
@@ -256,7 +257,7 @@ func TestRefusedCommitsHaveAnEnd(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Say("lost"), llmtest.Say("Fine again."))
 				s := &refusingStore{}
-				w.configure = func(o *gateway.Options) {
+				w.configure = func(o *gatewaytest.Options) {
 					if s.Store == nil { // the first daemon
 						s.left.Store(c.refused)
 						s.Store, o.Store = o.Store, s

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 )
 
 // An unsearchableAdapter implements Find, but every call fails.
@@ -42,7 +42,7 @@ func TestFindFailureDelaysRepliesOnlyBriefly(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
 				l := &unsearchableAdapter{fakeAdapter: w.adapter, err: c.err}
-				w.configure = func(o *gateway.Options) { o.Accounts = accountsOf(l); o.Streaming = false }
+				w.configure = func(o *gatewaytest.Options) { o.Accounts = accountsOf(l); o.Streaming = false }
 				w.start()
 				defer w.stop()
 				w.adapter.addFaults(fault{op: "send", after: errors.New("the connection was cut")})

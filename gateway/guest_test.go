@@ -10,8 +10,8 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 )
 
 // In a shared topic a guest sends each command that changes the conversation, as text
@@ -20,7 +20,7 @@ func TestGuestChangesNothingShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("Yes.") }
-		w.configure = func(o *gateway.Options) { o.Access = levelChecker(t) }
+		w.configure = func(o *gatewaytest.Options) { o.Access = levelChecker(t) }
 		w.start()
 		defer w.stop()
 		w.accept(w.inThread("7", "hello"))
@@ -62,7 +62,7 @@ func TestGuestStopsOnlyOwnTurns(t *testing.T) {
 		w := newHarness(t)
 		hold := make(chan struct{})
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "Yes.", Wait: hold} }
-		w.configure = func(o *gateway.Options) { o.Access = levelChecker(t) }
+		w.configure = func(o *gatewaytest.Options) { o.Access = levelChecker(t) }
 		w.start()
 		defer w.stop()
 		owners := w.inThread("7", "work for a while")
@@ -100,7 +100,7 @@ func TestGuestSteersOnlyOwnTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Use("run", `{"what":"x"}`), llmtest.Say("Done."), llmtest.Say("Yes."), llmtest.Say("Yes."))
 		w.tools = []tool.Tool{askingTool{}}
-		w.configure = func(o *gateway.Options) { o.Access = levelChecker(t) }
+		w.configure = func(o *gatewaytest.Options) { o.Access = levelChecker(t) }
 		w.start()
 		defer w.stop()
 		owners := w.inThread("7", "delete one")
@@ -140,7 +140,7 @@ func TestGuestAnswersNoQuestionOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Use("run", `{"what":"x"}`), llmtest.Say("Done."))
 		w.tools = []tool.Tool{askingTool{}}
-		w.configure = func(o *gateway.Options) { o.Access = levelChecker(t) }
+		w.configure = func(o *gatewaytest.Options) { o.Access = levelChecker(t) }
 		w.start()
 		defer w.stop()
 		w.accept(w.inThread("7", "delete one"))

@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -40,13 +41,13 @@ type harness struct {
 	adapter   *fakeAdapter
 	model     *llmtest.Scripted
 	tools     []tool.Tool
-	configure func(*gateway.Options)
+	configure func(*gatewaytest.Options)
 
 	systemMessage string   // the operator's system message
 	promptNotices []string // notices about the prompt
 
 	store     *bolt.Store
-	gw        *gateway.Gateway
+	gw        *gatewaytest.Gateway
 	sendCount int
 }
 
@@ -91,7 +92,7 @@ func (w *harness) start() {
 		w.t.Fatal(err)
 	}
 	turns := new(active.Turns)
-	o := gateway.Options{
+	o := gatewaytest.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
 		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
@@ -111,7 +112,7 @@ func (w *harness) start() {
 	if w.configure != nil {
 		w.configure(&o)
 	}
-	w.gw = gateway.New(o)
+	w.gw = gatewaytest.New(o)
 	if err := w.gw.Start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}

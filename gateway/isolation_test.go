@@ -17,8 +17,8 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tools/sessionsearch"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
 	"hermesd/storage/index"
 	"hermesd/storage/index/sessionlibrary"
@@ -99,7 +99,7 @@ func newIsolationHarness(t *testing.T) *isolationHarness {
 	a := &isolationHarness{harness: newHarness(t), canaries: map[string]source{}}
 	a.tools = append(a.tools, sessionsearch.New(&a.library, sessionsearch.Options{}))
 	a.model.Default = a.answer
-	a.configure = func(o *gateway.Options) {
+	a.configure = func(o *gatewaytest.Options) {
 		x, err := index.Open(filepath.Join(a.dir, "search.db"))
 		if err != nil {
 			t.Fatal(err)
@@ -359,7 +359,7 @@ func TestThinkingIsNeverShown(t *testing.T) {
 			w := newHarness(t, llmtest.Answer{Thinking: "canary q1x", Text: "One moment.", Calls: []llmtest.Call{{Name: "todo"}}, Delay: time.Second},
 				llmtest.Answer{Thinking: "canary q2x", Text: "Here you are.", Delay: time.Second})
 			w.tools = append(w.tools, &countingTool{name: "todo"})
-			w.configure = func(o *gateway.Options) { o.Streaming, o.Progress = streaming, "all" }
+			w.configure = func(o *gatewaytest.Options) { o.Streaming, o.Progress = streaming, "all" }
 			w.start()
 			defer w.stop()
 			w.sendText("7", "think")

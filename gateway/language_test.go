@@ -18,15 +18,15 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
 )
 
 // inGerman sets the language of the daemon to German.
-func inGerman(t *testing.T) func(*gateway.Options) {
-	return func(o *gateway.Options) {
+func inGerman(t *testing.T) func(*gatewaytest.Options) {
+	return func(o *gatewaytest.Options) {
 		var err error
 		if o.Printer, err = i18n.For("de"); err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func inGerman(t *testing.T) func(*gateway.Options) {
 func TestLanguageOfCommands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Access = ownerChecker(t)
 			var err error
 			if o.Printer, err = i18n.For("de"); err != nil {
@@ -95,7 +95,7 @@ func TestLanguageOfMissingFileNotice(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHarness(t, llmtest.Say("Schade."))
-			w.configure = func(o *gateway.Options) {
+			w.configure = func(o *gatewaytest.Options) {
 				inGerman(t)(o)
 				o.Fetch = func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) {
 					if tt.wrong != nil {
@@ -123,7 +123,7 @@ func TestLanguageOfMissingFileNotice(t *testing.T) {
 func TestLanguageOfResetNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("Eins."), llmtest.Say("Zwei."))
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			inGerman(t)(o)
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 		}
@@ -150,7 +150,7 @@ func TestLanguageOfCompactionNotice(t *testing.T) {
 			f := &foldingEngine{limit: 1 << 30, describe: func(p *agent.Compaction) { p.Explain(failed, "no credit") }}
 			w.useEngine(f, 100_000)
 			compressing := w.configure
-			w.configure = func(o *gateway.Options) {
+			w.configure = func(o *gatewaytest.Options) {
 				compressing(o)
 				var err error
 				if o.Printer, err = i18n.For(language); err != nil {

@@ -19,9 +19,9 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
@@ -56,7 +56,7 @@ func TestLevelsOfCommandsAreEnforced(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t)
 				w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("Yes.") }
-				w.configure = func(o *gateway.Options) {
+				w.configure = func(o *gatewaytest.Options) {
 					o.Access = levelChecker(t)
 					o.Host = &fakeHost{restart: func() { t.Error("it restarted") }}
 				}
@@ -147,7 +147,7 @@ func (w *harness) addLevelTools() map[string]*countingTool {
 		}
 		return a
 	}
-	w.configure = func(o *gateway.Options) { o.Access, o.CheckTool = levelChecker(w.t), checkToolLevel }
+	w.configure = func(o *gatewaytest.Options) { o.Access, o.CheckTool = levelChecker(w.t), checkToolLevel }
 	return all
 }
 
@@ -367,7 +367,7 @@ func TestEditByAnotherSenderIsIgnored(t *testing.T) {
 		w := newHarness(t)
 		hold := make(chan struct{})
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Answer{Text: "Yes.", Wait: hold} }
-		w.configure = func(o *gateway.Options) { o.Access, o.Mode = levelChecker(t), "queue" }
+		w.configure = func(o *gatewaytest.Options) { o.Access, o.Mode = levelChecker(t), "queue" }
 		w.start()
 		defer w.stop()
 		in := func(by, text string) chat.Inbound {

@@ -13,8 +13,8 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/input"
 )
 
@@ -60,7 +60,7 @@ func TestMediaTasksOfVoiceAndPictures(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Say("fine"))
-				w.configure = func(o *gateway.Options) { o.Media = tt.senses }
+				w.configure = func(o *gatewaytest.Options) { o.Media = tt.senses }
 				w.start()
 				defer w.stop()
 				w.sendFile(tt.file)
@@ -82,7 +82,7 @@ func TestObserveMediaTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.model.Default = func(llmtest.Recorded) llmtest.Answer { return llmtest.Say("fine") }
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Media = input.Media{
 				Transcribe: func(context.Context, chat.File) (string, error) { time.Sleep(time.Second); return "buy milk", nil },
 				DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) {
@@ -119,7 +119,7 @@ func TestMediaTasksSpeakAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("one"), llmtest.Say("**two** `x`"), llmtest.Say("three"), llmtest.Say("four"))
 		fail := false
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Media.Synthesize = func(_ context.Context, text string) (chat.File, error) {
 				if fail {
 					return chat.File{}, errors.New("no voice today")

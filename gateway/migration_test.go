@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 )
 
@@ -30,7 +30,7 @@ func (w *harness) newMigration(from, to string) chat.Inbound {
 func TestMigrationMovesMessagesOfSameBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("first"), llmtest.Say("second"))
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			moves, err := chatmigration.Open(t.Context(), w.store)
 			if err != nil {
 				t.Fatal(err)

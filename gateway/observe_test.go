@@ -14,8 +14,8 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/schedule"
 )
@@ -31,7 +31,7 @@ type recordingObserver struct {
 func (w *harness) observe() *recordingObserver {
 	o := &recordingObserver{}
 	set := w.configure
-	w.configure = func(g *gateway.Options) {
+	w.configure = func(g *gatewaytest.Options) {
 		if set != nil {
 			set(g)
 		}
@@ -117,7 +117,7 @@ func TestObserveMessages(t *testing.T) {
 		w.tools = []tool.Tool{lookupTool{}}
 		o := w.observe()
 		set := w.configure
-		w.configure = func(g *gateway.Options) { set(g); g.Limits.MaxQueuedMessages, g.Streaming = 1, false }
+		w.configure = func(g *gatewaytest.Options) { set(g); g.Limits.MaxQueuedMessages, g.Streaming = 1, false }
 		w.start()
 		defer w.stop()
 		m := w.newMessage("7", "hi")

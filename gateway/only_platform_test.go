@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 )
 
 // Turns of other platforms, also interrupted ones, wait for a daemon that runs all
@@ -24,7 +24,7 @@ func TestOnlyPlatformLeavesOthersWaiting(t *testing.T) {
 		w.sendText("7", "before")
 		w.advance(time.Second)
 		w.kill()
-		w.configure = func(o *gateway.Options) { o.OnlyPlatform = chat.Console }
+		w.configure = func(o *gatewaytest.Options) { o.OnlyPlatform = chat.Console }
 		w.start()
 		w.sendText("7", "meanwhile")
 		w.advance(time.Hour)
@@ -36,7 +36,7 @@ func TestOnlyPlatformLeavesOthersWaiting(t *testing.T) {
 		}
 		w.stop()
 		for _, only := range []chat.Platform{chat.Telegram, ""} {
-			w.configure = func(o *gateway.Options) { o.OnlyPlatform = only }
+			w.configure = func(o *gatewaytest.Options) { o.OnlyPlatform = only }
 			w.start()
 			w.sendText("7", "last")
 			w.advance(time.Hour)
@@ -70,7 +70,7 @@ func TestUncertainReplyWithoutPlatform(t *testing.T) {
 			}
 			w.adapter.addFaults(fault{op: "send", delay: 2 * time.Second})
 			for _, connected := range []*accounts.Set{accountsOf(a), accounts.New(accounts.Options{}), accountsOf(a)} {
-				w.configure = func(o *gateway.Options) { o.Accounts = connected }
+				w.configure = func(o *gatewaytest.Options) { o.Accounts = connected }
 				w.start()
 				if w.sendCount == 0 {
 					w.sendText("7", "hi")

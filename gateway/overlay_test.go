@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/overlay"
 )
 
@@ -44,7 +44,7 @@ func TestOverlayBySource(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t)
-				w.configure = func(o *gateway.Options) {
+				w.configure = func(o *gatewaytest.Options) {
 					o.Overlay = overlay.New(overlay.Options{Location: time.UTC, RedactPII: c.redact, Note: overlay.NoNote}, overlay.Settings{})
 					rules := map[chat.Account]access.AccountRules{}
 					for _, p := range []chat.Platform{chat.Telegram, chat.Slack, chat.Discord} {
@@ -80,7 +80,7 @@ func TestOverlayBySource(t *testing.T) {
 func TestOverlayVoiceNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Overlay = overlay.New(overlay.Options{Voice: true, Note: overlay.NoNote}, overlay.Settings{})
 			o.Media.Synthesize = func(context.Context, string) (chat.File, error) { return chat.File{}, errors.New("hoarse") }
 		}

@@ -15,6 +15,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/storage/bolt"
@@ -25,7 +26,7 @@ import (
 func (w *harness) enablePairing(rules map[chat.Account]access.AccountRules) func() *pairing.Manager {
 	var b *pairing.Manager
 	before := w.configure
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		if before != nil {
 			before(o)
 		}
@@ -224,7 +225,7 @@ func TestPairingFailureAllowsRetryAtOnce(t *testing.T) {
 		broken := &failingStore{}
 		manager := w.enablePairing(nil)
 		inner := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			inner(o)
 			broken.Store = o.Store
 			o.Store, o.Log = broken, nil

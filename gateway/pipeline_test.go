@@ -16,6 +16,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 )
@@ -120,7 +121,7 @@ func TestQueueModeRunsMessagesInOrder(t *testing.T) {
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer {
 			return llmtest.Answer{Text: "re: " + r.Newest(), Delay: 10 * time.Millisecond}
 		}
-		w.configure = func(o *gateway.Options) { o.Mode = inbox.Queue }
+		w.configure = func(o *gatewaytest.Options) { o.Mode = inbox.Queue }
 		w.start()
 		defer w.stop()
 		var want []string
@@ -164,7 +165,7 @@ func TestStopIsImmediate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		never := make(chan struct{})
 		w := newHarness(t, llmtest.Answer{Text: "never said", Wait: never})
-		w.configure = func(o *gateway.Options) { o.Mode = inbox.Queue }
+		w.configure = func(o *gatewaytest.Options) { o.Mode = inbox.Queue }
 		w.start()
 		defer w.stop()
 		w.sendText("7", "a long task")
@@ -243,7 +244,7 @@ func TestUncertainReplyPolicies(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Say("Hello."), llmtest.Say("Again."))
-				w.configure = func(o *gateway.Options) { o.Uncertain = policy }
+				w.configure = func(o *gatewaytest.Options) { o.Uncertain = policy }
 				w.adapter.addFaults(fault{op: "send", after: errors.New("no answer")})
 				w.start()
 				defer w.stop()
@@ -266,7 +267,7 @@ func TestToolProgressUntilAnswer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newHarness(t, llmtest.Use("lookup", `{"query":"trains"}`), llmtest.Answer{Text: "They go at nine.", Delay: 2 * time.Second})
 			w.tools = []tool.Tool{lookupTool{}}
-			w.configure = func(o *gateway.Options) { o.Progress = mode }
+			w.configure = func(o *gatewaytest.Options) { o.Progress = mode }
 			w.start()
 			defer w.stop()
 			w.sendText("7", "when?")
@@ -293,7 +294,7 @@ func TestToolProgressStartsNewMessage(t *testing.T) {
 				ahead.Text, ahead.Delay = "Let me look.", slow
 				w := newHarness(t, ahead, llmtest.Answer{Text: "They go at nine.", Delay: 2 * time.Second})
 				w.tools = []tool.Tool{lookupTool{}}
-				w.configure = func(o *gateway.Options) { o.Progress = mode }
+				w.configure = func(o *gatewaytest.Options) { o.Progress = mode }
 				w.start()
 				defer w.stop()
 				w.sendText("7", "when?")
@@ -313,7 +314,7 @@ func TestToolProgressOfImmediateCall(t *testing.T) {
 		ahead.Text = "Let me look."
 		w := newHarness(t, ahead, llmtest.Answer{Text: "They go at nine.", Delay: 900 * time.Millisecond})
 		w.tools = []tool.Tool{lookupTool{}}
-		w.configure = func(o *gateway.Options) { o.Progress, o.EditInterval = "all", time.Second }
+		w.configure = func(o *gatewaytest.Options) { o.Progress, o.EditInterval = "all", time.Second }
 		w.start()
 		defer w.stop()
 		w.sendText("7", "when?")
@@ -333,7 +334,7 @@ func TestEditReplacesTextOfWaitingMessage(t *testing.T) {
 		hold := make(chan struct{})
 		w := newHarness(t, llmtest.Answer{Text: "one", Wait: hold})
 		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
-		w.configure = func(o *gateway.Options) { o.Mode = inbox.Queue }
+		w.configure = func(o *gatewaytest.Options) { o.Mode = inbox.Queue }
 		w.start()
 		defer w.stop()
 		w.sendText("7", "first")
@@ -397,7 +398,7 @@ func (s *overtakenStore) Accept(ctx context.Context, entries []inbox.Entry) ([]i
 func TestMessageOrderIfOneOvertakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("first"), llmtest.Say("second"))
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Mode = inbox.Queue
 			o.Store = &overtakenStore{Store: o.Store, by: func() { w.sendText("7", "two"); synctest.Wait() }}
 		}

@@ -10,8 +10,8 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/outbox"
 )
 
@@ -79,7 +79,7 @@ func TestAnswerAfterLostPreviewIsMarked(t *testing.T) {
 		t.Run(fmt.Sprint("edit_first ", editFirst), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t, llmtest.Answer{Text: strings.Repeat("word ", 20) + "end", Delay: 3 * time.Second})
-				w.configure = func(o *gateway.Options) { o.EditFirst = editFirst }
+				w.configure = func(o *gatewaytest.Options) { o.EditFirst = editFirst }
 				w.adapter.addFaults(fault{op: "send", after: errors.New("connection cut")})
 				w.start()
 				defer w.stop()
@@ -144,7 +144,7 @@ func TestEditsAfterLostPreviewAreMarked(t *testing.T) {
 		slow := llmtest.Answer{Text: strings.Repeat("word ", 20) + "end", Delay: 3 * time.Second}
 		w := newHarness(t, slow, llmtest.Use("lookup", `{"query":"trains"}`), slow)
 		w.tools = []tool.Tool{lookupTool{}}
-		w.configure = func(o *gateway.Options) { o.Progress = "new" }
+		w.configure = func(o *gatewaytest.Options) { o.Progress = "new" }
 		w.adapter.addFaults(fault{op: "send", after: errors.New("connection cut")})
 		w.start()
 		defer w.stop()

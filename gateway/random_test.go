@@ -16,8 +16,8 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/conversation"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
@@ -99,7 +99,7 @@ func (p plan) run(t *testing.T) {
 	moods := p
 	moods.passes = slices.Clone(p.passes)
 	set := s.configure
-	s.configure = func(o *gateway.Options) {
+	s.configure = func(o *gatewaytest.Options) {
 		set(o)
 		o.Mode = p.mode
 		if p.forget {

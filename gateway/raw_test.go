@@ -13,8 +13,8 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/outbox"
 	"hermesd/internal/secret"
 )
@@ -53,7 +53,7 @@ func playRaw(t *testing.T, masker *secret.Masker, answers ...llmtest.Answer) []c
 	w := newHarness(t, answers...)
 	raw := &rawAdapter{fakeAdapter: w.adapter}
 	w.tools = []tool.Tool{lookupTool{}}
-	w.configure = func(o *gateway.Options) {
+	w.configure = func(o *gatewaytest.Options) {
 		o.Accounts, o.Masker, o.Progress = accountsOf(raw), masker, "all"
 	}
 	w.start()

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
@@ -99,7 +99,7 @@ func TestQuarantineAfterTwoCrashes(t *testing.T) {
 			}
 			return llmtest.Say("re: " + r.Newest())
 		}
-		w.configure = func(o *gateway.Options) { o.Mode = inbox.Queue }
+		w.configure = func(o *gatewaytest.Options) { o.Mode = inbox.Queue }
 		w.start()
 		w.sendText("7", "poison")
 		w.sendText("7", "and what comes after")
@@ -250,7 +250,7 @@ func TestResetWaitsForBackgroundCommands(t *testing.T) {
 		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."), llmtest.Say("Three."))
 		var running atomic.Int64
 		running.Store(1)
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 			o.Host = &fakeHost{background: &running}
 		}
@@ -302,7 +302,7 @@ func TestBacklogUsesPlatformClock(t *testing.T) {
 func TestResetByPolicyNotifiesUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Two."))
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{Idle: time.Hour} }
 		}
 		w.start()

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/conversation"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
 )
@@ -53,7 +53,7 @@ func TestModelCommandSetsModelOfSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("One."), llmtest.Say("Back."))
 		m := &models{second: llmtest.NewScripted(llmtest.Say("Two."), llmtest.Say("Three."))}
-		w.configure = func(o *gateway.Options) { o.Models = m }
+		w.configure = func(o *gatewaytest.Options) { o.Models = m }
 		w.start()
 		say := func(text string) string {
 			w.sendText("7", text)
@@ -92,7 +92,7 @@ func TestModelCommandSetsModelOfSession(t *testing.T) {
 func TestPersonalityIsOnlyInOverlay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("Aye."), llmtest.Say("Yes."))
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			o.Overlay.Apply(overlay.Settings{Personality: map[string]string{"pirate": "Speak like a pirate."}})
 		}
 		w.start()

@@ -16,6 +16,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -102,7 +103,7 @@ func (s *fullStore) SetValue(ctx context.Context, key string, v []byte) error {
 // newFullDiskHarness returns a harness with a store that can be full.
 func newFullDiskHarness(t *testing.T, answers ...llmtest.Answer) (*harness, *fullStore) {
 	w, s := newHarness(t, answers...), &fullStore{}
-	w.configure = func(o *gateway.Options) { s.Store, o.Store, o.Log = o.Store, s, nil }
+	w.configure = func(o *gatewaytest.Options) { s.Store, o.Store, o.Log = o.Store, s, nil }
 	return w, s
 }
 

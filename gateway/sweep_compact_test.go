@@ -13,8 +13,8 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/conversation"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
 	"hermesd/gateway/turn"
 	"hermesd/hygiene"
@@ -79,7 +79,7 @@ func (c scenario) newSweep(t *testing.T, at int) *killSweep {
 		return a
 	}
 	set := s.configure
-	s.configure = func(o *gateway.Options) {
+	s.configure = func(o *gatewaytest.Options) {
 		set(o)
 		o.Models, o.Host, o.Access = &modelsWithWindow{models{second: s.model}}, &fakeHost{restart: func() {}}, ownerChecker(t)
 		o.Compression = turn.CompactionOptions{

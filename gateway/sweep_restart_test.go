@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 )
 
 // runRestart requests a restart, presses the button and is killed at one point. It
@@ -18,7 +18,7 @@ func runRestart(t *testing.T, at int) (points int) {
 		restarts := 0
 		s := newKillSweep(t, at)
 		set := s.configure
-		s.configure = func(o *gateway.Options) {
+		s.configure = func(o *gatewaytest.Options) {
 			set(o)
 			o.Access, o.Host = ownerChecker(t), &fakeHost{restart: func() { restarts++ }}
 		}

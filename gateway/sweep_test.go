@@ -18,6 +18,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -208,7 +209,7 @@ func newKillSweep(t *testing.T, at int) *killSweep {
 		}
 		return a
 	}
-	s.configure = func(o *gateway.Options) {
+	s.configure = func(o *gatewaytest.Options) {
 		o.Mode, o.Store = inbox.Queue, killableStore{s.store, s.reaper}
 		o.Accounts = accountsOf(killableAdapter{s.adapter, s.reaper})
 		o.Limits.DrainTimeout, o.Progress = time.Millisecond, "all"

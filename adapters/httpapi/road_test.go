@@ -27,6 +27,7 @@ import (
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -77,7 +78,7 @@ func (h *house) open(t *testing.T) {
 	connected := accounts.New(accounts.Options{})
 	connected.Add(account, a)
 	turns := new(active.Turns)
-	gw := gateway.New(gateway.Options{
+	gw := gatewaytest.New(gatewaytest.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
 		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),

@@ -14,6 +14,7 @@ import (
 	"hermesd/agent"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -29,7 +30,7 @@ type life struct {
 	store   *bolt.Store
 	adapter *telegram.Adapter
 	agent   *agent.Agent
-	gateway *gateway.Gateway
+	gateway *gatewaytest.Gateway
 	ran     chan struct{} // closed when the adapter has ended
 	idle    []func()      // close idle connections
 

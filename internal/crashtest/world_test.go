@@ -31,6 +31,7 @@ import (
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -137,7 +138,7 @@ func (w *world) start(at int) {
 	connected := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{account: "first"}})
 	connected.Add(account, l.adapter)
 	turns := new(active.Turns)
-	l.gateway = gateway.New(gateway.Options{
+	l.gateway = gatewaytest.New(gatewaytest.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
 		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),

@@ -22,6 +22,7 @@ import (
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
@@ -64,7 +65,7 @@ func rogueTool(name string, running chan<- struct{}, end <-chan struct{}) tool.T
 
 // rogueGateway is a gateway in which, after misbehave, one session burns a processor
 // in a tool and another one hangs in one.
-func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
+func rogueGateway(t *testing.T) (g *gatewaytest.Gateway, misbehave func()) {
 	t.Helper()
 	store, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "hermesd.db"), bolt.Options{})
 	if err != nil {
@@ -92,7 +93,7 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 	connected := accounts.New(accounts.Options{})
 	connected.Add(on, silentPlatform{})
 	turns := new(active.Turns)
-	g = gateway.New(gateway.Options{
+	g = gatewaytest.New(gatewaytest.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
 		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{}),
@@ -125,7 +126,7 @@ func rogueGateway(t *testing.T) (g *gateway.Gateway, misbehave func()) {
 }
 
 // acceptTime sends text as user n and returns how long it took to be accepted.
-func acceptTime(t *testing.T, g *gateway.Gateway, n int, text string) time.Duration {
+func acceptTime(t *testing.T, g *gatewaytest.Gateway, n int, text string) time.Duration {
 	t.Helper()
 	in := chat.Inbound{
 		IdempotencyKey: fmt.Sprint("k", n), ID: fmt.Sprint(n), Kind: chat.Message, Text: text, SentAt: time.Now(), Addressed: true,
@@ -155,7 +156,7 @@ func minLatency(limit time.Duration, round func() time.Duration) time.Duration {
 
 // p99 returns the 99th percentile of the latency, with each message from a different
 // user.
-func p99(t *testing.T, g *gateway.Gateway, from int) time.Duration {
+func p99(t *testing.T, g *gatewaytest.Gateway, from int) time.Duration {
 	t.Helper()
 	took := make([]time.Duration, 120)
 	for i := range took {
