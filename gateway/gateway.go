@@ -204,7 +204,7 @@ func New(o Options) *Gateway {
 		target.Parts{Store: o.Store, Accounts: o.Accounts, Delivery: g.delivery, Moves: o.Moves},
 		target.Options{Location: o.Location, Log: o.Log},
 	)
-	g.lanes = lane.New(o.Limits.MaxConcurrentTurns, func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l); g.resumption.laneRan(l) })
+	g.lanes = lane.New[inbox.Lane](o.Limits.MaxConcurrentTurns)
 	g.resumption = &resumption{g: g}
 	g.cron = newCron(g)
 	o.Approvals.Printer, o.Approvals.Log = o.Printer, o.Log.Named("approval")
@@ -335,6 +335,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	if err := g.resumption.load(ctx); err != nil {
 		return fmt.Errorf("list interrupted turns: %w", err)
 	}
+	g.lanes.Start(func(ctx context.Context, l inbox.Lane) { g.runner.Run(ctx, l); g.resumption.laneRan(l) })
 	if err := g.control.ResumeQueues(ctx); err != nil {
 		return err
 	}

@@ -103,7 +103,8 @@ func newHarness(t *testing.T) *harness {
 		t.Fatal(err)
 	}
 	w := &harness{t: t, store: store, host: &host{memories: memory.New(memory.Config{Dir: t.TempDir()}), library: library}}
-	lanes := lane.New(4, func(_ context.Context, l inbox.Lane) {
+	lanes := lane.New[inbox.Lane](4)
+	lanes.Start(func(_ context.Context, l inbox.Lane) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.woken = append(w.woken, l)

@@ -106,7 +106,8 @@ func newHarness(t *testing.T) *harness {
 	connected := accounts.New(accounts.Options{})
 	connected.Add(chat.Account{Platform: chat.Telegram}, h.platform)
 	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Log: zap.NewNop()})
-	lanes := lane.New(4, func(_ context.Context, l inbox.Lane) {
+	lanes := lane.New[inbox.Lane](4)
+	lanes.Start(func(_ context.Context, l inbox.Lane) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.ran = append(h.ran, l)

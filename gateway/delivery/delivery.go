@@ -83,7 +83,8 @@ func New(o Options) *Delivery {
 		o.RepeatNotice = outbox.RepeatNotice
 	}
 	d := &Delivery{opts: o, throttle: outbox.NewThrottle(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
-	d.lanes = lane.New(maxSenders, d.sendDue)
+	d.lanes = lane.New[chat.Address](maxSenders)
+	d.lanes.Start(d.sendDue)
 	return d
 }
 

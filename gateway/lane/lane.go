@@ -27,10 +27,10 @@ type Func[K comparable] func(ctx context.Context, key K)
 // A Set is a set of lanes, one per key. Its methods may be called from any goroutine,
 // including from the running Func.
 type Set[K comparable] struct {
-	run Func[K]
 	max int
 
 	mu      sync.Mutex // guards what follows
+	run     Func[K]    // nil before Start, then constant
 	lanes   map[K]*state[K]
 	ready   []*state[K] // lanes that wait for their run, in order
 	after   map[K][]K   // keys to be woken when a lane has no more work
@@ -45,9 +45,20 @@ type state[K comparable] struct {
 	cancel context.CancelCauseFunc // nil unless the function runs
 }
 
-// New returns a Set that calls run, for at most max keys concurrently.
-func New[K comparable](max int, run Func[K]) *Set[K] {
-	return &Set[K]{run: run, max: max, lanes: make(map[K]*state[K]), after: make(map[K][]K)}
+// New returns a Set of at most max lanes that run concurrently. No lane runs before Start.
+func New[K comparable](max int) *Set[K] {
+	return &Set[K]{max: max, lanes: make(map[K]*state[K]), after: make(map[K][]K)}
+}
+
+// Start sets the function of the lanes, which may use what was built with the Set, and
+// runs the lanes that have been woken. It must be called once.
+func (s *Set[K]) Start(run Func[K]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.run = run
+	for range min(len(s.ready), s.max) {
+		s.startWorker()
+	}
 }
 
 // Wake reports that there is work for key. It never blocks, and does nothing after
@@ -79,10 +90,15 @@ func (s *Set[K]) wake(key K) {
 	l := &state[K]{key: key}
 	s.lanes[key] = l
 	s.ready = append(s.ready, l)
-	if s.running < s.max {
-		s.running++
-		s.wg.Go(s.work)
+	if s.run != nil && s.running < s.max {
+		s.startWorker()
 	}
+}
+
+// startWorker starts a goroutine that runs lanes, with s.mu held.
+func (s *Set[K]) startWorker() {
+	s.running++
+	s.wg.Go(s.work)
 }
 
 // Running returns the number of running functions, and of lanes that wait for their
@@ -193,7 +209,7 @@ func (s *Set[K]) finish(l *state[K]) {
 func (s *Set[K]) HasCapacity() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.closed && s.running < s.max && len(s.ready) == 0
+	return s.run != nil && !s.closed && s.running < s.max && len(s.ready) == 0
 }
 
 // Active reports whether the function is running for key.

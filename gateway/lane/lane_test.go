@@ -20,7 +20,8 @@ func TestLaneRunsOncePerKeyAndLosesNothing(t *testing.T) {
 		queue := map[int][]int{} // the store
 		got := map[int][]int{}
 		var running [4]atomic.Int32
-		s := lane.New(3, func(ctx context.Context, k int) {
+		s := lane.New[int](3)
+		s.Start(func(ctx context.Context, k int) {
 			if running[k].Add(1) != 1 {
 				t.Errorf("key %d runs twice at once", k)
 			}
@@ -65,11 +66,33 @@ func TestLaneRunsOncePerKeyAndLosesNothing(t *testing.T) {
 	})
 }
 
+// Lanes that are woken before Start run at Start, and no more than max at once.
+func TestLaneStartRunsWhatWasWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n atomic.Int32
+		s := lane.New[int](2)
+		for k := range 3 {
+			s.Wake(k)
+		}
+		if r, w := s.Running(); r != 0 || w != 3 || s.HasCapacity() {
+			t.Errorf("before Start %d run and %d wait", r, w)
+		}
+		s.Start(func(context.Context, int) { n.Add(1); time.Sleep(time.Second) })
+		synctest.Wait()
+		if n.Load() != 2 {
+			t.Errorf("%d run at once", n.Load())
+		}
+		if err := s.Wait(t.Context()); err != nil || n.Load() != 3 {
+			t.Errorf("ran %d of 3: %v", n.Load(), err)
+		}
+	})
+}
+
 func TestLaneBusyGoesToEndOfQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
-		var s *lane.Set[string]
-		s = lane.New(1, func(ctx context.Context, k string) {
+		s := lane.New[string](1)
+		s.Start(func(ctx context.Context, k string) {
 			order = append(order, k)
 			time.Sleep(time.Second)
 			if k == "busy" && len(order) < 6 {
@@ -96,7 +119,8 @@ func TestWakeAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var ran []string
-		s := lane.New(4, func(ctx context.Context, k string) {
+		s := lane.New[string](4)
+		s.Start(func(ctx context.Context, k string) {
 			mu.Lock()
 			ran = append(ran, k)
 			mu.Unlock()
@@ -126,7 +150,8 @@ func TestWakeAfter(t *testing.T) {
 func TestLaneCloseWaitsAndRefusesWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
-		s := lane.New(2, func(ctx context.Context, k int) { n.Add(1); <-ctx.Done(); time.Sleep(time.Second) })
+		s := lane.New[int](2)
+		s.Start(func(ctx context.Context, k int) { n.Add(1); <-ctx.Done(); time.Sleep(time.Second) })
 		for k := range 3 { // the third waits for a slot, and never runs
 			s.Wake(k)
 		}
@@ -149,7 +174,8 @@ func TestLaneCloseWaitsAndRefusesWakes(t *testing.T) {
 func TestLaneRefuseWakesKeepsWaitingLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
-		s := lane.New(1, func(context.Context, int) { n.Add(1); time.Sleep(time.Second) })
+		s := lane.New[int](1)
+		s.Start(func(context.Context, int) { n.Add(1); time.Sleep(time.Second) })
 		s.Wake(1)
 		s.Wake(2)
 		s.RefuseWakes()
@@ -165,7 +191,8 @@ func TestLaneRefuseWakesKeepsWaitingLanes(t *testing.T) {
 
 func TestLaneWaitEndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := lane.New(1, func(ctx context.Context, k int) { time.Sleep(time.Hour) })
+		s := lane.New[int](1)
+		s.Start(func(ctx context.Context, k int) { time.Sleep(time.Hour) })
 		s.Wake(1)
 		synctest.Wait()
 		s.Stop()
@@ -182,7 +209,8 @@ func TestLaneWaitEndsWithContext(t *testing.T) {
 
 func BenchmarkWakeAndRun(b *testing.B) {
 	done := make(chan struct{}, 1)
-	s := lane.New(64, func(ctx context.Context, k int) { done <- struct{}{} })
+	s := lane.New[int](64)
+	s.Start(func(ctx context.Context, k int) { done <- struct{}{} })
 	for i := range b.N {
 		s.Wake(i)
 		<-done
