@@ -51,7 +51,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	g.storeOutage.recordRecovery()
 	for _, a := range taken { // all claims before the first wake: a turn must see the command that follows it
 		if a.Claim != nil {
-			g.runner.OfferClaim(*a.Claim)
+			g.opts.Active.OfferClaim(*a.Claim)
 		}
 	}
 	for i, a := range taken {
@@ -159,7 +159,8 @@ func (g *Gateway) waitsForCommands(l inbox.Lane) bool {
 
 // hasWork reports whether entries of an immediate lane wait or run.
 func (g *Gateway) hasWork(immediate inbox.Lane) bool {
-	return g.opts.Store.Waiting(immediate) > 0 || g.runner.HasOfferedClaim(immediate) || g.lanes.Active(immediate)
+	_, offered := g.opts.Active.OfferedClaim(immediate)
+	return offered || g.opts.Store.Waiting(immediate) > 0 || g.lanes.Active(immediate)
 }
 
 // wake starts the work on an accepted entry: it wakes the lane, or reports the result
@@ -198,7 +199,7 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 // become part of it. In a shared conversation a guest does so with their own turns only;
 // the message then waits.
 func (g *Gateway) mayChangeTurn(e inbox.Entry) bool {
-	return e.Principal.Level >= access.Member || !g.opts.Policy.Shared(e.Inbound.Address) || g.runner.IsSoleAuthor(e.Lane, e.Principal)
+	return e.Principal.Level >= access.Member || !g.opts.Policy.Shared(e.Inbound.Address) || g.opts.Active.IsSoleAuthor(e.Lane, e.Principal)
 }
 
 // renderQueueFull returns the notice that the message of e was not accepted because

@@ -299,10 +299,12 @@ func (g *Gateway) newControl() *control.Control {
 // them.
 type turns struct{ g *Gateway }
 
-func (t turns) HasOfferedClaim(l inbox.Lane) bool { return t.g.runner.HasOfferedClaim(l) }
+func (t turns) OfferedClaim(l inbox.Lane) (inbox.Claim, bool) {
+	return t.g.opts.Active.OfferedClaim(l)
+}
 
 func (t turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
-	return t.g.runner.IsSoleAuthor(l, by)
+	return t.g.opts.Active.IsSoleAuthor(l, by)
 }
 
 func (t turns) Compactions() hygiene.Stats { return t.g.passes.Stats() }

@@ -1,8 +1,10 @@
-// Package active knows which sessions have a running turn, and in whose name. Tools ask
-// it for the rights of their turn. The main type is Turns.
+// Package active knows which turns run or are about to, and in whose name. Tools ask it
+// for the rights of their turn. The main type is Turns.
 package active
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"hermesd/agent/llm"
@@ -21,11 +23,13 @@ type Actor struct {
 	Turn      string
 }
 
-// Turns is the registry of running turns, by session. The zero Turns is ready for use.
-// Its methods may be called from any goroutine.
+// Turns is the registry of running turns, by session, and of the claims for the next
+// ones, by lane. The zero Turns is ready for use. Its methods may be called from any
+// goroutine.
 type Turns struct {
 	mu        sync.Mutex // guards what follows
 	bySession map[session.ID]*running
+	offered   map[inbox.Lane]inbox.Claim
 }
 
 type running struct {
@@ -85,10 +89,51 @@ func (t *Turns) Charge(id session.ID, u llm.Usage) {
 	}
 }
 
-// IsSoleAuthor reports whether a turn of lane l runs, and by wrote all of its messages.
+// OfferClaim passes a claim that was made when its entry was accepted to the next run
+// of its lane.
+func (t *Turns) OfferClaim(c inbox.Claim) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.offered == nil {
+		t.offered = make(map[inbox.Lane]inbox.Claim)
+	}
+	t.offered[c.Lane] = c
+}
+
+// OfferedClaim returns the claim of lane l that waits for a run, if there is one.
+func (t *Turns) OfferedClaim(l inbox.Lane) (inbox.Claim, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, ok := t.offered[l]
+	return c, ok
+}
+
+// TakeOfferedClaim removes and returns the offered claim of lane l, if there is one.
+func (t *Turns) TakeOfferedClaim(l inbox.Lane) (inbox.Claim, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c, ok := t.offered[l]
+	delete(t.offered, l)
+	return c, ok
+}
+
+// TakeOfferedClaims removes and returns the offered claims of all lanes.
+func (t *Turns) TakeOfferedClaims() []inbox.Claim {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := slices.Collect(maps.Values(t.offered))
+	t.offered = nil
+	return all
+}
+
+// IsSoleAuthor reports whether a turn of lane l runs, or its claim has been offered, and
+// by wrote all of its messages.
 func (t *Turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if c, offered := t.offered[l]; offered {
+		return WroteAll(by, c.Entries)
+	}
 	for _, r := range t.bySession {
 		if r.lane == l {
 			return r.sole && r.actor.Principal.SamePerson(by)

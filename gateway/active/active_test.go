@@ -57,3 +57,22 @@ func TestUsageOfATurnOutlivesMessagesThatJoin(t *testing.T) {
 		t.Errorf("usage of a removed turn: %+v", u)
 	}
 }
+
+func TestAnOfferedClaimIsTakenOnce(t *testing.T) {
+	var turns active.Turns
+	offered := func(l inbox.Lane) bool { _, ok := turns.OfferedClaim(l); return ok }
+	if _, ok := turns.TakeOfferedClaim("l"); ok || offered("l") {
+		t.Error("a claim was offered already")
+	}
+	turns.OfferClaim(inbox.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}})
+	turns.OfferClaim(inbox.Claim{Turn: "t2", Lane: "m", Entries: []inbox.Entry{entry(owner), entry(guest)}})
+	if !offered("l") || !turns.IsSoleAuthor("l", owner) || turns.IsSoleAuthor("l", guest) || turns.IsSoleAuthor("m", owner) {
+		t.Error("the authors of offered claims are unknown")
+	}
+	if c, ok := turns.TakeOfferedClaim("l"); !ok || c.Turn != "t1" || offered("l") || turns.IsSoleAuthor("l", owner) {
+		t.Errorf("took %q, %v", c.Turn, ok)
+	}
+	if all := turns.TakeOfferedClaims(); len(all) != 1 || all[0].Turn != "t2" || offered("m") {
+		t.Errorf("took %d claims", len(all))
+	}
+}

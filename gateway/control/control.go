@@ -64,7 +64,7 @@ type Values interface {
 
 // Turns are the turns that run or are about to.
 type Turns interface {
-	HasOfferedClaim(inbox.Lane) bool
+	OfferedClaim(inbox.Lane) (inbox.Claim, bool)
 	IsSoleAuthor(inbox.Lane, access.Principal) bool
 	Compactions() hygiene.Stats
 }

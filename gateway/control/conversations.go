@@ -15,7 +15,8 @@ import (
 // busy reports whether a turn runs for key, and how many messages wait.
 func (ctl *Control) busy(key session.Key) (running bool, waiting int) {
 	l := inbox.LaneOf(key)
-	return ctl.parts.Runtime.Lanes.Active(l) || ctl.parts.Runtime.Turns.HasOfferedClaim(l), ctl.parts.Store.Waiting(l)
+	_, offered := ctl.parts.Runtime.Turns.OfferedClaim(l)
+	return offered || ctl.parts.Runtime.Lanes.Active(l), ctl.parts.Store.Waiting(l)
 }
 
 // newSession starts a new conversation.

@@ -48,7 +48,7 @@ type harness struct {
 // turns are set by tests.
 type turns struct{ offered, sole bool }
 
-func (s *turns) HasOfferedClaim(inbox.Lane) bool                { return s.offered }
+func (s *turns) OfferedClaim(inbox.Lane) (inbox.Claim, bool)    { return inbox.Claim{}, s.offered }
 func (s *turns) IsSoleAuthor(inbox.Lane, access.Principal) bool { return s.sole }
 func (s *turns) Compactions() hygiene.Stats                     { return hygiene.Stats{Started: 3} }
 

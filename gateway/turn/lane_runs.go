@@ -141,9 +141,7 @@ func (t *turn) addEntries(more []inbox.Entry) {
 // run.
 func (r *Runner) stop(l inbox.Lane, command inbox.ID, name string) bool {
 	i := interruption{by: command, cause: StoppedError{Person: "/" + name}, stop: true}
-	r.mu.Lock()
-	c, offered := r.offered[l]
-	r.mu.Unlock()
+	c, offered := r.parts.Agent.Active.OfferedClaim(l)
 	if offered = offered && c.Entries[0].ID < command; offered {
 		r.runs.stopNext(l, i, len(c.Entries))
 	}

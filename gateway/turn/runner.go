@@ -12,8 +12,6 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
-	"hermesd/gateway/access"
-	"hermesd/gateway/active"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
@@ -31,14 +29,11 @@ type Runner struct {
 	runs       laneRuns
 	background sync.WaitGroup // see goBackground
 	closeOnce  sync.Once
-
-	mu      sync.Mutex // guards what follows
-	offered map[inbox.Lane]inbox.Claim
 }
 
 // New returns a Runner.
 func New(p Parts) *Runner {
-	return &Runner{parts: p, runs: newLaneRuns(), waits: newInputWaits(), closing: make(chan struct{}), offered: make(map[inbox.Lane]inbox.Claim)}
+	return &Runner{parts: p, runs: newLaneRuns(), waits: newInputWaits(), closing: make(chan struct{})}
 }
 
 // Close ends the retries of failed commits, which are left to the next start, and
@@ -64,7 +59,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	}
 	ctx, limit, end := r.runs.begin(ctx, l)
 	defer end()
-	c, offered := r.takeOfferedClaim(l)
+	c, offered := r.parts.Agent.Active.TakeOfferedClaim(l)
 	var err error
 	if !offered {
 		c, err = r.parts.Store.Claim(context.WithoutCancel(ctx), l, limit)
@@ -86,54 +81,14 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	}
 }
 
-// OfferClaim passes a claim that was made when its entry was accepted to the next Run
-// of its lane. It may be called from any goroutine.
-func (r *Runner) OfferClaim(c inbox.Claim) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.offered[c.Lane] = c
-}
-
-// HasOfferedClaim reports whether an offered claim of lane l waits for a Run.
-func (r *Runner) HasOfferedClaim(l inbox.Lane) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, ok := r.offered[l]
-	return ok
-}
-
-func (r *Runner) takeOfferedClaim(l inbox.Lane) (inbox.Claim, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c, ok := r.offered[l]
-	delete(r.offered, l)
-	return c, ok
-}
-
 // Release releases the offered claims that no Run has taken, so that their entries wait
 // again. It must be called after the last Run.
 func (r *Runner) Release(ctx context.Context) {
-	r.mu.Lock()
-	offered := r.offered
-	r.offered = make(map[inbox.Lane]inbox.Claim)
-	r.mu.Unlock()
-	for _, c := range offered {
+	for _, c := range r.parts.Agent.Active.TakeOfferedClaims() {
 		if err := r.parts.Store.Release(ctx, c); err != nil {
 			r.parts.Settings.Log.Error("cannot release claim", zap.String("lane", string(c.Lane)), zap.Error(err))
 		}
 	}
-}
-
-// IsSoleAuthor reports whether a turn of lane l runs, or has been claimed, and by wrote all
-// of its messages. It may be called from any goroutine.
-func (r *Runner) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
-	r.mu.Lock()
-	c, offered := r.offered[l]
-	r.mu.Unlock()
-	if offered {
-		return active.WroteAll(by, c.Entries)
-	}
-	return r.parts.Agent.Active.IsSoleAuthor(l, by)
 }
 
 // PartArrived notifies the turn of lane l that waits for more parts of its input, and
