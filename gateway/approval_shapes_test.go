@@ -78,14 +78,14 @@ type orderedStore struct {
 	t *testing.T
 }
 
-func (s orderedStore) SetValue(ctx context.Context, key string, v []byte) error {
+func (s orderedStore) EditValue(ctx context.Context, key string, change func([]byte) ([]byte, error)) error {
 	rows, err := s.Outbox(ctx, true)
 	for _, r := range rows {
 		if strings.Contains(r.Msg.Text.Text, "from now on everywhere") {
 			s.t.Errorf("%s is stored after the reply", key)
 		}
 	}
-	return errors.Join(err, s.Store.SetValue(ctx, key, v))
+	return errors.Join(err, s.Store.EditValue(ctx, key, change))
 }
 
 // A crash loses no permanent approval that a user was told of.
@@ -133,7 +133,7 @@ func TestApprovalAlwaysThatCannotBeStored(t *testing.T) {
 // A valuelessStore stores no values.
 type valuelessStore struct{ gateway.Store }
 
-func (valuelessStore) SetValue(context.Context, string, []byte) error {
+func (valuelessStore) EditValue(context.Context, string, func([]byte) ([]byte, error)) error {
 	return errors.New("no space left on device")
 }
 

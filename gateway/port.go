@@ -15,6 +15,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/turn"
 )
 
@@ -25,6 +26,7 @@ type Store interface {
 	turn.Store
 	delivery.Store
 	cron.Store
+	store.Values
 
 	// Accept adds entries, in order, in one write. An entry whose idempotency key was
 	// accepted before (on the same platform and account) is reported as not new.
@@ -61,11 +63,6 @@ type Store interface {
 	RetryRow(ctx context.Context, id outbox.ID) error
 	// DropRow marks a row that is not sent as dead.
 	DropRow(ctx context.Context, id outbox.ID, why string) error
-
-	// Value returns the small value stored under key, nil if there is none.
-	Value(ctx context.Context, key string) ([]byte, error)
-	// SetValue stores a small value under key.
-	SetValue(ctx context.Context, key string, v []byte) error
 
 	// Prune deletes what is past its retention: processed keys after 72 h, done entries
 	// and terminal rows after 7 days or if there are more than 100,000.

@@ -100,6 +100,13 @@ func (s *fullStore) SetValue(ctx context.Context, key string, v []byte) error {
 	return s.Store.SetValue(ctx, key, v)
 }
 
+func (s *fullStore) EditValue(ctx context.Context, key string, change func([]byte) ([]byte, error)) error {
+	if err := s.err(); err != nil {
+		return err
+	}
+	return s.Store.EditValue(ctx, key, change)
+}
+
 // newFullDiskHarness returns a harness with a store that can be full.
 func newFullDiskHarness(t *testing.T, answers ...llmtest.Answer) (*harness, *fullStore) {
 	w, s := newHarness(t, answers...), &fullStore{}

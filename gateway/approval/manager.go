@@ -7,15 +7,15 @@ package approval
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"hermesd/gateway/access"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/store"
 )
 
 // A Record is one permanent approval.
@@ -58,123 +58,82 @@ func InRuns(list []Record, j schedule.Job, creator access.Principal) func(shape 
 	}
 }
 
-// A Store stores small values. *bolt.Store implements it.
-type Store interface {
-	Value(ctx context.Context, key string) ([]byte, error)
-	SetValue(ctx context.Context, key string, v []byte) error
-}
-
-// The keys of the values in a Store: a list of Records, and the list of texts of older
+// The keys of the stored values: a list of Records, and the list of texts of older
 // versions, to which nothing is added.
 const (
 	recordsKey = "approvals"
 	formerKey  = "allowed"
 )
 
-// A Manager lists and changes the approvals in a Store, of which it must be the only
-// Manager. Its methods may be called from any goroutine. When one returns without an
+// A Manager lists and changes the stored approvals. Its methods may be called from any goroutine. When one returns without an
 // error its changes are on disk.
 type Manager struct {
-	store Store
-	mu    sync.Mutex // serializes changes
+	store store.Values
 	now   func() time.Time
 }
 
-// NewManager returns the Manager of the approvals in store.
-func NewManager(store Store) *Manager { return &Manager{store: store, now: time.Now} }
+// NewManager returns the Manager of the approvals in values.
+func NewManager(values store.Values) *Manager { return &Manager{store: values, now: time.Now} }
 
 // List returns all approvals, in the order in which they were granted; those that are no
 // longer used are last.
 func (m *Manager) List(ctx context.Context) ([]Record, error) {
-	list, former := []Record{}, []string{}
-	if err := m.load(ctx, recordsKey, &list); err != nil {
-		return nil, err
+	list, err := store.Load[[]Record](ctx, m.store, recordsKey)
+	if err != nil {
+		return nil, fmt.Errorf("load permanent approvals: %w", err)
 	}
-	if err := m.load(ctx, formerKey, &former); err != nil {
-		return nil, err
+	former, err := store.Load[[]string](ctx, m.store, formerKey)
+	if err != nil {
+		return nil, fmt.Errorf("load permanent approvals: %w", err)
 	}
+	list = append([]Record{}, list...)
 	for _, text := range former {
 		list = append(list, Record{Shape: text, NoLongerUsed: true})
 	}
 	return list, nil
 }
 
-func (m *Manager) load(ctx context.Context, key string, into any) error {
-	raw, err := m.store.Value(ctx, key)
-	if err == nil && raw != nil {
-		err = json.Unmarshal(raw, into)
-	}
-	if err != nil {
-		return fmt.Errorf("load permanent approvals: %w", err)
-	}
-	return nil
-}
-
 // Add stores that by has approved shapes, for job or, if it is "", everywhere. Approvals
 // that by has granted before stay as they are.
 func (m *Manager) Add(ctx context.Context, by access.Principal, job schedule.JobID, shapes ...string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var list []Record
-	if err := m.load(ctx, recordsKey, &list); err != nil {
-		return err
-	}
-	n := len(list)
-	for _, shape := range shapes {
-		r := Record{Shape: shape, Job: job, Principal: by, At: m.now().UTC()}
-		if !slices.ContainsFunc(list, r.isSame) {
-			list = append(list, r)
+	at := m.now().UTC()
+	return change(ctx, m, recordsKey, func(list []Record) []Record {
+		for _, shape := range shapes {
+			r := Record{Shape: shape, Job: job, Principal: by, At: at}
+			if !slices.ContainsFunc(list, r.isSame) {
+				list = append(list, r)
+			}
 		}
-	}
-	if len(list) == n {
-		return nil
-	}
-	return m.save(ctx, recordsKey, list)
-}
-
-// save stores a list.
-func (m *Manager) save(ctx context.Context, key string, list any) error {
-	raw, err := json.Marshal(list)
-	if err == nil {
-		err = m.store.SetValue(context.WithoutCancel(ctx), key, raw)
-	}
-	if err != nil {
-		return fmt.Errorf("store permanent approvals: %w", err)
-	}
-	return nil
+		return list
+	})
 }
 
 // Remove removes approvals. Those that do not exist are ignored.
 func (m *Manager) Remove(ctx context.Context, records ...Record) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all, err := m.List(ctx)
+	isRemoved := func(r Record) bool { return slices.ContainsFunc(records, r.isSame) }
+	err := change(ctx, m, recordsKey, func(list []Record) []Record { return slices.DeleteFunc(list, isRemoved) })
 	if err != nil {
 		return err
 	}
-	var list []Record
-	var former []string
-	var isRecordGone, isFormerGone bool
-	for _, r := range all {
-		gone := slices.ContainsFunc(records, r.isSame)
-		switch {
-		case gone && r.NoLongerUsed:
-			isFormerGone = true
-		case gone:
-			isRecordGone = true
-		case r.NoLongerUsed:
-			former = append(former, r.Shape)
-		default:
-			list = append(list, r)
+	return change(ctx, m, formerKey, func(list []string) []string {
+		return slices.DeleteFunc(list, func(shape string) bool { return isRemoved(Record{Shape: shape, NoLongerUsed: true}) })
+	})
+}
+
+// errUnchanged ends a change that has nothing to store.
+var errUnchanged = errors.New("unchanged")
+
+// change replaces a stored list by what f makes of it, if it gets longer or shorter.
+func change[T any](ctx context.Context, m *Manager, key string, f func([]T) []T) error {
+	err := store.Change(context.WithoutCancel(ctx), m.store, key, func(old []T) ([]T, error) {
+		list := f(slices.Clone(old))
+		if len(list) == len(old) {
+			return nil, errUnchanged
 		}
-	}
-	if isRecordGone {
-		if err := m.save(ctx, recordsKey, list); err != nil {
-			return err
-		}
-	}
-	if isFormerGone {
-		return m.save(ctx, formerKey, former)
+		return list, nil
+	})
+	if err != nil && !errors.Is(err, errUnchanged) {
+		return fmt.Errorf("store permanent approvals: %w", err)
 	}
 	return nil
 }

@@ -5,20 +5,12 @@ package chatmigration
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/store"
 )
-
-// A Store stores small values persistently.
-type Store interface {
-	// Value returns the value stored under key, nil if there is none.
-	Value(ctx context.Context, key string) ([]byte, error)
-	// SetValue stores a value under key.
-	SetValue(ctx context.Context, key string, v []byte) error
-}
 
 // valueKey is the key under which the migrations are stored.
 const valueKey = "moves"
@@ -35,22 +27,18 @@ type migration struct {
 // A Registry holds the migrations. Its methods may be called from any goroutine; a nil
 // Registry is empty.
 type Registry struct {
-	store Store
+	store store.Values
 	mu    sync.RWMutex // guards list
 	list  []migration  // oldest first
 }
 
-// Open returns the Registry with the migrations in store.
-func Open(ctx context.Context, store Store) (*Registry, error) {
-	b := &Registry{store: store}
-	raw, err := store.Value(ctx, valueKey)
-	if err == nil && raw != nil {
-		err = json.Unmarshal(raw, &b.list)
-	}
+// Open returns the Registry with the migrations in values.
+func Open(ctx context.Context, values store.Values) (*Registry, error) {
+	list, err := store.Load[[]migration](ctx, values, valueKey)
 	if err != nil {
 		return nil, fmt.Errorf("load chat migrations: %w", err)
 	}
-	return b, nil
+	return &Registry{store: values, list: list}, nil
 }
 
 // Add records that the chat of from now has the address to. It returns when that is
@@ -74,11 +62,7 @@ func (b *Registry) Add(ctx context.Context, from, to chat.Address) error {
 	}
 	list = append(list, migration{withoutThread(from), withoutThread(to)})
 	list = list[max(0, len(list)-maxMigrations):]
-	raw, err := json.Marshal(list)
-	if err == nil {
-		err = b.store.SetValue(ctx, valueKey, raw)
-	}
-	if err != nil {
+	if err := store.Save(ctx, b.store, valueKey, list); err != nil {
 		return fmt.Errorf("store chat migration: %w", err)
 	}
 	b.list = list

@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/chatmigration"
 )
 
-// values is a Store in memory.
+// values are values in memory.
 type values struct {
 	kept   map[string][]byte
 	refuse error
@@ -24,6 +24,11 @@ func (v *values) SetValue(_ context.Context, key string, raw []byte) error {
 		v.kept[key] = raw
 	}
 	return v.refuse
+}
+
+func (v *values) EditValue(ctx context.Context, key string, change func([]byte) ([]byte, error)) error {
+	raw, err := change(v.kept[key])
+	return errors.Join(err, v.SetValue(ctx, key, raw))
 }
 
 func group(id string) chat.Address {

@@ -27,6 +27,7 @@ import (
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/usage"
 	"hermesd/hygiene"
 )
@@ -35,7 +36,7 @@ import (
 type Store interface {
 	Queues
 	Conversations
-	Values
+	store.Values
 }
 
 // Queues are the stored messages that wait, and the histories of all.
@@ -54,12 +55,6 @@ type Conversations interface {
 	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
 	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
 	Engine(ctx context.Context, id session.ID) (json.RawMessage, error)
-}
-
-// Values are small stored values, by name.
-type Values interface {
-	Value(ctx context.Context, key string) ([]byte, error)
-	SetValue(ctx context.Context, key string, v []byte) error
 }
 
 // Turns are the turns that run or are about to.

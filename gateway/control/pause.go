@@ -12,6 +12,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // pausedKey is the store key of the time at which the daemon was paused. A restart does
@@ -20,7 +21,7 @@ const pausedKey = "paused"
 
 // A Pause says which turns may start. Its methods may be called from any goroutine.
 type Pause struct {
-	store   Values
+	store   store.Values
 	profile string
 	only    chat.Platform
 	paused  atomic.Bool
@@ -28,8 +29,8 @@ type Pause struct {
 
 // NewPause returns a Pause that is off until Load. Only turns of the platform only may
 // start, by the session keys of a profile; "" is all platforms.
-func NewPause(store Values, profile string, only chat.Platform) *Pause {
-	return &Pause{store: store, profile: profile, only: only}
+func NewPause(values store.Values, profile string, only chat.Platform) *Pause {
+	return &Pause{store: values, profile: profile, only: only}
 }
 
 // Load restores the pause of an earlier process and returns when it began; nil: there is

@@ -11,6 +11,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 )
 
 // restartKey is the store key of the chat that requested the current restart.
@@ -20,11 +21,7 @@ const restartKey = "restart"
 // /restart command is already done, so it cannot run twice.
 func (ctl *Control) Restart(from chat.Address) {
 	log := ctl.parts.Options.Log
-	raw, err := json.Marshal(from)
-	if err == nil {
-		err = ctl.parts.Store.SetValue(context.Background(), restartKey, raw)
-	}
-	if err != nil {
+	if err := store.Save(context.Background(), ctl.parts.Store, restartKey, from); err != nil {
 		log.Error("cannot store restart request", zap.Error(err))
 	}
 	log.Info("restart requested", zap.Stringer("chat", from))
@@ -33,12 +30,12 @@ func (ctl *Control) Restart(from chat.Address) {
 
 // AnnounceRestart notifies the chat that requested a restart that it is done.
 func (ctl *Control) AnnounceRestart(ctx context.Context) error {
-	store, o := ctl.parts.Store, ctl.parts.Options
-	raw, err := store.Value(ctx, restartKey)
+	s, o := ctl.parts.Store, ctl.parts.Options
+	raw, err := s.Value(ctx, restartKey)
 	if err != nil || raw == nil {
 		return err
 	}
-	if err := store.SetValue(ctx, restartKey, nil); err != nil { // before sending: a lost notice is better than one at each start
+	if err := s.SetValue(ctx, restartKey, nil); err != nil { // before sending: a lost notice is better than one at each start
 		return err
 	}
 	var to chat.Address

@@ -2,7 +2,6 @@ package target
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/store"
 )
 
 // An announcement is a message that was sent to a chat from outside its conversation:
@@ -67,21 +67,14 @@ func (d *Directory) storeAnnouncementLocked(ctx context.Context, a announcement,
 		})
 		list = append(list, a)
 		list = list[max(0, len(list)-maxAnnouncements):]
-		raw, err := json.Marshal(list)
-		if err == nil {
-			err = d.parts.Store.SetValue(ctx, announcementsKey(at), raw)
-		}
-		if err != nil {
+		if err := store.Save(ctx, d.parts.Store, announcementsKey(at), list); err != nil {
 			d.opts.Log.Error("cannot store announcement", zap.Stringer("chat", at), zap.Error(err))
 		}
 	}
 }
 
-func (d *Directory) loadAnnouncements(ctx context.Context, at chat.Address) (list []announcement) {
-	raw, err := d.parts.Store.Value(ctx, announcementsKey(at))
-	if err == nil && raw != nil {
-		err = json.Unmarshal(raw, &list)
-	}
+func (d *Directory) loadAnnouncements(ctx context.Context, at chat.Address) []announcement {
+	list, err := store.Load[[]announcement](ctx, d.parts.Store, announcementsKey(at))
 	if err != nil && ctx.Err() == nil { // not needed if the turn was stopped
 		d.opts.Log.Error("cannot load announcements", zap.Stringer("chat", at), zap.Error(err))
 	}

@@ -7,8 +7,6 @@ package target
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -24,6 +22,7 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // A Store stores the data of a Directory. When a method returns without an error its
@@ -31,10 +30,7 @@ import (
 type Store interface {
 	// Sessions returns the records of all sessions, newest first, at most max.
 	Sessions(ctx context.Context, max int) ([]session.Record, error)
-	// Value returns the small value stored under key, nil if there is none.
-	Value(ctx context.Context, key string) ([]byte, error)
-	// SetValue stores a small value under key.
-	SetValue(ctx context.Context, key string, v []byte) error
+	store.Values
 }
 
 // Parts are the parts that a Directory uses. All of them are set.
@@ -80,13 +76,9 @@ const homeChannelsKey = "homes"
 
 // Load loads the home channels that users have set.
 func (d *Directory) Load(ctx context.Context) error {
-	raw, err := d.parts.Store.Value(ctx, homeChannelsKey)
-	if err != nil || raw == nil {
+	set, err := store.Load[map[chat.Platform]chat.Address](ctx, d.parts.Store, homeChannelsKey)
+	if err != nil {
 		return err
-	}
-	var set map[chat.Platform]chat.Address
-	if err := json.Unmarshal(raw, &set); err != nil {
-		return fmt.Errorf("decode home channels: %w", err)
 	}
 	d.set.Store(&set)
 	return nil
@@ -105,11 +97,7 @@ func (d *Directory) SetHome(ctx context.Context, at chat.Address) error {
 	set := make(map[chat.Platform]chat.Address)
 	maps.Copy(set, *d.set.Load())
 	set[at.Platform] = at
-	raw, err := json.Marshal(set)
-	if err != nil {
-		return fmt.Errorf("encode home channels: %w", err)
-	}
-	if err := d.parts.Store.SetValue(ctx, homeChannelsKey, raw); err != nil {
+	if err := store.Save(ctx, d.parts.Store, homeChannelsKey, set); err != nil {
 		return err
 	}
 	d.set.Store(&set)

@@ -213,6 +213,10 @@ func (s mortalStore) SetValue(ctx context.Context, key string, v []byte) error {
 	return s.l.pass("value", func() error { return s.Store.SetValue(ctx, key, v) })
 }
 
+func (s mortalStore) EditValue(ctx context.Context, key string, change func([]byte) ([]byte, error)) error {
+	return s.l.pass("edit value", func() error { return s.Store.EditValue(ctx, key, change) })
+}
+
 func (s mortalStore) Prune(ctx context.Context, now time.Time) error {
 	return s.l.pass("prune", func() error { return s.Store.Prune(ctx, now) })
 }

@@ -322,12 +322,30 @@ func (s *Store) Value(ctx context.Context, key string) ([]byte, error) {
 // SetValue stores a small value under key; nil deletes it.
 func (s *Store) SetValue(ctx context.Context, key string, v []byte) error {
 	v = bytes.Clone(v)
-	return s.do(ctx, "set value "+key, 64+len(v), func(b *batch) error {
-		if v == nil {
-			return b.delete(bValues, []byte(key))
+	return s.do(ctx, "set value "+key, 64+len(v), func(b *batch) error { return b.setValue(key, v) })
+}
+
+// EditValue stores what change makes of the small value under key; nil is no value. change
+// may be called more than once.
+func (s *Store) EditValue(ctx context.Context, key string, change func(old []byte) ([]byte, error)) error {
+	return s.do(ctx, "edit value "+key, 32<<10, func(b *batch) error {
+		old, err := b.get(bValues, []byte(key))
+		if err != nil {
+			return err
 		}
-		return b.put(bValues, []byte(key), v)
+		v, err := change(bytes.Clone(old))
+		if err != nil {
+			return err
+		}
+		return b.setValue(key, v)
 	})
+}
+
+func (b *batch) setValue(key string, v []byte) error {
+	if v == nil {
+		return b.delete(bValues, []byte(key))
+	}
+	return b.put(bValues, []byte(key), v)
 }
 
 func lengthError(id session.ID, have, want int) error {

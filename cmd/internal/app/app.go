@@ -183,9 +183,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.migrations, err = chatmigration.Open(ctx, a.store); err != nil {
 		return err
 	}
-	if err := a.openContextLengths(ctx); err != nil {
-		return err
-	}
+	a.openContextLengths(ctx)
 	if a.printer, err = i18n.For(a.opts.Config.Display.Language); err != nil {
 		return keyError("display.language", err)
 	}

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +15,7 @@ import (
 	"hermesd/agent/llm/retry"
 	"hermesd/agent/llm/tokens"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/store"
 )
 
 // contextLengthsKey is the key under which the store keeps the context lengths that
@@ -57,21 +57,16 @@ func ModelTable(home string) (*tokens.Table, error) {
 }
 
 // openContextLengths loads the table and the lengths learned earlier.
-func (a *App) openContextLengths(ctx context.Context) error {
+func (a *App) openContextLengths(ctx context.Context) {
 	w := &contextLengths{a: a}
 	w.table, _ = ModelTable(a.opts.Home) // Usable has reported an error
-	var before map[string]int
-	raw, err := a.store.Value(ctx, contextLengthsKey)
+	before, err := store.Load[map[string]int](ctx, a.store, contextLengthsKey)
 	if err != nil {
-		return err
-	}
-	if len(raw) > 0 && json.Unmarshal(raw, &before) != nil {
-		a.opts.Log.Warn("stored context lengths are damaged and ignored")
+		a.opts.Log.Warn("stored context lengths are ignored", zap.Error(err))
 	}
 	w.learned = tokens.NewLearnedLengths(before)
 	a.lengths = w
 	w.warnIfTiny()
-	return nil
 }
 
 // warnIfTiny warns if the context length of the main model, as far as it is known, leaves
@@ -137,11 +132,7 @@ func (w *contextLengths) setReported(ctx context.Context, e config.Endpoint, n i
 
 // save stores what was learned for the next start.
 func (w *contextLengths) save(ctx context.Context) {
-	raw, err := json.Marshal(w.learned.All())
-	if err == nil {
-		err = w.a.store.SetValue(ctx, contextLengthsKey, raw)
-	}
-	if err != nil {
+	if err := store.Save(ctx, w.a.store, contextLengthsKey, w.learned.All()); err != nil {
 		w.a.opts.Log.Error("cannot save context lengths", zap.Error(err))
 	}
 }

@@ -2,13 +2,13 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"hermesd/gateway/store"
 	"hermesd/storage"
 )
 
@@ -30,13 +30,9 @@ type watchdog struct {
 // error, because a restart would not change it; users are notified until there is
 // space again.
 func (a *App) checkAlive() error {
-	now, err := json.Marshal(time.Now().UTC())
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), watchdogTimeout)
 	defer cancel()
-	err = a.store.SetValue(ctx, "alive", now)
+	err := store.Save(ctx, a.store, "alive", time.Now().UTC())
 	switch {
 	case storage.NoSpace(err):
 		a.opts.Log.Warn("cannot write store", zap.Error(err))
