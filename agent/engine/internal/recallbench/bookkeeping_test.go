@@ -8,7 +8,6 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/engine/compressor"
 	"hermesd/agent/engine/enginetest"
-	"hermesd/agent/engine/internal/recallbench"
 	"hermesd/agent/engine/lcm"
 	"hermesd/agent/engine/summary"
 )
@@ -25,8 +24,8 @@ func (instantCompleter) Complete(context.Context, summary.Request) (summary.Answ
 
 // hugeSession returns a session of 10,000 messages and their size in bytes.
 func hugeSession() (s *enginetest.Session, bytes int) {
-	s = &enginetest.Session{Fixed: recallbench.Fixed}
-	s.Append(recallbench.Make(recallbench.English(), 10_000, seed).Messages...)
+	s = &enginetest.Session{Fixed: Fixed}
+	s.Append(Make(English(), 10_000, seed).Messages...)
 	for _, m := range s.Active() {
 		for _, b := range m.Blocks {
 			bytes += len(b.Text) + len(b.Input)

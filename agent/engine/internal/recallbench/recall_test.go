@@ -14,7 +14,6 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/engine/compressor"
 	"hermesd/agent/engine/enginetest"
-	"hermesd/agent/engine/internal/recallbench"
 	"hermesd/agent/engine/lcm"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/pricing"
@@ -31,17 +30,17 @@ const (
 )
 
 // bench returns a Bench for an engine by name, or for none.
-func bench(t testing.TB, name string) recallbench.Bench {
+func bench(t testing.TB, name string) Bench {
 	t.Helper()
 	price, ok := pricing.Builtin().Price(model)
 	if !ok {
 		t.Fatalf("%s has no price", model)
 	}
-	b := recallbench.Bench{Session: &enginetest.Session{Fixed: recallbench.Fixed}, Price: price}
+	b := Bench{Session: &enginetest.Session{Fixed: Fixed}, Price: price}
 	if name == "none" {
 		return b
 	}
-	b.Reader = &recallbench.Reader{Size: window}
+	b.Reader = &Reader{Size: window}
 	o := compressor.Options{Settings: enginetest.Defaults(), Limits: agent.Limits{Window: window}, Completer: b.Reader}
 	if name == compressor.Name {
 		b.Engine = compressor.New(o)
@@ -69,8 +68,8 @@ func bench(t testing.TB, name string) recallbench.Bench {
 }
 
 // rows plays a conversation of n messages with each engine and without one.
-func rows(t *testing.T, l recallbench.Language, n int) string {
-	c := recallbench.Make(l, n, seed)
+func rows(t *testing.T, l Language, n int) string {
+	c := Make(l, n, seed)
 	if err := llm.ValidateMessages(c.Messages); err != nil || len(c.Messages) != n {
 		t.Fatalf("%d messages, %v", len(c.Messages), err)
 	}
@@ -119,7 +118,7 @@ func TestThePageTellsWhatIsRecalled(t *testing.T) {
 	}
 	mode := cmp.Or(os.Getenv("HERMESD_RECALL"), "short")
 	table := "| conversation | engine | passes | in the context | by search | nowhere | tokens sent + for summaries | cost |\n|---|---|---|---|---|---|---|---|\n"
-	for _, l := range []recallbench.Language{recallbench.English(), recallbench.Japanese()} {
+	for _, l := range []Language{English(), Japanese()} {
 		for _, n := range []int{300, 1000, 5000} {
 			if mode == "short" && n > 300 {
 				continue
@@ -139,8 +138,8 @@ func TestThePageTellsWhatIsRecalled(t *testing.T) {
 }
 
 func TestEachConversationHoldsEachFactOnce(t *testing.T) {
-	for _, l := range []recallbench.Language{recallbench.English(), recallbench.Japanese()} {
-		c := recallbench.Make(l, 300, 7)
+	for _, l := range []Language{English(), Japanese()} {
+		c := Make(l, 300, 7)
 		text, err := json.Marshal(c.Messages)
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +149,7 @@ func TestEachConversationHoldsEachFactOnce(t *testing.T) {
 				t.Errorf("%s: fact %d, %q, stands %d times", l.Name, i, key, n)
 			}
 		}
-		again := recallbench.Make(l, 300, 7)
+		again := Make(l, 300, 7)
 		if fmt.Sprint(again) != fmt.Sprint(c) {
 			t.Error("the same seed gives another conversation")
 		}
@@ -158,11 +157,11 @@ func TestEachConversationHoldsEachFactOnce(t *testing.T) {
 }
 
 func TestAFactThatIsNowhereIsCounted(t *testing.T) {
-	c := recallbench.Make(recallbench.English(), 300, seed)
+	c := Make(English(), 300, seed)
 	c.Keys = append(c.Keys, "heron-0000")
 	for _, name := range []string{compressor.Name, lcm.Name, "none"} {
 		rep, err := bench(t, name).Play(t.Context(), c)
-		if err != nil || rep.Lost != 1 || rep.Context+rep.Search != recallbench.Planted {
+		if err != nil || rep.Lost != 1 || rep.Context+rep.Search != Planted {
 			t.Errorf("%s: %v, %+v", name, err, rep)
 		}
 	}

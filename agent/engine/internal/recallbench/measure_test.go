@@ -1,4 +1,4 @@
-package recallbench
+package recallbench_test
 
 import (
 	"context"

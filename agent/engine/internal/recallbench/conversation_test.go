@@ -1,12 +1,11 @@
-// Package recallbench measures how much context engines retain: it generates
+// Package recallbench_test measures how much context engines retain: it generates
 // long conversations with planted facts, plays them call by call through an
 // engine, and counts the facts that are in the context afterwards, those that a
 // search of the archive finds, and those that are lost. It also counts the
 // tokens sent. The main type is Bench.
 //
 // Everything is derived from a seed, so the same input gives the same figures.
-// The package is for tests only.
-package recallbench
+package recallbench_test
 
 import (
 	"encoding/json"
