@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf16"
 
 	"go.uber.org/zap"
 
@@ -22,7 +23,6 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
-	"hermesd/gateway/markup"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
@@ -79,7 +79,7 @@ type adapter struct {
 
 func (a adapter) Health() chat.Health { return a.health }
 func (adapter) Capabilities() chat.Capabilities {
-	return chat.Capabilities{MaxTextSize: 4096, TextSize: markup.UTF16}
+	return chat.Capabilities{MaxTextSize: 4096, TextSize: func(r chat.RichText) int { return len(utf16.Encode([]rune(r.Text))) }}
 }
 
 func (w *harness) SetHome(_ context.Context, at chat.Address) error {

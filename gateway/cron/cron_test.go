@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
@@ -26,7 +27,6 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
-	"hermesd/gateway/markup"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
@@ -45,7 +45,7 @@ func (p *platform) Run(context.Context, chat.Sink) error { return nil }
 func (p *platform) Health() chat.Health                  { return chat.Health{State: chat.Connected} }
 
 func (p *platform) Capabilities() chat.Capabilities {
-	return chat.Capabilities{MaxTextSize: 4096, TextSize: markup.UTF16}
+	return chat.Capabilities{MaxTextSize: 4096, TextSize: func(r chat.RichText) int { return len(utf16.Encode([]rune(r.Text))) }}
 }
 
 func (p *platform) Send(_ context.Context, m chat.Outbound) (chat.Receipt, error) {

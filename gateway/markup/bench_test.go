@@ -87,10 +87,10 @@ func TestParseHostileIsBounded(t *testing.T) {
 			start := time.Now()
 			r := markup.Parse(md)
 			parsed := time.Since(start)
-			pieces := markup.Split(r, 4096, markup.UTF16)
+			pieces := markup.Split(r, 4096, utf16Units)
 			all := time.Since(start)
 			t.Logf("parse %v, split %v, %d bytes, %d spans, %d pieces", parsed, all-parsed, len(r.Text), len(r.Spans), len(pieces))
-			if err := markup.Check(r); err != nil {
+			if err := check(r); err != nil {
 				t.Error(err)
 			}
 			if all > 2*time.Minute {
@@ -128,7 +128,7 @@ func BenchmarkParseHostile(b *testing.B) {
 
 func BenchmarkSplit(b *testing.B) {
 	r := markup.Parse(repeat(answer, 1<<20))
-	for name, size := range map[string]func(chat.RichText) int{"utf16": markup.UTF16, "runes": markup.Runes} {
+	for name, size := range map[string]func(chat.RichText) int{"utf16": utf16Units, "runes": runes} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(r.Text)))
 			for b.Loop() {

@@ -2,7 +2,6 @@ package markup_test
 
 import (
 	"testing"
-	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -36,45 +35,10 @@ func TestCheck(t *testing.T) {
 		{"inside a rune", "é", spans(0, 1), false},
 		{"not UTF-8", "\xff", nil, false},
 	} {
-		if err := markup.Check(chat.RichText{Text: c.text, Spans: c.spans}); (err == nil) != c.ok {
+		if err := check(chat.RichText{Text: c.text, Spans: c.spans}); (err == nil) != c.ok {
 			t.Errorf("%s: got %v", c.name, err)
 		}
 	}
-}
-
-func TestUTF16(t *testing.T) {
-	r := markup.Parse("a **é** *中* [👩‍👩](https://e.x) 😀`x`")
-	want := []chat.Span{
-		{Start: 2, End: 3, Style: chat.Bold},
-		{Start: 4, End: 5, Style: chat.Italic},
-		{Start: 6, End: 11, Style: chat.Link, Arg: "https://e.x"},
-		{Start: 14, End: 15, Style: chat.Code},
-	}
-	if diff := cmp.Diff(want, markup.UTF16Offsets(r)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if got := markup.UTF16(r); got != 15 {
-		t.Errorf("UTF16 = %d, want 15", got)
-	}
-	if got := markup.Runes(r); got != 12 {
-		t.Errorf("Runes = %d, want 12", got)
-	}
-}
-
-func TestUTF16MatchesStandardLibrary(t *testing.T) {
-	units := func(s string) int { return len(utf16.Encode([]rune(s))) }
-	rapid.Check(t, func(t *rapid.T) {
-		r := markup.Parse(rapid.OneOf(markdown(), rapid.String()).Draw(t, "md"))
-		if got, want := markup.UTF16(r), units(r.Text); got != want {
-			t.Fatalf("UTF16(%q) = %d, want %d", r.Text, got, want)
-		}
-		for i, s := range markup.UTF16Offsets(r) {
-			o := r.Spans[i]
-			if s.Start != units(r.Text[:o.Start]) || s.End != units(r.Text[:o.End]) || s.Style != o.Style || s.Arg != o.Arg {
-				t.Fatalf("span %v became %v in %q", o, s, r.Text)
-			}
-		}
-	})
 }
 
 func TestSlice(t *testing.T) {
@@ -93,7 +57,7 @@ func TestSlice(t *testing.T) {
 		{9, 10, "f"},
 	} {
 		got := markup.Slice(r, c.from, c.to)
-		if err := markup.Check(got); err != nil {
+		if err := check(got); err != nil {
 			t.Error(err)
 		}
 		if show(got) != c.want {
@@ -109,8 +73,8 @@ func TestConcatReversesSlice(t *testing.T) {
 		for at > 0 && at < len(r.Text) && r.Text[at]&0xC0 == 0x80 {
 			at--
 		}
-		both := markup.Concat(markup.Slice(r, 0, at), markup.Slice(r, at, len(r.Text)))
-		if err := markup.Check(both); err != nil {
+		both := concat(markup.Slice(r, 0, at), markup.Slice(r, at, len(r.Text)))
+		if err := check(both); err != nil {
 			t.Fatal(err)
 		}
 		if both.Text != r.Text {

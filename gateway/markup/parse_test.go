@@ -179,7 +179,7 @@ func same(t *testing.T, md, want string) {
 
 // sound checks the guarantees of Parse.
 func sound(r chat.RichText) error {
-	if err := markup.Check(r); err != nil {
+	if err := check(r); err != nil {
 		return err
 	}
 	if i := strings.IndexFunc(r.Text, func(c rune) bool { return unicode.IsControl(c) && c != '\n' && c != '\t' }); i >= 0 {
@@ -275,7 +275,7 @@ func TestParseLongInput(t *testing.T) {
 	}
 	tail := strings.Repeat("x**y** ", 400_000)
 	r = markup.Parse(tail)
-	if err := markup.Check(r); err != nil {
+	if err := check(r); err != nil {
 		t.Error(err)
 	}
 	if got, want := strings.Count(r.Text, "x"), 400_000; got != want {

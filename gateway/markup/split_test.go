@@ -30,8 +30,8 @@ func marked(r chat.RichText) int {
 }
 
 var sizes = map[string]func(chat.RichText) int{
-	"utf16":  markup.UTF16,
-	"runes":  markup.Runes,
+	"utf16":  utf16Units,
+	"runes":  runes,
 	"bytes":  func(r chat.RichText) int { return len(r.Text) },
 	"marked": marked,
 }
@@ -76,7 +76,7 @@ func TestSplit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for _, p := range markup.Split(markup.Parse(c.md), c.limit, markup.UTF16) {
+			for _, p := range markup.Split(markup.Parse(c.md), c.limit, utf16Units) {
 				got = append(got, show(p))
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" {
@@ -115,7 +115,7 @@ func TestSplitTerminatesWithAnyMeasure(t *testing.T) {
 	}
 }
 
-func join(pieces []chat.RichText) string { return markup.Concat(pieces...).Text }
+func join(pieces []chat.RichText) string { return concat(pieces...).Text }
 
 // squeeze removes all white space.
 func squeeze(s string) string {
@@ -148,7 +148,7 @@ func squeezeRunes(s string) []rune { return []rune(squeeze(s)) }
 // soundPieces checks the guarantees of Split.
 func soundPieces(r chat.RichText, pieces []chat.RichText, limit int, size func(chat.RichText) int) error {
 	for i, p := range pieces {
-		if err := markup.Check(p); err != nil {
+		if err := check(p); err != nil {
 			return fmt.Errorf("piece %d: %w", i, err)
 		}
 		if squeeze(p.Text) == "" {
@@ -186,7 +186,7 @@ func TestSplitKeepsStyles(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				r := markup.Parse(markdown().Draw(t, "md"))
 				limit := rapid.IntRange(100, 160).Draw(t, "limit")
-				got := styles(markup.Concat(markup.Split(r, limit, size)...))
+				got := styles(concat(markup.Split(r, limit, size)...))
 				if diff := cmp.Diff(styles(r), got); diff != "" {
 					t.Fatalf("styles changed: %s", diff)
 				}
@@ -200,12 +200,12 @@ func TestSplitKeepsAtomsWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := markup.Parse(markdown().Draw(t, "md"))
 		const limit = 60
-		pieces := markup.Split(r, limit, markup.UTF16)
+		pieces := markup.Split(r, limit, utf16Units)
 		count := func(rs ...chat.RichText) (n int) {
 			for _, r := range rs {
 				for _, s := range r.Spans {
 					atom := s.Style == chat.Link || s.Style == chat.Code
-					if atom && squeeze(r.Text[s.Start:s.End]) != "" && !nestedAtom(r, s) && markup.UTF16(markup.Slice(r, s.Start, s.End)) <= limit {
+					if atom && squeeze(r.Text[s.Start:s.End]) != "" && !nestedAtom(r, s) && utf16Units(markup.Slice(r, s.Start, s.End)) <= limit {
 						n++
 					}
 				}

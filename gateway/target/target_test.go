@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf16"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
@@ -22,7 +23,6 @@ import (
 	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/markup"
 	"hermesd/gateway/session"
 	"hermesd/gateway/target"
 	"hermesd/storage/bolt"
@@ -40,7 +40,7 @@ func (p *platform) Run(context.Context, chat.Sink) error { return nil }
 func (p *platform) Health() chat.Health                  { return chat.Health{State: chat.Connected} }
 
 func (p *platform) Capabilities() chat.Capabilities {
-	return chat.Capabilities{MaxTextSize: 4096, TextSize: markup.UTF16, RawMarkdown: p.raw}
+	return chat.Capabilities{MaxTextSize: 4096, TextSize: func(r chat.RichText) int { return len(utf16.Encode([]rune(r.Text))) }, RawMarkdown: p.raw}
 }
 
 func (p *platform) Send(_ context.Context, m chat.Outbound) (chat.Receipt, error) {
