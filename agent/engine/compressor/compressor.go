@@ -30,9 +30,6 @@ type Options = compaction.Options
 // TokenLimits are derived from the settings and the context length of a model.
 type TokenLimits = compaction.TokenLimits
 
-// Note is appended to the system prompt of a session that has been compacted.
-const Note = compaction.Note
-
 // An Engine is the engine of one session. It implements agent.Engine and
 // agent.Lifecycle.
 type Engine struct{ *compaction.Engine }

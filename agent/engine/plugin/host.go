@@ -65,9 +65,6 @@ func NewHost(m Manifest, log *zap.Logger) *Host {
 	return &Host{m: m, log: log.Named("engine").With(zap.String("engine", m.Name)), childLock: make(chan struct{}, 1)}
 }
 
-// Manifest returns the manifest of the host.
-func (h *Host) Manifest() Manifest { return h.m }
-
 // Failures returns the number of failures of the program, and the last one.
 func (h *Host) Failures() (int, error) {
 	h.mu.Lock()

@@ -36,7 +36,7 @@ func TestLedgerLongSession(t *testing.T) {
 		s.call()
 		s.say("answer")
 	}
-	sum := s.l.Summary()
+	sum := ledger.Summarize(s.records)
 	if sum.Calls != 800 || sum.Undeclared() != 0 || sum.Declared() != 2 || sum.Breaks[ledger.Compression] != 2 {
 		t.Errorf("%+v", sum)
 	}
@@ -76,7 +76,7 @@ func TestCosts(t *testing.T) {
 	if c := ledger.Price([]ledger.Record{unknown, unknown}, pricing.Builtin()); !slices.Equal(c.Unknown, []string{"unheard-of"}) || c.Paid != 0 {
 		t.Errorf("an unknown model: %+v", c)
 	}
-	if got := s.l.Summary().Reuse(); got < 32 || got > 34 {
+	if got := ledger.Summarize(s.records).Reuse(); got < 32 || got > 34 {
 		t.Errorf("reuse %v %%", got)
 	}
 }

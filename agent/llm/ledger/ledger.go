@@ -15,7 +15,6 @@ package ledger
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sort"
 	"strconv"
@@ -117,7 +116,6 @@ type Ledger struct {
 	declared Reason
 	targets  map[string]*prefix
 	last     *prefix // of the previous call, whichever its target
-	summary  Summary
 	models   *tokens.Table
 	tools    toolsMemo
 	prompt   textMemo
@@ -126,7 +124,7 @@ type Ledger struct {
 
 // New returns the ledger of a session that has not called a model yet.
 func New() *Ledger {
-	return &Ledger{targets: make(map[string]*prefix), models: tokens.Builtin(), summary: Summary{Breaks: map[Reason]int{}}}
+	return &Ledger{targets: make(map[string]*prefix), models: tokens.Builtin()}
 }
 
 // Restore returns the ledger of a session that continues after records, which are in order
@@ -151,13 +149,6 @@ func (l *Ledger) Declare(r Reason) { l.declared = r }
 // Declared returns the declared reason for the next call; "" for none. It must be stored
 // with the session if the session is unloaded before that call.
 func (l *Ledger) Declared() Reason { return l.declared }
-
-// Summary returns the summary of all calls.
-func (l *Ledger) Summary() Summary {
-	s := l.summary
-	s.Breaks = maps.Clone(s.Breaks)
-	return s
-}
 
 // RecordCall records a call and reports whether its prefix extends the previous one. A
 // provider and model that were called before are compared with their own last call: the
@@ -230,7 +221,6 @@ func (l *Ledger) addTarget(r Record, p *prefix) {
 	}
 	l.targets[key(r.Provider, r.Model)] = p
 	l.last, l.n = p, r.N
-	l.summary.Add(r)
 }
 
 // evictTarget removes the target that has not been called for the longest time.

@@ -236,10 +236,10 @@ func TestConversationCost(t *testing.T) {
 			if c.ofUncached > 0 && b.ofUncached() > c.ofUncached {
 				t.Errorf("%s: %.3f × the cost without marks", c.name, b.ofUncached())
 			}
-			if sum := b.l.Summary(); c.ofFloor > 0 && (sum.Missed > 0 || sum.Undeclared() > 0 || sum.Calls != b.calls) {
+			if sum := ledger.Summarize(b.records); c.ofFloor > 0 && (sum.Missed > 0 || sum.Undeclared() > 0 || sum.Calls != b.calls) {
 				t.Errorf("%s: %+v", c.name, sum)
 			}
-			if c.talk.where == "prompt" && b.l.Summary().Undeclared() == 0 {
+			if c.talk.where == "prompt" && ledger.Summarize(b.records).Undeclared() == 0 {
 				t.Error("an overlay in the system message is no break")
 			}
 		})

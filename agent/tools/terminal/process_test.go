@@ -98,7 +98,7 @@ func TestProcessBelongsToSession(t *testing.T) {
 			t.Errorf("%s: got %q", action, got)
 		}
 	}
-	if n := b.term.Running(); n != 1 {
+	if n := b.term.Background("s"); n != 1 {
 		t.Errorf("%d run", n)
 	}
 	b.call(t.Context(), "other", "terminal", args{"command": "sleep 1000", "background": true})
@@ -258,7 +258,7 @@ func TestProcessOutlivesTurn(t *testing.T) {
 			t.Errorf("%v: got %q", in, got)
 		}
 	}
-	if n := b.term.Running(); n != 1 {
+	if n := b.term.Background("s"); n != 1 {
 		t.Errorf("%d run", n)
 	}
 	if _, err := terminal.New(terminal.Options{}, zap.NewNop()); err == nil {

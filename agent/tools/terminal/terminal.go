@@ -215,16 +215,3 @@ func (t *Terminal) Background(session string) int {
 	}
 	return n
 }
-
-// Running returns the number of running background processes of all sessions.
-func (t *Terminal) Running() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	n := 0
-	for _, j := range t.jobs {
-		if !j.ended() {
-			n++
-		}
-	}
-	return n
-}

@@ -30,9 +30,6 @@ func ListOf(r *llm.Request) (List, error) {
 	return l, nil
 }
 
-// Len returns the number of messages.
-func (l List) Len() int { return l.len }
-
 // At returns message i.
 func (l List) At(i int) llm.Message {
 	if i < len(l.r.Prefill) {
