@@ -83,7 +83,7 @@ func (w *simulators) addDiscord() (string, error) {
 	return fmt.Sprintf("  discord:\n    token: %q\n    api_url: %s\n    allow_admin_from: [%q]\n", bot.Token(), api, ann.ID), nil
 }
 
-// manifestApp returns the options of an app with the manifest in docs/platforms.md.
+// manifestApp returns the options of an app with the manifest of setup.
 func manifestApp() (o slack.AppOptions, err error) {
 	var m struct {
 		Features struct {
