@@ -12,15 +12,13 @@ import (
 func TestPage(t *testing.T) {
 	var b strings.Builder
 	for i, title := range []string{"Never run", "Need an approval"} {
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		fmt.Fprintf(&b, "### %s\n\n| rule | what the user reads |\n|---|---|\n", title)
+		var names []string
 		for _, r := range cmdpolicy.Rules() {
 			if (r.Decision == cmdpolicy.Block) == (i == 0) {
-				fmt.Fprintf(&b, "| `%s` | %s |\n", r.Name, r.Description)
+				names = append(names, "`"+r.Name+"`")
 			}
 		}
+		fmt.Fprintf(&b, "- %s: %s\n", title, strings.Join(names, " "))
 	}
 	checkPage(t, "Page", b.String())
 }
