@@ -19,7 +19,7 @@ import (
 
 // A hostileInput is hostile input in one chat while another one is in use.
 type hostileInput struct {
-	name         string // in the table of docs/benchmarks.md
+	name         string // printed by `make hostile`
 	config       string
 	before       func(*harness) // runs before the daemon starts; may be nil
 	play         func(*harness) // may be called repeatedly
