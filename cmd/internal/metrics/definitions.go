@@ -36,49 +36,49 @@ var (
 // Inbound events.
 var (
 	messages = Definition{"hermesd_messages_total", Counter, labels("platform", "result"), nil,
-		"Events that platforms delivered. result: accepted; duplicate (delivered before); denied (by an access rule); queue_full (too many messages are queued in the conversation, the sender is notified); store_failed (not stored, the platform delivers it again)."}
+		"Events from platforms. result: accepted; duplicate; denied (by an access rule); queue_full (the sender is notified); store_failed (the platform delivers it again)."}
 	denials = Definition{"hermesd_messages_denied_total", Counter, labels("platform", "rule"), nil,
-		"Events denied by a rule: unauthorized senders, chats that are not read, events that are not messages."}
+		"Denied events, by access rule."}
 	inboxEntries = Definition{"hermesd_inbox_entries", Gauge, labels("state"), nil,
-		"Messages that are not answered yet. state: waiting; claimed (a turn processes it)."}
+		"Messages not answered yet. state: waiting; claimed (by a turn)."}
 )
 
 // Turns.
 var (
 	turns = Definition{"hermesd_turns_total", Counter, labels("kind", "result"), nil,
-		"Finished turns. kind: message, command, scheduled. result: replied; silent; failed (the user was notified); cancelled (by a user); superseded (a newer message is answered instead); released (nothing was committed, the turn starts again)."}
+		"Finished turns. kind: message, command, scheduled. result: replied; silent; failed (the user was notified); cancelled (by a user); superseded (by a newer message); released (to start again)."}
 	resumed = Definition{"hermesd_turns_resumed_total", Counter, nil, nil,
-		"Turns that were started by a process that crashed or was stopped, and were resumed."}
+		"Turns resumed after a crash or stop of the daemon."}
 	turnTime = Definition{"hermesd_turn_duration_seconds", Histogram, labels("kind"), untilSent,
 		"Time from the start of a turn to its commit."}
 	turnWait = Definition{"hermesd_turn_wait_seconds", Histogram, labels("kind"), untilStarted,
 		"Time from accepting a message to the start of its turn."}
 	turnsRunning = Definition{"hermesd_turns_running", Gauge, nil, nil, "Running turns."}
 	turnsQueued  = Definition{"hermesd_turns_queued", Gauge, nil, nil,
-		"Turns that wait because the limit gateway.max_concurrent_turns is reached."}
-	paused = Definition{"hermesd_paused", Gauge, nil, nil, "1 while the daemon is paused and starts no turns (/pause)."}
+		"Turns that wait because of gateway.max_concurrent_turns."}
+	paused = Definition{"hermesd_paused", Gauge, nil, nil, "1 while the daemon is paused (/pause)."}
 )
 
 // Delivery.
 var (
 	attempts = Definition{"hermesd_delivery_attempts_total", Counter, labels("platform", "outcome"), nil,
-		"Delivery attempts. outcome: sent; known_not_sent (will be retried); uncertain (unknown whether it arrived; delivery.uncertain decides); dead_letter (no longer retried: alert on this); preview_given_up (a preview, which the answer follows)."}
+		"Delivery attempts. outcome: sent; known_not_sent (is retried); uncertain (whether it arrived); dead_letter (no longer retried: alert on this); preview_given_up (the answer follows)."}
 	rateLimited = Definition{"hermesd_delivery_rate_limited_total", Counter, labels("platform"), nil,
-		"Deliveries that waited for a rate limit of the platform before the attempt."}
+		"Deliveries that waited for a rate limit of the platform."}
 	attemptTime = Definition{"hermesd_delivery_attempt_duration_seconds", Histogram, labels("platform"), ofRequest,
 		"Duration of a delivery attempt."}
 	latency = Definition{"hermesd_delivery_latency_seconds", Histogram, labels("platform", "kind"), untilSent,
-		"Time from accepting a message to delivering the first part of its answer. Answers that were already stored when the process started are not counted."}
+		"Time from accepting a message to delivering the first part of its answer. Without answers stored before the process started."}
 	outboxRows = Definition{"hermesd_outbox_rows", Gauge, labels("state"), nil,
-		"Rows in the outbox. state: undelivered; dead_letter (no longer retried, kept for the operator)."}
+		"Rows in the outbox. state: undelivered; dead_letter."}
 	undelivered = Definition{"hermesd_outbox_undelivered_rows", Gauge, labels("state"), nil,
-		"Undelivered rows by state: queued, attempting, known_not_sent, uncertain. Absent while the outbox has more than 1,000 rows."}
+		"Undelivered rows. state: queued, attempting, known_not_sent, uncertain. Absent while there are more than 1,000."}
 )
 
 // Models.
 var (
 	calls = Definition{"hermesd_model_calls_total", Counter, labels("provider", "model", "outcome"), nil,
-		"Requests to models; each retry counts, and so do summaries. outcome: ok; cancelled; or the error class: auth, billing, rate_limit, overloaded, server_error, timeout, network, context_overflow, payload_too_large, image_too_large, model_not_found, policy, format_error, thinking_prefix, invalid_response, unknown."}
+		"Requests to models, with retries and summaries. outcome: ok; cancelled; or an error: auth, billing, rate_limit, overloaded, server_error, timeout, network, context_overflow, payload_too_large, image_too_large, model_not_found, policy, format_error, thinking_prefix, invalid_response, unknown."}
 	callTime = Definition{"hermesd_model_call_duration_seconds", Histogram, labels("provider", "model"), ofCall,
 		"Duration of successful requests, up to the last token."}
 	firstToken = Definition{"hermesd_model_time_to_first_token_seconds", Histogram, labels("provider", "model"), ofCall,
@@ -86,11 +86,11 @@ var (
 	tokens = Definition{"hermesd_model_tokens_total", Counter, labels("provider", "model", "kind"), nil,
 		"Tokens as reported by providers. kind: input (neither read from a cache nor written to it), cache_read, cache_write, output."}
 	cost = Definition{"hermesd_model_cost_dollars_total", Counter, labels("provider", "model"), nil,
-		"Cost of successful requests by the price table. A model without a price has no series: its cost is unknown, not zero."}
+		"Cost of successful requests. A model without a price has no series."}
 	breaks = Definition{"hermesd_prefix_breaks_total", Counter, labels("reason"), nil,
-		"Model calls whose prefix does not extend the previous one, by declared reason. undeclared is a bug in hermesd: alert on this."}
+		"Model calls whose prefix does not extend the previous one, by reason. undeclared is a bug in hermesd: alert on this."}
 	cacheMissed = Definition{"hermesd_cache_missed_tokens_total", Counter, nil, nil,
-		"Tokens that the provider should have had in its cache but did not read from it."}
+		"Tokens that should have been read from the provider's cache but were not."}
 )
 
 // Compaction, tools and media tasks.
@@ -98,14 +98,14 @@ var (
 	compactions = Definition{"hermesd_compactions_total", Counter, labels("engine", "reason", "outcome"), nil,
 		"Compactions made during turns. reason: compression (in the agent loop, or /compress), hygiene (the threshold of 85 %). outcome: ok, failed (the conversation is unchanged)."}
 	background = Definition{"hermesd_background_compactions_total", Counter, labels("outcome"), nil,
-		"Compactions made concurrently with turns: hygiene and /compress. outcome: started, failed, adopted, discarded (no turn used it)."}
+		"Compactions made concurrently with turns. outcome: started, failed, adopted, discarded (no turn used it)."}
 	backgroundWaiting = Definition{"hermesd_background_compactions", Gauge, nil, nil,
-		"Background compactions that are running, or finished and not adopted yet."}
+		"Background compactions that run or are not adopted yet."}
 	toolCalls = Definition{"hermesd_tool_calls_total", Counter, labels("tool", "outcome"), nil,
 		"Finished tool calls, including those of sub-agents. outcome: ok, failed (the model gets the error)."}
 	toolTime   = Definition{"hermesd_tool_duration_seconds", Histogram, labels("tool"), ofTool, "Duration of tool calls."}
 	mediaCalls = Definition{"hermesd_media_task_calls_total", Counter, labels("task", "outcome"), nil,
-		"Media tasks. task: transcription (of voice messages), image_description (for models without image input), speech_synthesis (of answers). outcome: ok, failed (the user is notified)."}
+		"Media tasks. task: transcription, image_description, speech_synthesis. outcome: ok, failed (the user is notified)."}
 	mediaTime = Definition{"hermesd_media_task_duration_seconds", Histogram, labels("task"), ofCall, "Duration of media tasks."}
 )
 
@@ -115,31 +115,31 @@ var (
 		"Occurrences of scheduled prompts. outcome: replied, silent, failed, cancelled; skipped (the daemon decided against a run), missed (the daemon was not running)."}
 	jobs        = Definition{"hermesd_cron_jobs", Gauge, nil, nil, "Scheduled prompts that are neither paused nor completed."}
 	jobsRunning = Definition{"hermesd_cron_running", Gauge, nil, nil, "Running scheduled prompts."}
-	jobsWaiting = Definition{"hermesd_cron_waiting", Gauge, nil, nil, "Scheduled prompts that are due and wait for others to finish."}
+	jobsWaiting = Definition{"hermesd_cron_waiting", Gauge, nil, nil, "Scheduled prompts that are due and wait."}
 	clock       = Definition{"hermesd_cron_up", Gauge, nil, nil, "0 if the scheduler is stalled or cannot write to the store: alert on this."}
 )
 
 // Platforms and the store.
 var (
 	accountUp = Definition{"hermesd_account_up", Gauge, labels("platform", "account"), nil,
-		"1 while the account is connected to its platform. account is its name in the configuration, empty for the first one."}
+		"1 while the account is connected. account is its name in the configuration, empty for the first one."}
 	lastContact = Definition{"hermesd_account_last_contact_timestamp_seconds", Gauge, labels("platform", "account"), nil,
 		"Time of the last contact with the platform. Absent if there was none."}
 	storeCommits    = Definition{"hermesd_store_commits_total", Counter, nil, nil, "Transactions written to disk."}
 	storeOperations = Definition{"hermesd_store_operations_total", Counter, nil, nil,
 		"Operations in these transactions; operations divided by commits is the batch size."}
 	storeTime = Definition{"hermesd_store_commit_duration_seconds", Histogram, nil, ofCommit,
-		"Time to build and write a transaction. Accepting a message, starting and finishing a turn wait for it."}
-	storeWritten = Definition{"hermesd_store_written_bytes_total", Counter, nil, nil, "Bytes of the pages that these transactions wrote."}
+		"Time to build and write a transaction."}
+	storeWritten = Definition{"hermesd_store_written_bytes_total", Counter, nil, nil, "Bytes that these transactions wrote."}
 	storeBytes   = Definition{"hermesd_store_bytes", Gauge, nil, nil, "Size of the store file."}
 	storeUp      = Definition{"hermesd_store_up", Gauge, nil, nil, "0 from a failed write until the next successful one: alert on this."}
 	damage       = Definition{"hermesd_store_damaged_records_total", Counter, nil, nil,
-		"Stored records that were damaged and moved away: alert on this, and run `hermesd doctor --verify`."}
+		"Damaged records, moved away: alert on this, and run `hermesd doctor --verify`."}
 )
 
 // The process.
 var (
-	build   = Definition{"hermesd_build_info", Gauge, labels("version"), nil, "Always 1; the label is the version of the daemon."}
+	build   = Definition{"hermesd_build_info", Gauge, labels("version"), nil, "Always 1."}
 	started = Definition{"hermesd_start_timestamp_seconds", Gauge, nil, nil, "Start time of the daemon."}
 	panics  = Definition{"hermesd_panics_total", Counter, labels("where"), nil,
 		"Recovered panics: a bug in hermesd. The log has the stack. where: in a turn, in a tool, in conversion, while sending, …"}
@@ -148,7 +148,7 @@ var (
 	configRead = Definition{"hermesd_config_last_reload_timestamp_seconds", Gauge, nil, nil,
 		"Time of the last configuration reload. Absent if there was none."}
 	configOK = Definition{"hermesd_config_last_reload_successful", Gauge, nil, nil,
-		"0 if the current configuration file has errors; the previous configuration stays in effect."}
+		"0 if the configuration file has errors; the previous configuration stays in effect."}
 	configWaiting = Definition{"hermesd_config_restart_pending", Gauge, nil, nil,
 		"Changed settings that need a restart; `hermesd status` lists them."}
 )
