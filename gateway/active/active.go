@@ -1,5 +1,5 @@
 // Package active knows which turns run or are about to, and in whose name. Tools ask it
-// for the rights of their turn. The main type is Turns.
+// for the rights of their turn. The main type is Turns. Runs interrupts the runs of lanes.
 package active
 
 import (

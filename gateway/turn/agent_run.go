@@ -22,17 +22,6 @@ import (
 	"hermesd/gateway/outbox"
 )
 
-// A SupersededError is the cancellation cause of a run that a newer message
-// interrupts.
-type SupersededError struct{ Entry inbox.ID }
-
-func (n SupersededError) Error() string { return "interrupted by " + n.Entry.String() }
-
-// A StoppedError is the cancellation cause of a run that a user stops.
-type StoppedError struct{ Person string }
-
-func (s StoppedError) Error() string { return "stopped by " + s.Person }
-
 const (
 	stillWorkingInterval = 3 * time.Minute
 	restartNotice        = "I was restarted, working on your message again."

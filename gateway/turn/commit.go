@@ -11,6 +11,7 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/failure"
@@ -58,11 +59,11 @@ func (t *turn) keepHistory(ctx context.Context, err error) {
 
 // endInterrupted ends a run that was canceled with cause.
 func (t *turn) endInterrupted(ctx context.Context, cause error) {
-	var newer SupersededError
-	var stopped StoppedError
+	var newer active.SupersededError
+	var stopped active.StoppedError
 	merges := len(t.claim.Steps) > 0 && t.session != nil
 	if errors.As(cause, &newer) {
-		if stop := t.runner.runs.stopCause(t.claim.Lane, !merges); stop != nil {
+		if stop := t.runner.runs.StopCause(t.claim.Lane, !merges); stop != nil {
 			cause = stop
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/agent"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/inbox"
@@ -110,7 +111,7 @@ func (t *turn) requestCompaction(ctx context.Context, w *agent.ContextWindow, fo
 		select {
 		case <-p.Done():
 		case <-ctx.Done():
-			var newer SupersededError
+			var newer active.SupersededError
 			if !errors.As(context.Cause(ctx), &newer) {
 				p.Cancel()
 				t.runner.parts.Sessions.Passes.Remove(t.session.Record.ID, p)

@@ -32,7 +32,7 @@ func (t *turn) joinAnswer(ctx context.Context) string {
 		t.log.Error("cannot join answer", zap.Error(err))
 		return ""
 	}
-	t.runner.runs.add(t.claim.Lane, more...)
+	t.runner.runs.Add(t.claim.Lane, more...)
 	t.replies.add(more)
 	var texts []string
 	for _, e := range more {

@@ -12,6 +12,7 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/gateway/active"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
@@ -26,14 +27,14 @@ type Runner struct {
 	parts      Parts
 	waits      *inputWaits
 	closing    chan struct{} // closed by Close
-	runs       laneRuns
+	runs       *active.Runs
 	background sync.WaitGroup // see goBackground
 	closeOnce  sync.Once
 }
 
 // New returns a Runner.
 func New(p Parts) *Runner {
-	return &Runner{parts: p, runs: newLaneRuns(), waits: newInputWaits(), closing: make(chan struct{})}
+	return &Runner{parts: p, runs: active.NewRuns(), waits: newInputWaits(), closing: make(chan struct{})}
 }
 
 // Close ends the retries of failed commits, which are left to the next start, and
@@ -57,7 +58,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	if !r.parts.Work.Lanes.MayRun(l) {
 		return
 	}
-	ctx, limit, end := r.runs.begin(ctx, l)
+	ctx, limit, end := r.runs.Begin(ctx, l)
 	defer end()
 	c, offered := r.parts.Agent.Active.TakeOfferedClaim(l)
 	var err error
@@ -72,7 +73,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	if c.Turn == "" {
 		return
 	}
-	r.runs.add(l, c.Entries...)
+	r.runs.Add(l, c.Entries...)
 	t := &turn{runner: r, claim: c, Printer: r.parts.Settings.Printer, log: r.parts.Settings.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
 	t.runObserved(ctx)
 	// Entries that were accepted between the offer and this run have not woken the lane.
@@ -94,6 +95,27 @@ func (r *Runner) Release(ctx context.Context) {
 // PartArrived notifies the turn of lane l that waits for more parts of its input, and
 // reports whether there is one. It may be called from any goroutine.
 func (r *Runner) PartArrived(l inbox.Lane) bool { return r.waits.notify(l) }
+
+// addEntries adds entries that have joined the turn to its claim.
+func (t *turn) addEntries(more []inbox.Entry) {
+	t.claim.Entries = append(t.claim.Entries, more...)
+	t.runner.runs.Add(t.claim.Lane, more...)
+}
+
+// stop cancels the run of lane l because of a command, unless it is the run of later
+// entries, and reports whether there may have been one. An offered claim counts as a
+// run.
+func (r *Runner) stop(l inbox.Lane, command inbox.ID, name string) bool {
+	c, offered := r.parts.Agent.Active.OfferedClaim(l)
+	if offered = offered && c.Entries[0].ID < command; offered {
+		r.runs.StopNext(l, command, "/"+name, len(c.Entries))
+	}
+	return r.runs.Stop(l, command, "/"+name) || offered // it may have been taken in between
+}
+
+// Supersede cancels the run of lane l because of a newer entry, unless the run has
+// that entry or was started by a later one. It may be called from any goroutine.
+func (r *Runner) Supersede(l inbox.Lane, newer inbox.ID) { r.runs.Supersede(l, newer) }
 
 // A turn is the processing of one claim, from its start to its commit.
 type turn struct {

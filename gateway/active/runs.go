@@ -1,4 +1,4 @@
-package turn
+package active
 
 import (
 	"context"
@@ -8,10 +8,22 @@ import (
 	"hermesd/gateway/inbox"
 )
 
-// laneRuns holds the run of each lane, so that it can be interrupted. An interruption
+// A SupersededError is the cancellation cause of a run that a newer message
+// interrupts.
+type SupersededError struct{ Entry inbox.ID }
+
+func (n SupersededError) Error() string { return "interrupted by " + n.Entry.String() }
+
+// A StoppedError is the cancellation cause of a run that a user stops.
+type StoppedError struct{ Person string }
+
+func (s StoppedError) Error() string { return "stopped by " + s.Person }
+
+// Runs holds the run of each lane, so that it can be interrupted. An interruption
 // names the entry that caused it: it must not end the run of a later entry, which the
-// lane may have started in between, nor the run that has taken that entry itself.
-type laneRuns struct {
+// lane may have started in between, nor the run that has taken that entry itself. The
+// methods may be called from any goroutine.
+type Runs struct {
 	mu     sync.Mutex // guards what follows
 	byLane map[inbox.Lane]*laneRun
 	late   map[inbox.Lane]lateStop
@@ -32,8 +44,9 @@ type laneRun struct {
 	released bool           // the entries wait again, or will soon
 }
 
-func newLaneRuns() laneRuns {
-	return laneRuns{byLane: make(map[inbox.Lane]*laneRun), late: make(map[inbox.Lane]lateStop)}
+// NewRuns returns an empty Runs.
+func NewRuns() *Runs {
+	return &Runs{byLane: make(map[inbox.Lane]*laneRun), late: make(map[inbox.Lane]lateStop)}
 }
 
 // An interruption is the reason to cancel the run of entries older than by.
@@ -43,9 +56,9 @@ type interruption struct {
 	stop  bool // has precedence
 }
 
-// begin registers a run of lane l, which ends with end. Its entries are not known yet;
+// Begin registers a run of lane l, which ends with end. Its entries are not known yet;
 // it may claim at most max, 0 means no limit.
-func (s *laneRuns) begin(ctx context.Context, l inbox.Lane) (run context.Context, max int, end func()) {
+func (s *Runs) Begin(ctx context.Context, l inbox.Lane) (run context.Context, max int, end func()) {
 	run, cancel := context.WithCancelCause(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +79,8 @@ func (s *laneRuns) begin(ctx context.Context, l inbox.Lane) (run context.Context
 	}
 }
 
-// add adds entries to those of the run of lane l. It may be called from any goroutine.
-func (s *laneRuns) add(l inbox.Lane, entries ...inbox.Entry) {
+// Add adds entries to those of the run of lane l.
+func (s *Runs) Add(l inbox.Lane, entries ...inbox.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.byLane[l]
@@ -83,9 +96,33 @@ func (s *laneRuns) add(l inbox.Lane, entries ...inbox.Entry) {
 	r.early = nil
 }
 
+// Supersede cancels the run of lane l because of a newer entry, unless the run has that
+// entry or was started by a later one.
+func (s *Runs) Supersede(l inbox.Lane, newer inbox.ID) {
+	s.interrupt(l, interruption{by: newer, cause: SupersededError{Entry: newer}})
+}
+
+// Stop cancels the run of lane l because of the command with the ID by, unless it is the
+// run of later entries, and reports whether a run may have been canceled. StopNext does
+// so with the next run of the lane, which has that many entries.
+func (s *Runs) Stop(l inbox.Lane, by inbox.ID, person string) bool {
+	return s.interrupt(l, stopOf(by, person))
+}
+
+// StopNext is described at Stop.
+func (s *Runs) StopNext(l inbox.Lane, by inbox.ID, person string, entries int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late[l] = lateStop{interruption: stopOf(by, person), entries: entries}
+}
+
+func stopOf(by inbox.ID, person string) interruption {
+	return interruption{by: by, cause: StoppedError{Person: person}, stop: true}
+}
+
 // interrupt cancels the run of lane l with i.cause if it has an entry older than i.by,
 // and reports whether a run may have been canceled.
-func (s *laneRuns) interrupt(l inbox.Lane, i interruption) bool {
+func (s *Runs) interrupt(l inbox.Lane, i interruption) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.byLane[l]
@@ -107,10 +144,10 @@ func (r *laneRun) interrupt(i interruption) bool {
 	return true
 }
 
-// stopCause returns the cause with which the run of lane l was stopped, nil if it was
+// StopCause returns the cause with which the run of lane l was stopped, nil if it was
 // not. If not and release is set, the run gives its entries back, and a stop that comes
 // later applies to the next run.
-func (s *laneRuns) stopCause(l inbox.Lane, release bool) error {
+func (s *Runs) StopCause(l inbox.Lane, release bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok := s.byLane[l]
@@ -121,35 +158,4 @@ func (s *laneRuns) stopCause(l inbox.Lane, release bool) error {
 		r.released = release
 	}
 	return nil
-}
-
-// stopNext stops the next run of lane l, which has that many entries.
-func (s *laneRuns) stopNext(l inbox.Lane, i interruption, entries int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.late[l] = lateStop{interruption: i, entries: entries}
-}
-
-// addEntries adds entries that have joined the turn to its claim.
-func (t *turn) addEntries(more []inbox.Entry) {
-	t.claim.Entries = append(t.claim.Entries, more...)
-	t.runner.runs.add(t.claim.Lane, more...)
-}
-
-// stop cancels the run of lane l because of a command, unless it is the run of later
-// entries, and reports whether there may have been one. An offered claim counts as a
-// run.
-func (r *Runner) stop(l inbox.Lane, command inbox.ID, name string) bool {
-	i := interruption{by: command, cause: StoppedError{Person: "/" + name}, stop: true}
-	c, offered := r.parts.Agent.Active.OfferedClaim(l)
-	if offered = offered && c.Entries[0].ID < command; offered {
-		r.runs.stopNext(l, i, len(c.Entries))
-	}
-	return r.runs.interrupt(l, i) || offered // it may have been taken in between
-}
-
-// Supersede cancels the run of lane l because of a newer entry, unless the run has
-// that entry or was started by a later one. It may be called from any goroutine.
-func (r *Runner) Supersede(l inbox.Lane, newer inbox.ID) {
-	r.runs.interrupt(l, interruption{by: newer, cause: SupersededError{Entry: newer}})
 }
