@@ -15,10 +15,10 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway/compaction"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 	"hermesd/hygiene"
 )
 
@@ -72,7 +72,7 @@ func (w *harness) useEngine(f *foldingEngine, window int) {
 	w.configure = func(o *gatewaytest.Options) {
 		o.Models = nil
 		o.Window = window
-		o.Compression = turn.CompactionOptions{
+		o.Compression = compaction.Options{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 5000}, MaxWait: 30 * time.Second,
 			Engine: func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil },
 		}

@@ -22,6 +22,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/command"
+	"hermesd/gateway/compaction"
 	"hermesd/gateway/control"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/cron"
@@ -86,7 +87,7 @@ type Options struct {
 	Window       int              // context length of Model in tokens
 	Placement    prompt.Placement // of overlays
 	Prefill      []llm.Message    // between the prompt and the transcript of every call
-	Compression  turn.CompactionOptions
+	Compression  compaction.Options
 	Reset        func(chat.Address) session.ResetPolicy // when sessions of an address reset automatically; nil: never
 	Progress     string                                 // display.tool_progress
 	Acknowledge  bool                                   // notify senders whose message waits for a running turn
@@ -221,7 +222,8 @@ func New(o Options) *Gateway {
 	g.control = g.newControl()
 	g.commands = command.NewTable(command.Localized(o.Printer, command.Specs()), g.control.Handlers(), g.approval.Handlers(), g.cron.Handlers())
 	g.runner = turn.New(turn.Parts{
-		Store: o.Store, Sessions: sessions, Compaction: o.Compression,
+		Store: o.Store, Sessions: sessions,
+		Compactor: compaction.New(compaction.Parts{Store: o.Store, Passes: g.passes, Prefill: o.Prefill, Printer: o.Printer, Observe: o.Observe, Options: o.Compression}),
 		Agent: turn.Agent{
 			Agent: o.Agent, Choose: o.Models.Choose, Overlay: g.overlay, CheckTool: o.CheckTool, Discover: o.Discover, Active: o.Active, Usage: o.Usage,
 		},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/compaction"
 	"hermesd/gateway/cron"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
@@ -24,6 +25,7 @@ import (
 // store stays usable. All methods may be called from any goroutine.
 type Store interface {
 	turn.Store
+	compaction.Store
 	delivery.Store
 	cron.Store
 	store.Values

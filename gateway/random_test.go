@@ -16,11 +16,11 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
+	"hermesd/gateway/compaction"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 	"hermesd/hygiene"
 )
 
@@ -105,7 +105,7 @@ func (p plan) run(t *testing.T) {
 		if p.forget {
 			o.Limits.TranscriptCacheBytes = 0
 		}
-		o.Compression = turn.CompactionOptions{
+		o.Compression = compaction.Options{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 8}, MaxWait: 30 * time.Second,
 			Engine: func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				return &plannedEngine{killableEngine{foldingEngine{limit: p.limit}, s.reaper}, &moods}, nil

@@ -13,10 +13,10 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
+	"hermesd/gateway/compaction"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 	"hermesd/hygiene"
 )
 
@@ -82,7 +82,7 @@ func (c scenario) newSweep(t *testing.T, at int) *killSweep {
 	s.configure = func(o *gatewaytest.Options) {
 		set(o)
 		o.Models, o.Host, o.Access = &modelsWithWindow{models{second: s.model}}, &fakeHost{restart: func() {}}, ownerChecker(t)
-		o.Compression = turn.CompactionOptions{
+		o.Compression = compaction.Options{
 			Settings: hygiene.Settings{Enabled: true, MessageLimit: 5000}, MaxWait: 30 * time.Second,
 			Engine: func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				return &killableEngine{foldingEngine: foldingEngine{limit: c.limit}, r: s.reaper}, nil

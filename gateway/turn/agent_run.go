@@ -47,7 +47,7 @@ func (t *turn) runAgent(ctx context.Context) {
 	}
 	defer t.runner.parts.Sessions.Release(s)
 	defer t.runner.parts.Agent.Active.Remove(s.Record.ID)
-	t.session, t.trace.Session = s, string(s.Record.ID)
+	t.session, t.compaction, t.trace.Session = s, t.newCompaction(s), string(s.Record.ID)
 	t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.claim)
 	t.react(chat.ReactionSeen)
 	input, steps, problems, err := t.loadInput(ctx)
@@ -70,8 +70,8 @@ func (t *turn) runAgent(ctx context.Context) {
 		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.LocalizeError(modelErr), s.Model.Model))
 	}
 	problems, s.Notes = append(s.Notes, problems...), nil
-	w, compactionRows := t.openContextWindow(ctx, len(steps) > 0)
-	rows := append(t.notices(problems), compactionRows...)
+	w, texts := t.compaction.Window(ctx, len(steps) > 0)
+	rows := t.notices(append(problems, texts...))
 	final, noticeRows, err := t.consumeEvents(ctx, stream, w, input, steps)
 	rows = append(rows, noticeRows...)
 	preview, settled := stream.Finish()
@@ -228,11 +228,11 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 			if err := t.recordCompaction(ev); err != nil {
 				return final, notices, err
 			}
-			if text := strings.TrimSpace(t.compactionNote(ev.Compaction)); text != "" && ev.Reason == agent.WhyCompression {
+			if text := strings.TrimSpace(t.compaction.Note(ev.Compaction)); text != "" && ev.Reason == agent.WhyCompression {
 				notices = append(notices, t.notices([]string{text})...)
 			}
 		case agent.ContextLengthLearned:
-			if learn := t.runner.parts.Compaction.Learn; learn != nil {
+			if learn := t.runner.parts.Compactor.Options.Learn; learn != nil {
 				learn(ev.Provider, ev.Model, ev.Window)
 			}
 		case agent.Record:
@@ -406,7 +406,7 @@ func (t *turn) handleNotice(n agent.Notice) []outbox.Row {
 	t.log.Warn("agent notice", zap.String("notice", n.String()))
 	t.reportModelRetry(n)
 	if n.Kind == agent.ContextFull {
-		t.reportCompaction(agent.WhyCompression, true, agent.Compaction{})
+		t.compaction.Report(agent.WhyCompression, true, agent.Compaction{})
 		return t.notices([]string{t.T("I could not make this long conversation shorter (%v). I go on with it as it is.", n.Err)})
 	}
 	if n.Fallback == "" {

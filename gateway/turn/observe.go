@@ -90,13 +90,3 @@ func (t *turn) reportModelRetry(n agent.Notice) {
 func (t *turn) reportToolCall(ev agent.ToolFinished) {
 	t.runner.parts.Settings.Observe.Emit(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
-
-// reportCompaction emits the event of a compaction that became part of the turn or
-// failed.
-func (t *turn) reportCompaction(reason string, failed bool, p agent.Compaction) {
-	name := ""
-	if t.session != nil && t.session.Engine.Engine != nil {
-		name = t.session.Engine.Engine.Name()
-	}
-	t.runner.parts.Settings.Observe.Emit(observe.Compacted{Turn: t.claim.Turn, Engine: name, Reason: reason, Failed: failed, Before: p.Before, After: p.After})
-}

@@ -15,6 +15,7 @@ import (
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/compaction"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
@@ -29,13 +30,13 @@ import (
 // Parts are the collaborators of a Runner. Everything in them is set, unless its comment
 // says what nil means.
 type Parts struct {
-	Store      Store
-	Sessions   *conversation.Book // Close closes its passes
-	Agent      Agent
-	Compaction CompactionOptions
-	Chat       Chat
-	Work       Work
-	Settings   Settings
+	Store     Store
+	Sessions  *conversation.Book // Close closes its passes
+	Agent     Agent
+	Compactor *compaction.Compactor
+	Chat      Chat
+	Work      Work
+	Settings  Settings
 }
 
 // An Agent is what a run of the agent and its tools need.

@@ -64,9 +64,6 @@ type Store interface {
 	// Calls returns the records of a session's ledger from number from on, as far as
 	// they are still stored.
 	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
-	// Engine returns the stored state of a session's context engine, nil if there is
-	// none.
-	Engine(ctx context.Context, id session.ID) (json.RawMessage, error)
 	// Transcript returns the rows of a session's active transcript from index
 	// from on.
 	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)

@@ -13,6 +13,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/gateway/active"
+	"hermesd/gateway/compaction"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
@@ -124,6 +125,7 @@ type turn struct {
 	claim          inbox.Claim
 	log            *zap.Logger
 	session        *conversation.Conversation // nil until loaded
+	compaction     *compaction.Run            // of session
 	trace          Trace
 	tokenUsage     llm.Usage      // of the turn's model calls, including those of earlier runs once it ends
 	auxiliaryUsage llm.Usage      // of compactions and of model calls by tools

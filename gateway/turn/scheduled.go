@@ -79,7 +79,7 @@ func (t *turn) runScheduled(ctx context.Context) {
 	}
 	defer t.runner.parts.Sessions.Release(s)
 	defer t.runner.parts.Agent.Active.Remove(s.Record.ID)
-	t.session, t.trace.Session = s, string(s.Record.ID)
+	t.session, t.compaction, t.trace.Session = s, t.newCompaction(s), string(s.Record.ID)
 	t.runner.parts.Agent.Active.Set(s.Record.ID, t.claim)
 	s.Configure(run.Name, run.Settings)
 	if run.Done {
@@ -117,7 +117,7 @@ func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, 
 	if t.session.Model, modelErr = t.runner.chooseModel(t.session.Record.Settings); modelErr != nil {
 		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", modelErr, string(t.first().Occurrence.Job))}
 	}
-	w, _ := t.openContextWindow(ctx, len(steps) > 0)
+	w, _ := t.compaction.Window(ctx, len(steps) > 0)
 	stream := t.runner.parts.Chat.Delivery.Stream(t.draft(), 0, nil)
 	final, _, err := t.consumeEvents(ctx, stream, w, input, steps)
 	stream.Finish()

@@ -11,9 +11,9 @@ import (
 	"hermesd/agent/engine/plugin"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/prompt"
+	"hermesd/gateway/compaction"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/session"
-	"hermesd/gateway/turn"
 	"hermesd/hygiene"
 )
 
@@ -47,9 +47,9 @@ func (a *App) externalEngine(m plugin.Manifest) engineMaker {
 
 // compactionOptions returns the settings of compaction and hygiene for turns.
 // Without compression.enabled, Engine is nil.
-func (a *App) compactionOptions() (turn.CompactionOptions, error) {
+func (a *App) compactionOptions() (compaction.Options, error) {
 	c := a.opts.Config.Compression
-	t := turn.CompactionOptions{
+	t := compaction.Options{
 		Settings: hygiene.Settings{Enabled: c.Enabled, MessageLimit: c.HygieneHardMessageLimit, Threshold: c.Threshold},
 		MaxWait:  c.HygieneMaxWait, Learn: a.lengths.setFromError,
 	}
