@@ -30,8 +30,6 @@ type Bench struct {
 type Report struct {
 	Calls, Passes int
 	Largest       int // tokens of the largest call
-	Sent          int // tokens of all calls
-	Summary       int // tokens of all calls of the summary model, including answers
 	Cost          pricing.USD
 	// Context, Search and Lost count the facts in the context, the other facts
 	// found in the archive, and those found nowhere.
@@ -57,7 +55,6 @@ func (b Bench) Play(ctx context.Context, c Conversation) (Report, error) {
 				}
 			}
 			rep.Calls++
-			rep.Sent += size
 			rep.Largest = max(rep.Largest, size)
 			rep.Cost += b.Price.Floor(llm.Usage{Input: size, Output: tokens.Message(m)}, known, 0)
 			known = size
@@ -66,7 +63,6 @@ func (b Bench) Play(ctx context.Context, c Conversation) (Report, error) {
 		size += tokens.Message(m)
 	}
 	if b.Reader != nil {
-		rep.Summary = b.Reader.Usage.Prompt() + b.Reader.Usage.Output
 		rep.Cost += b.Price.Uncached(b.Reader.Usage)
 	}
 	return rep, b.countFacts(ctx, c, &rep)
