@@ -37,7 +37,7 @@ func Deliveries() []Delivery {
 	return []Delivery{
 		{
 			Platform: chat.Telegram,
-			In:       "An update is confirmed, by the next poll, only when it is on disk. Telegram keeps what is not confirmed for 24 h; older is lost.",
+			In:       "The next poll confirms an update only when it is on disk. Telegram keeps what is not confirmed for 24 h.",
 			KeyIn:    "chat id : message id", Key: regexp.MustCompile(`^-?[0-9]+:[0-9]+$`),
 			KeyOut: "none",
 			Clear:  "Cannot be asked. `delivery.uncertain`: sent again marked `(may be a repeat)`, held for the operator, or dropped. With `delivery.edit_first` the answer is an edit, which can be repeated.",
@@ -45,38 +45,38 @@ func Deliveries() []Delivery {
 		},
 		{
 			Platform: chat.Discord,
-			In:       "RESUME repeats what a lost connection has missed. Where nothing can be resumed, and after a restart, the history of each channel is read from the last message on disk on, up to 24 h back, for the 500 channels with the latest conversations. Presses, commands and edits are in no history.",
+			In:       "RESUME repeats what a lost connection missed. Else, and after a restart, the histories of the 500 channels with the latest conversations are read from the last message on disk on, up to 24 h back. They lack presses, commands and edits.",
 			KeyIn:    "channel id : message id", Key: regexp.MustCompile(`^[0-9]+:[0-9]+$`),
-			KeyOut: "a nonce made of our id, with `enforce_nonce`",
-			Clear:  "By the nonce, as long as this process has seen it; else the channel's history: our newest message there counts if it says the same. What is not found is sent again, and Discord drops it if it knows the nonce.",
-			Window: "After a crash, when Discord has forgotten the nonce (some minutes): a text under 64 characters, after which somebody else has spoken, is sent again unmarked.",
+			KeyOut: "a nonce made of the daemon's id, with `enforce_nonce`",
+			Clear:  "By the nonce, if this process has seen it; else the bot's newest message in the channel counts if it says the same. What is not found is sent again, and Discord drops it if it knows the nonce.",
+			Window: "After a crash and some minutes, when Discord has forgotten the nonce: a text under 64 characters, after which somebody else wrote, is sent again unmarked.",
 			Lookup: true, Once: true,
 		},
 		{
 			Platform: chat.Slack,
-			In:       "An envelope is acknowledged only when its event is on disk. Slack sends again after 1 s, 1 min and 5 min; after a longer loss the histories of the places where we speak are read, and `status` says what could not be seen. Presses and slash commands are sent once: the person sees an error.",
+			In:       "An envelope is acknowledged only when its event is on disk. Slack sends it again after 1 s, 1 min and 5 min; after a longer loss the histories of conversations are read, and `status` says what could not be seen. Presses and slash commands are sent once: the user sees an error.",
 			KeyIn:    "channel id : ts, the same for the message and its mention", Key: regexp.MustCompile(`^[CDG][A-Z0-9]+:[0-9]+\.[0-9]+$`),
-			KeyOut: "our id, as message metadata",
-			Clear:  "By the metadata, in the history of the channel or thread; a file by its id.",
-			Window: "An answer to a slash command where the bot is no member, and a file whose id a crash has lost, cannot be looked for: if a crash leaves one uncertain, it is given up after 24 h and stands in `hermesd outbox list`.",
+			KeyOut: "the daemon's id, as metadata",
+			Clear:  "By the metadata in the history of the channel or thread; a file by its id.",
+			Window: "An answer to a slash command where the bot is no member, and a file whose id a crash has lost, cannot be looked for; it is given up after 24 h and is in `hermesd outbox list`.",
 			Lookup: true,
 		},
 		{
 			Platform: chat.Console,
-			In:       "A line is on disk before the terminal hears so, and is sent again under the same id if the connection breaks.",
-			KeyIn:    "line : the terminal's id for it",
-			KeyOut:   "our id",
-			Clear:    "The terminals that come back say what they have shown. While none is attached the answer waits.",
-			Window:   "A terminal that has shown a message and is closed before it could say so: the next one shows it again.",
+			In:       "A line is on disk before it is acknowledged, and is sent again if the connection breaks.",
+			KeyIn:    "line : the terminal's id",
+			KeyOut:   "the daemon's id",
+			Clear:    "Terminals say what they have shown. While none is attached the answer waits.",
+			Window:   "A terminal is closed before it could say what it has shown: the next one shows it again.",
 			Lookup:   true, Once: true,
 		},
 		{
 			Platform: chat.HTTP,
-			In:       "The request is on disk before its turn begins. One that comes again with the same `Idempotency-Key` joins the first, also after a restart.",
-			KeyIn:    "request : the `Idempotency-Key`, else one of our own",
+			In:       "The request is on disk before its turn begins. A repeat with the same `Idempotency-Key` joins it, also after a restart.",
+			KeyIn:    "request : the `Idempotency-Key`, else a new one",
 			KeyOut:   "the request it answers",
-			Clear:    "The client asks again with its `Idempotency-Key` and gets the same answer.",
-			Window:   "Without an `Idempotency-Key`, a client that asks again asks a second time; the answer to a client that has left is only in the session.",
+			Clear:    "The client repeats its `Idempotency-Key` and gets the same answer.",
+			Window:   "Without an `Idempotency-Key` a repeat is a second message; the answer to a client that has left is only in the session.",
 			Lookup:   true, Once: true,
 		},
 	}
@@ -86,13 +86,13 @@ func Deliveries() []Delivery {
 func Markdown(ds []Delivery) string {
 	var b strings.Builder
 	yes := map[bool]string{true: "yes", false: "no"}
-	b.WriteString("| | what comes in | key of a message | key of what goes out | the platform knows a repeat |\n|---|---|---|---|---|\n")
+	b.WriteString("| | what comes in | key of a message | key of what goes out | the platform knows a repeat | can be asked |\n|---|---|---|---|---|---|\n")
 	for _, d := range ds {
-		fmt.Fprintf(&b, "| **%s** | %s | %s | %s | %s |\n", d.Platform, d.In, d.KeyIn, d.KeyOut, yes[d.Once])
+		fmt.Fprintf(&b, "| **%s** | %s | %s | %s | %s | %s |\n", d.Platform, d.In, d.KeyIn, d.KeyOut, yes[d.Once], yes[d.Lookup])
 	}
-	b.WriteString("\n| | can be asked | a send with an unknown outcome | what can still happen |\n|---|---|---|---|\n")
+	b.WriteString("\n| | a send with an unknown outcome | what can still happen |\n|---|---|---|\n")
 	for _, d := range ds {
-		fmt.Fprintf(&b, "| **%s** | %s | %s | %s |\n", d.Platform, yes[d.Lookup], d.Clear, d.Window)
+		fmt.Fprintf(&b, "| **%s** | %s | %s |\n", d.Platform, d.Clear, d.Window)
 	}
 	return b.String()
 }
