@@ -33,13 +33,15 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		}
 	}
 	entries := make([]inbox.Entry, len(batch))
+	admissions := make([]inbox.Admission, len(batch))
 	ahead := make(map[inbox.Lane]int) // entries of the batch so far
 	for i, in := range batch {
-		entries[i] = g.createEntry(ctx, in)
-		g.limitQueue(&entries[i], ahead[entries[i].Lane])
-		ahead[entries[i].Lane]++
+		e := g.createEntry(ctx, in)
+		entries[i] = e
+		admissions[i] = inbox.Admission{Entry: e, Claim: e.State == inbox.Waiting && g.lanes.HasCapacity() && !g.pause.Paused(), Limit: g.queueLimit(e, ahead[e.Lane])}
+		ahead[e.Lane]++
 	}
-	taken, err := g.opts.Store.Accept(ctx, entries)
+	taken, err := g.opts.Store.Accept(ctx, admissions)
 	if err != nil {
 		g.cancelPairing(entries...)
 		g.notifyStoreFailure(ctx, entries)
@@ -62,8 +64,9 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 			continue
 		}
 		entries[i].ID = a.ID
-		if a.Refused {
-			entries[i].State = inbox.Done
+		if l := admissions[i].Limit; a.Refused {
+			entries[i].State, entries[i].Outcome = inbox.Done, &l.Outcome
+			g.delivery.WakeRows(l.Notices)
 		}
 		g.reportReceived(entries[i], observe.Accepted)
 		g.wake(ctx, entries[i])
@@ -112,7 +115,6 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 	e.Session = session.KeyFor(g.opts.Profile, e.Inbound.Address, e.Inbound.Sender.ID, g.opts.Policy)
 	e.Lane = inbox.LaneOf(e.Session)
 	g.applyBusyMode(ctx, &e)
-	e.ClaimOnAccept = g.lanes.HasCapacity() && !g.pause.Paused()
 	name, args, ok := command.Parse(e.Inbound.Text)
 	if _, known := g.commands.Lookup(name); ok && !known && e.Inbound.Kind == chat.Message {
 		if _, skill := g.opts.Skill("", name, args); skill { // handled as an ordinary message
@@ -132,17 +134,15 @@ func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) 
 	return e
 }
 
-// limitQueue makes the store refuse the message of e if too many wait in its lane.
+// queueLimit makes the store refuse the message of e if too many wait in its lane.
 // ahead is the number of entries of the lane that precede it in the same batch; the
 // store knows which of them are new.
-func (g *Gateway) limitQueue(e *inbox.Entry, ahead int) {
+func (g *Gateway) queueLimit(e inbox.Entry, ahead int) *inbox.Limit {
 	limit := g.opts.Limits.MaxQueuedMessages
 	if e.State != inbox.Waiting || e.Exclusive || e.Inbound.Kind != chat.Message || g.opts.Store.Waiting(e.Lane)+ahead < limit {
-		return
+		return nil
 	}
-	e.MaxWaiting = limit
-	e.Outcome = &inbox.Outcome{Result: inbox.Failed, Reason: "too many messages wait"}
-	e.Notices = g.renderQueueFull(*e)
+	return &inbox.Limit{MaxWaiting: limit, Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too many messages wait"}, Notices: g.renderQueueFull(e)}
 }
 
 // waitsForCommands reports whether immediate commands wait or run for the session of
@@ -178,8 +178,6 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 		g.sendPairingCode(ctx, e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
 		g.opts.Accounts.Dismiss(e.Inbound)
-	case e.State == inbox.Done && e.Outcome.Result == inbox.Failed:
-		g.delivery.WakeRows(e.Notices)
 	case e.State == inbox.Done || e.Inbound.Kind == chat.Edit:
 	default:
 		g.acknowledge(ctx, e)

@@ -120,8 +120,8 @@ func fill(b *testing.B, store *bolt.Store, n int) {
 		b.Fatal(len(recs), err)
 	}
 	rec := recs[0]
-	e := inbox.Entry{Lane: inbox.LaneOf(rec.Key), Session: rec.Key, State: inbox.Waiting, ClaimOnAccept: true, Inbound: chat.Inbound{IdempotencyKey: "7:fill", ID: "fill", Address: rec.Address}}
-	taken, err := store.Accept(ctx, []inbox.Entry{e})
+	e := inbox.Entry{Lane: inbox.LaneOf(rec.Key), Session: rec.Key, State: inbox.Waiting, Inbound: chat.Inbound{IdempotencyKey: "7:fill", ID: "fill", Address: rec.Address}}
+	taken, err := store.Accept(ctx, []inbox.Admission{{Entry: e, Claim: true}})
 	if err != nil {
 		b.Fatal(err)
 	}

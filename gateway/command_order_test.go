@@ -88,11 +88,11 @@ type slowStore struct {
 	once   sync.Once
 }
 
-func (s *slowStore) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error) {
-	for i := range entries {
-		entries[i].ClaimOnAccept = false
+func (s *slowStore) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
+	for i := range admissions {
+		admissions[i].Claim = false
 	}
-	return s.Store.Accept(ctx, entries)
+	return s.Store.Accept(ctx, admissions)
 }
 
 func (s *slowStore) Claim(ctx context.Context, l inbox.Lane, max int) (inbox.Claim, error) {

@@ -257,11 +257,11 @@ type failingStore struct {
 	accept, enqueue error
 }
 
-func (s *failingStore) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error) {
+func (s *failingStore) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
 	if s.accept != nil {
 		return nil, s.accept
 	}
-	return s.Store.Accept(ctx, entries)
+	return s.Store.Accept(ctx, admissions)
 }
 
 func (s *failingStore) Enqueue(ctx context.Context, rows []outbox.Row) ([]outbox.Row, error) {

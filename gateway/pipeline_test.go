@@ -386,8 +386,8 @@ type overtakenStore struct {
 	by func()
 }
 
-func (s *overtakenStore) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error) {
-	taken, err := s.Store.Accept(ctx, entries)
+func (s *overtakenStore) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
+	taken, err := s.Store.Accept(ctx, admissions)
 	if by := s.by; by != nil {
 		s.by = nil
 		by()

@@ -30,14 +30,13 @@ type Store interface {
 	cron.Store
 	store.Values
 
-	// Accept adds entries, in order, in one write. An entry whose idempotency key was
-	// accepted before (on the same platform and account) is reported as not new.
-	// Entries whose state is Done are stored for `why` only. A chat.Edit replaces the
-	// text and files of the entry that it edits if that entry is waiting and
-	// unclaimed, and is done at once: silent "edit_applied", or "edit_too_late". An
-	// entry with ClaimOnAccept is claimed in the same write if it is the only one in
-	// its lane. The Notices of a new entry are enqueued in that write, as by Enqueue.
-	Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error)
+	// Accept adds entries, in order, in one write with what their admissions hold. An
+	// entry whose idempotency key was accepted before (on the same platform and
+	// account) is reported as not new. Entries whose state is Done are stored for `why`
+	// only. A chat.Edit replaces the text and files of the entry that it edits if that
+	// entry is waiting and unclaimed, and is done at once: silent "edit_applied", or
+	// "edit_too_late". Notices are enqueued as by Enqueue.
+	Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error)
 	// Lanes returns the lanes with entries that are not done, ordered by their oldest
 	// entry.
 	Lanes(ctx context.Context) ([]inbox.Lane, error)

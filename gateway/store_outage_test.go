@@ -37,7 +37,7 @@ func (s *fullStore) err() error {
 	return nil
 }
 
-func (s *fullStore) Accept(ctx context.Context, e []inbox.Entry) ([]inbox.Acceptance, error) {
+func (s *fullStore) Accept(ctx context.Context, e []inbox.Admission) ([]inbox.Acceptance, error) {
 	if err := s.err(); err != nil {
 		return nil, err
 	}

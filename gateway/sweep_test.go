@@ -103,7 +103,7 @@ type killableStore struct {
 	r *killer
 }
 
-func (s killableStore) Accept(ctx context.Context, e []inbox.Entry) (a []inbox.Acceptance, err error) {
+func (s killableStore) Accept(ctx context.Context, e []inbox.Admission) (a []inbox.Acceptance, err error) {
 	err = s.r.wrap("accept", func() (err error) { a, err = s.Store.Accept(ctx, e); return err })
 	return a, err
 }

@@ -144,7 +144,7 @@ func (w *harness) accept(person string) inbox.Entry {
 		Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint(person, ":", w.accepted), ID: fmt.Sprint(w.accepted), Kind: chat.Message, Address: at, Sender: chat.Person{ID: person}, Text: "hi", SentAt: time.Now()},
 		Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: time.Now(),
 	}
-	if _, err := w.store.Accept(w.t.Context(), []inbox.Entry{e}); err != nil {
+	if _, err := w.store.Accept(w.t.Context(), []inbox.Admission{{Entry: e}}); err != nil {
 		w.t.Fatal(err)
 	}
 	return e

@@ -72,7 +72,7 @@ func (f *fixture) claim(key session.Key) inbox.Claim {
 		Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint(f.count), ID: fmt.Sprint(f.count), Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}},
 		Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: time.Now(),
 	}
-	if _, err := f.store.Accept(f.t.Context(), []inbox.Entry{e}); err != nil {
+	if _, err := f.store.Accept(f.t.Context(), []inbox.Admission{{Entry: e}}); err != nil {
 		f.t.Fatal(err)
 	}
 	c, err := f.store.Claim(f.t.Context(), e.Lane, 0)

@@ -190,10 +190,10 @@ func (h *harness) create(by access.Principal, p schedule.JobPatch, change func(*
 func (h *harness) addSession(id string) {
 	h.t.Helper()
 	key := session.KeyFor("", dm(id), id, session.KeyPolicy{})
-	taken, err := h.store.Accept(h.t.Context(), []inbox.Entry{{
-		Lane: inbox.LaneOf(key), Session: key, State: inbox.Waiting, ClaimOnAccept: true,
+	taken, err := h.store.Accept(h.t.Context(), []inbox.Admission{{Claim: true, Entry: inbox.Entry{
+		Lane: inbox.LaneOf(key), Session: key, State: inbox.Waiting,
 		Inbound: chat.Inbound{IdempotencyKey: string(key), ID: "1", Kind: chat.Message, Address: dm(id)},
-	}})
+	}}})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -80,16 +80,6 @@ type Entry struct {
 	Background bool      `json:"aside,omitempty"`
 	State      State     `json:"state"`
 	Accepted   time.Time `json:"accepted"`
-	// ClaimOnAccept asks the store to claim the entry in the transaction that accepts
-	// it, if its lane is empty. It is not stored.
-	ClaimOnAccept bool `json:"-"`
-	// MaxWaiting, if not 0, is the number of unclaimed entries of the lane at which the
-	// store refuses a new entry: it is stored as done with Outcome. It is not stored.
-	MaxWaiting int `json:"-"`
-	// Notices are rows for the sender. The store enqueues them in the transaction
-	// that accepts the entry, if the entry is new and, with MaxWaiting, refused. They
-	// are not stored with it.
-	Notices []outbox.Row `json:"-"`
 	// Turn is set by the first claim and then kept: it identifies the steps of an
 	// interrupted turn.
 	Turn       string    `json:"turn,omitempty"`
@@ -153,14 +143,31 @@ type Outcome struct {
 	MergedInto ID `json:"with,omitempty"`
 }
 
-// An Acceptance is the result of accepting one entry into the store.
+// An Admission is an event to accept, with all that the store writes in the transaction
+// that accepts it. If the event was accepted before, nothing of it is written.
+type Admission struct {
+	Entry Entry
+	// Claim asks the store to claim the entry, if its lane is empty.
+	Claim bool
+	// Notices are rows for the sender. They are enqueued unless Limit refuses the entry.
+	Notices []outbox.Row
+	// Limit, if set, says when the entry is refused.
+	Limit *Limit
+}
+
+// A Limit refuses an entry whose lane is full: the entry is stored as done.
+type Limit struct {
+	MaxWaiting int          // number of unclaimed entries at which the lane is full
+	Outcome    Outcome      // of a refused entry
+	Notices    []outbox.Row // enqueued if the entry is refused
+}
+
+// An Acceptance is the result of an Admission.
 type Acceptance struct {
-	ID    ID   // of the entry, or of the stored entry with the same idempotency key
-	IsNew bool // false: an entry with this key was accepted before
-	// Refused reports whether the entry is done because of its MaxWaiting.
-	Refused bool
-	// Claim is the claim that ClaimOnAccept requested, nil if none was made.
-	Claim *Claim
+	ID      ID     // of the entry, or of the stored entry with the same idempotency key
+	IsNew   bool   // false: an entry with this key was accepted before
+	Refused bool   // by the Limit
+	Claim   *Claim // the claim that the Admission asked for, nil if none was made
 }
 
 // A Step is one completed part of a turn, or the start of a tool call that must

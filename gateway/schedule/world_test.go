@@ -262,7 +262,7 @@ func accepts(b *testing.B, store *bolt.Store, name string, end <-chan time.Time)
 		}
 		begin := time.Now()
 		in := chat.Inbound{IdempotencyKey: fmt.Sprint(name, i), Kind: chat.Message, Address: chat.Address{Platform: chat.Telegram, Chat: "7"}}
-		_, err := store.Accept(b.Context(), []inbox.Entry{{Lane: inbox.Lane(fmt.Sprint(name, i)), Inbound: in}})
+		_, err := store.Accept(b.Context(), []inbox.Admission{{Entry: inbox.Entry{Lane: inbox.Lane(fmt.Sprint(name, i)), Inbound: in}}})
 		ok(b, err)
 		took = append(took, time.Since(begin))
 	}

@@ -119,10 +119,10 @@ func (h *harness) reopen() *target.Directory {
 func (h *harness) addSession(at chat.Address, name string) {
 	h.t.Helper()
 	key := session.KeyFor("", at, "7", session.KeyPolicy{})
-	taken, err := h.store.Accept(h.t.Context(), []inbox.Entry{{
-		Lane: inbox.LaneOf(key), Session: key, State: inbox.Waiting, ClaimOnAccept: true,
+	taken, err := h.store.Accept(h.t.Context(), []inbox.Admission{{Claim: true, Entry: inbox.Entry{
+		Lane: inbox.LaneOf(key), Session: key, State: inbox.Waiting,
 		Inbound: chat.Inbound{IdempotencyKey: string(key), ID: "1", Kind: chat.Message, Address: at},
-	}})
+	}}})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -153,7 +153,7 @@ type mortalStore struct {
 	l *life
 }
 
-func (s mortalStore) Accept(ctx context.Context, e []inbox.Entry) (a []inbox.Acceptance, err error) {
+func (s mortalStore) Accept(ctx context.Context, e []inbox.Admission) (a []inbox.Acceptance, err error) {
 	err = s.l.pass("accept", func() (err error) { a, err = s.Store.Accept(ctx, e); return err })
 	return a, err
 }

@@ -15,43 +15,48 @@ import (
 
 var errNoKey = errors.New("event has no idempotency key")
 
-// Accept stores entries in order, all or none. An entry without an idempotency
-// key is an error; one whose key is already known is not stored again.
-func (s *Store) Accept(ctx context.Context, entries []inbox.Entry) ([]inbox.Acceptance, error) {
+// Accept stores the entries of admissions in order, all or none. An entry without an
+// idempotency key is an error; one whose key is already known is not stored again.
+func (s *Store) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
 	size := 0
-	for _, e := range entries {
-		if e.Inbound.IdempotencyKey == "" {
-			return nil, fmt.Errorf("accept message %q of %s: %w", e.Inbound.ID, e.Inbound.Address, errNoKey)
+	for _, a := range admissions {
+		in := a.Entry.Inbound
+		if in.IdempotencyKey == "" {
+			return nil, fmt.Errorf("accept message %q of %s: %w", in.ID, in.Address, errNoKey)
 		}
-		size += 1024 + len(e.Inbound.Text) + 2048*len(e.Notices)
+		size += 1024 + len(in.Text) + rowsSize(a.Notices)
+		if a.Limit != nil {
+			size += rowsSize(a.Limit.Notices)
+		}
 	}
 	return write(ctx, s, "accept", size, func(b *batch) ([]inbox.Acceptance, error) {
-		accepted := make([]inbox.Acceptance, len(entries))
-		for i, e := range entries {
+		accepted := make([]inbox.Acceptance, len(admissions))
+		for i, a := range admissions {
 			var err error
-			if accepted[i], err = b.accept(e); err != nil {
+			if accepted[i], err = b.accept(a); err != nil {
 				return nil, err
 			}
 		}
-		return accepted, b.claimAccepted(entries, accepted)
+		return accepted, b.claimAccepted(admissions, accepted)
 	})
 }
 
-// claimAccepted claims the entries that request it and that are alone in their
-// lanes.
-func (b *batch) claimAccepted(entries []inbox.Entry, accepted []inbox.Acceptance) error {
-	for i, e := range entries {
-		if !e.ClaimOnAccept || !accepted[i].IsNew {
+// claimAccepted claims the entries whose admissions ask for it and that are alone in
+// their lanes.
+func (b *batch) claimAccepted(admissions []inbox.Admission, accepted []inbox.Acceptance) error {
+	for i, a := range admissions {
+		if !a.Claim || !accepted[i].IsNew {
 			continue
 		}
-		positions, err := b.lanePositions(e.Lane)
+		lane := a.Entry.Lane
+		positions, err := b.lanePositions(lane)
 		if err != nil {
 			return err
 		}
 		if len(positions) != 1 || positions[0].isClaimed || positions[0].turn != "" {
 			continue
 		}
-		c, err := b.claim(e.Lane, 1)
+		c, err := b.claim(lane, 1)
 		if err != nil {
 			return err
 		}
@@ -68,7 +73,8 @@ type keyRecord struct {
 	At time.Time `json:"at"`
 }
 
-func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
+func (b *batch) accept(a inbox.Admission) (inbox.Acceptance, error) {
+	e, notices := a.Entry, a.Notices
 	key := idempotencyKey(e.Inbound.Address, e.Inbound.IdempotencyKey)
 	var before keyRecord
 	switch ok, err := b.load(bKeys, key, &before); {
@@ -88,12 +94,9 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	if e.Accepted.IsZero() {
 		e.Accepted = b.now
 	}
-	refused := e.MaxWaiting > 0 && b.countWaiting(e.Lane) >= e.MaxWaiting
-	switch {
-	case refused:
-		e.State, e.Ended = inbox.Done, b.now
-	case e.MaxWaiting > 0:
-		e.Notices = nil
+	refused := a.Limit != nil && b.countWaiting(e.Lane) >= a.Limit.MaxWaiting
+	if refused {
+		e.State, e.Ended, e.Outcome, notices = inbox.Done, b.now, &a.Limit.Outcome, a.Limit.Notices
 	}
 	e.Turn, e.Epoch, e.LeaseUntil, e.Crashes, e.CrashesAlone = "", 0, time.Time{}, 0, 0
 	if err := b.setInitialState(&e); err != nil {
@@ -106,7 +109,7 @@ func (b *batch) accept(e inbox.Entry) (inbox.Acceptance, error) {
 	if err := b.put(bAges, idKey(id), append(age, key...)); err != nil {
 		return inbox.Acceptance{}, err
 	}
-	if _, err := b.enqueue(e.Notices, nil); err != nil {
+	if _, err := b.enqueue(notices, nil); err != nil {
 		return inbox.Acceptance{}, err
 	}
 	b.accepted++

@@ -35,7 +35,7 @@ func BenchmarkAccept(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		must[[]inbox.Acceptance](b)(s.Accept(b.Context(), []inbox.Entry{event(inbox.Lane(fmt.Sprint(n%100)), fmt.Sprint(n), "a question of usual length, more or less")}))
+		must[[]inbox.Acceptance](b)(s.Accept(b.Context(), []inbox.Admission{{Entry: event(inbox.Lane(fmt.Sprint(n%100)), fmt.Sprint(n), "a question of usual length, more or less")}}))
 	}
 	reportCommits(b, s)
 }
@@ -47,7 +47,7 @@ func BenchmarkAccept64(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			i := n.Add(1)
-			if _, err := s.Accept(context.Background(), []inbox.Entry{event(inbox.Lane(fmt.Sprint(i%100)), fmt.Sprint(i), "a question of usual length, more or less")}); err != nil {
+			if _, err := s.Accept(context.Background(), []inbox.Admission{{Entry: event(inbox.Lane(fmt.Sprint(i%100)), fmt.Sprint(i), "a question of usual length, more or less")}}); err != nil {
 				b.Error(err)
 			}
 		}
@@ -89,7 +89,7 @@ func BenchmarkTurn64(b *testing.B) {
 func runTurnInOwnChat(s *bolt.Store, lane inbox.Lane, n int) error {
 	ctx := context.Background()
 	to := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: string(lane)}
-	if _, err := s.Accept(ctx, []inbox.Entry{event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}); err != nil {
+	if _, err := s.Accept(ctx, []inbox.Admission{{Entry: event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}}); err != nil {
 		return err
 	}
 	c, err := s.Claim(ctx, lane, 0)
@@ -174,7 +174,7 @@ func TestCommitIsSharedByManyWriters(t *testing.T) {
 	const n = 200
 	for i := range n {
 		wg.Go(func() {
-			if _, err := s.Accept(context.Background(), []inbox.Entry{event("lane", fmt.Sprint(i), "x")}); err != nil {
+			if _, err := s.Accept(context.Background(), []inbox.Admission{{Entry: event("lane", fmt.Sprint(i), "x")}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -200,7 +200,7 @@ func TestOnCommitMeasuresTransactions(t *testing.T) {
 	opened, reported := s.Stats().Commits, commits
 	accept := func(key, text string) (grown int64) {
 		before := bytes
-		_, err := s.Accept(t.Context(), []inbox.Entry{event("lane", key, text)})
+		_, err := s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", key, text)}})
 		ok(t, err)
 		return bytes - before
 	}

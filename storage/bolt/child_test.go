@@ -64,7 +64,7 @@ func writeUntilKilled(dir string, w io.Writer) error {
 	for i := 0; ; i++ {
 		lane := inbox.Lane(fmt.Sprintf("e%d-%d", s.Stats().Epoch, i))
 		key := string(lane)
-		if _, err := s.Accept(ctx, []inbox.Entry{event(lane, key, strings.Repeat("x", rand.IntN(3000)))}); err != nil {
+		if _, err := s.Accept(ctx, []inbox.Admission{{Entry: event(lane, key, strings.Repeat("x", rand.IntN(3000)))}}); err != nil {
 			return err
 		}
 		fmt.Fprintln(w, "accepted", key)

@@ -61,7 +61,7 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 		}
 	}
 	for _, e := range m.Accept {
-		if _, err := b.accept(e); err != nil {
+		if _, err := b.accept(inbox.Admission{Entry: e}); err != nil {
 			return nil, err
 		}
 	}

@@ -30,8 +30,8 @@ func filledStore(t *testing.T) []byte {
 	for i := range 3 {
 		runTurn(t, s, "lane", "s1", i)
 	}
-	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{
-		event("steps", "k1", "has-steps"), event("entry", "k2", "the-entry"), event("entry", "k3", "behind it"),
+	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{
+		{Entry: event("steps", "k1", "has-steps")}, {Entry: event("entry", "k2", "the-entry")}, {Entry: event("entry", "k3", "behind it")},
 	}))
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "steps", 0))
 	ok(t, s.RecordStep(t.Context(), c, nil, inbox.Step(`{"a":"the-step"}`)))
@@ -128,7 +128,7 @@ func TestDamagedEntryDoesNotBlockLane(t *testing.T) {
 	if o := histories[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
 		t.Errorf("it ended %+v, want failed", o)
 	}
-	again := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("entry", "k2", "again")}))
+	again := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("entry", "k2", "again")}}))
 	if again[0].IsNew {
 		t.Error("its key is no longer known")
 	}
@@ -153,7 +153,7 @@ func TestDamagedKeyIsReported(t *testing.T) {
 	ok(t, db.Close())
 	s, damage, err := openBytes(t, must[[]byte](t)(os.ReadFile(storePath(dir))))
 	ok(t, err)
-	if again := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("entry", "k2", "again")})); again[0].IsNew {
+	if again := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("entry", "k2", "again")}})); again[0].IsNew {
 		t.Error("the event is accepted twice")
 	}
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "key ") {
@@ -325,7 +325,7 @@ func TestFlippedBitsNeverCrash(t *testing.T) {
 // useStore runs an operation of each kind and ignores errors.
 func useStore(t *testing.T, s *bolt.Store) {
 	ctx := t.Context()
-	_, _ = s.Accept(ctx, []inbox.Entry{event("lane", fmt.Sprint("new", rand.Uint64()), "x")})
+	_, _ = s.Accept(ctx, []inbox.Admission{{Entry: event("lane", fmt.Sprint("new", rand.Uint64()), "x")}})
 	for _, l := range []inbox.Lane{"lane", "steps", "entry"} {
 		if c, err := s.Claim(ctx, l, 0); err == nil && c.Turn != "" {
 			_, _ = s.CommitTurn(ctx, c, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")}})

@@ -29,7 +29,7 @@ func fillWithCanaries(t *testing.T, s *bolt.Store, id session.ID) {
 	e.Inbound.ReplyTo = &chat.Quote{ID: "1", Text: canary}
 	e.Inbound.Files = []chat.File{{Name: canary, Path: "/media/" + canary}}
 	e.Inbound.Prompt, e.Inbound.ChatName, e.Inbound.Topic = canary, canary, canary
-	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{e}))
+	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: e}}))
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
 	ok(t, s.RecordStep(t.Context(), c, nil, inbox.Step(`"`+canary+`"`)))
 	secret := json.RawMessage(`{"text":"` + canary + `"}`)
@@ -50,7 +50,7 @@ func fillWithCanaries(t *testing.T, s *bolt.Store, id session.ID) {
 	}
 	edit := event("lane", "k2", canary+" edited")
 	edit.Inbound.Kind, edit.Inbound.EditedKey = chat.Edit, "k1"
-	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{edit}))
+	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: edit}}))
 }
 
 // countCanaries returns the number of canaries in the file.
@@ -80,7 +80,7 @@ func TestDeleteSessionLeavesNoTextInFile(t *testing.T) {
 	if rows := must[[]json.RawMessage](t)(s.Transcript(t.Context(), "s0", 0)); len(rows) != 2 {
 		t.Errorf("the other session has %d rows, want 2", len(rows))
 	}
-	accepted := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("lane", "k1", "again")}))
+	accepted := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", "k1", "again")}}))
 	if accepted[0].IsNew {
 		t.Error("a message of the deleted session counts as new")
 	}
@@ -95,7 +95,7 @@ func TestFullFileRejectsBranchWithoutChanges(t *testing.T) {
 	runTurn(t, s, "lane", "s1", 0)
 	long := `"` + strings.Repeat("x", 100_000) + `"`
 	for n := range 30 {
-		must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Entry{event("lane", fmt.Sprint("long", n), "x")}))
+		must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", fmt.Sprint("long", n), "x")}}))
 		c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
 		m := turnCommit("lane", "s1", n+1)
 		m.Messages[1], m.Rows = json.RawMessage(long), nil

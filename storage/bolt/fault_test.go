@@ -116,7 +116,7 @@ func fillStore(t *testing.T, s *bolt.Store) (accepted, rejected []string) {
 			failed := 0
 			for i := 0; failed < 5 && i < 500; i++ {
 				key := fmt.Sprintf("k%d-%d", g, i)
-				_, err := s.Accept(context.Background(), []inbox.Entry{event("lane", key, strings.Repeat("x", 20_000))})
+				_, err := s.Accept(context.Background(), []inbox.Admission{{Entry: event("lane", key, strings.Repeat("x", 20_000))}})
 				mu.Lock()
 				if err != nil {
 					failed++

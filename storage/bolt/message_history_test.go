@@ -11,7 +11,7 @@ func TestMessageByKeyIsPerAccount(t *testing.T) {
 	s := open(t, t.TempDir())
 	e := event("lane", "k1", "hello")
 	e.Inbound.Address.Account = "work"
-	taken, err := s.Accept(t.Context(), []inbox.Entry{event("lane", "k0", "other"), e})
+	taken, err := s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", "k0", "other")}, {Entry: e}})
 	ok(t, err)
 	on := e.Inbound.Address.AccountID()
 	c, found, err := s.MessageByKey(t.Context(), on, "k1")

@@ -90,7 +90,7 @@ func (b *batch) startRun(run inbox.ScheduledRun) (inbox.ScheduledRunResult, erro
 	}
 	e := run.Entry
 	e.Occurrence = &id
-	a, err := b.accept(e)
+	a, err := b.accept(inbox.Admission{Entry: e})
 	if err != nil {
 		return inbox.ScheduledRunResult{}, err
 	}

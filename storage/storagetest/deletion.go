@@ -170,7 +170,7 @@ func testDeleteSession(w *harness) {
 		equal(w, "receipt", w.row(row.ID).Receipt.ID, "r"+row.ID.String())
 		equal(w, "answer", w.row(row.ID).Msg.Text.Text, "")
 		entry.ID = 0
-		again, err := w.Accept(w.Context(), []inbox.Entry{entry})
+		again, err := w.Accept(w.Context(), []inbox.Admission{{Entry: entry}})
 		w.ok(err)
 		equal(w, "the same message again", again[0].IsNew, false)
 		entry.ID = history.Entry.ID

@@ -14,7 +14,7 @@ func inboxTests() map[string]func(*harness) {
 		"a key is accepted once, also after a crash": func(w *harness) {
 			e := w.acceptTexts("hello")[0]
 			for range 2 {
-				again, err := w.Accept(w.Context(), []inbox.Entry{e})
+				again, err := w.Accept(w.Context(), []inbox.Admission{{Entry: e}})
 				w.ok(err)
 				equal(w, "second acceptance", again, []inbox.Acceptance{{ID: e.ID}})
 				w.crash()
@@ -25,16 +25,15 @@ func inboxTests() map[string]func(*harness) {
 			another.Inbound.Address.Platform = chat.Discord
 			w.accept(elsewhere, another)
 		},
-		"an entry with ClaimOnAccept is claimed in the same write if it is alone": func(w *harness) {
+		"an entry is claimed in the same write if its admission asks for it and it is alone": func(w *harness) {
 			first, second := w.entry("first"), w.entry("second")
-			first.ClaimOnAccept, second.ClaimOnAccept = true, true
 			before := w.Stats().Commits
-			accepted, err := w.Accept(w.Context(), []inbox.Entry{first})
+			accepted, err := w.Accept(w.Context(), []inbox.Admission{{Entry: first, Claim: true}})
 			w.ok(err)
 			if n := w.Stats().Commits - before; n != 1 || accepted[0].Claim == nil {
 				w.Fatalf("%d commits, claim %v", n, accepted[0].Claim)
 			}
-			next, err := w.Accept(w.Context(), []inbox.Entry{second})
+			next, err := w.Accept(w.Context(), []inbox.Admission{{Entry: second, Claim: true}})
 			w.ok(err)
 			if next[0].Claim != nil {
 				w.Fatal("two claims in one lane")
@@ -46,10 +45,10 @@ func inboxTests() map[string]func(*harness) {
 		"notices are enqueued in the same write, and once": func(w *harness) {
 			e := w.entry("one too many")
 			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Failed, Reason: "too many"}
-			e.Notices = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: e.Inbound.Address, Text: chat.PlainText("not taken")}}}
+			a := inbox.Admission{Entry: e, Notices: []outbox.Row{newNotice("not taken")}}
 			before := w.Stats().Commits
 			for range 2 { // the second one is not new
-				_, err := w.Accept(w.Context(), []inbox.Entry{e})
+				_, err := w.Accept(w.Context(), []inbox.Admission{a})
 				w.ok(err)
 			}
 			if n := w.Stats().Commits - before; n != 1 {
@@ -62,33 +61,35 @@ func inboxTests() map[string]func(*harness) {
 				w.Fatalf("rows %+v", rows)
 			}
 		},
-		"entries over MaxWaiting are refused, also within a batch; those that are not new do not count": func(w *harness) {
+		"entries over their limit are refused, also within a batch; those that are not new do not count": func(w *harness) {
 			old := w.acceptTexts("old")[0]
-			batch := []inbox.Entry{old}
+			batch := []inbox.Admission{{Entry: old}}
 			for i := range 4 {
-				batch = append(batch, w.entry(fmt.Sprint("new ", i)))
+				batch = append(batch, inbox.Admission{Entry: w.entry(fmt.Sprint("new ", i))})
 			}
 			for i := range batch {
-				batch[i].MaxWaiting, batch[i].Outcome = 3, &inbox.Outcome{Result: inbox.Failed, Reason: "too many"}
-				batch[i].Notices = []outbox.Row{{Role: outbox.Notice, Msg: chat.Outbound{To: old.Inbound.Address, Text: chat.PlainText("not taken: " + batch[i].Inbound.Text)}}}
+				text := batch[i].Entry.Inbound.Text
+				batch[i].Notices = []outbox.Row{newNotice("taken: " + text)}
+				batch[i].Limit = &inbox.Limit{MaxWaiting: 3, Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too many"}, Notices: []outbox.Row{newNotice("not taken: " + text)}}
 			}
 			accepted, err := w.Accept(w.Context(), batch)
 			w.ok(err)
 			for i, a := range accepted {
-				equal(w, "refused "+batch[i].Inbound.Text, a.Refused, i > 2)
+				equal(w, "refused "+batch[i].Entry.Inbound.Text, a.Refused, i > 2)
 			}
 			rows, err := w.Outbox(w.Context(), true)
 			w.ok(err)
-			if len(rows) != 2 || rows[0].Msg.Text.Text != "not taken: new 2" {
-				w.Fatalf("rows %+v", rows)
+			var told []string
+			for _, r := range rows {
+				told = append(told, r.Msg.Text.Text)
 			}
+			equal(w, "rows", told, []string{"taken: new 0", "taken: new 1", "not taken: new 2", "not taken: new 3"})
 			equal(w, "outcome", w.outcome(accepted[4].ID), inbox.Outcome{Result: inbox.Failed, Reason: "too many"})
 			w.claim(0, "old", "new 0", "new 1")
 		},
 		"a claim made on accept expires with its process": func(w *harness) {
 			e := w.entry("hello")
-			e.ClaimOnAccept = true
-			accepted, err := w.Accept(w.Context(), []inbox.Entry{e})
+			accepted, err := w.Accept(w.Context(), []inbox.Admission{{Entry: e, Claim: true}})
 			w.ok(err)
 			w.crash()
 			w.checkStale(*accepted[0].Claim)
@@ -98,7 +99,7 @@ func inboxTests() map[string]func(*harness) {
 		},
 		"the same key twice in one batch is one entry": func(w *harness) {
 			e := w.entry("x")
-			accepted, err := w.Accept(w.Context(), []inbox.Entry{e, e})
+			accepted, err := w.Accept(w.Context(), []inbox.Admission{{Entry: e}, {Entry: e}})
 			w.ok(err)
 			if !accepted[0].IsNew || accepted[1].IsNew || accepted[0].ID != accepted[1].ID {
 				w.Fatalf("got %+v", accepted)
@@ -108,7 +109,7 @@ func inboxTests() map[string]func(*harness) {
 		"an event without a key is rejected with its whole batch": func(w *harness) {
 			good, bad := w.entry("good"), w.entry("bad")
 			bad.Inbound.IdempotencyKey = ""
-			if _, err := w.Accept(w.Context(), []inbox.Entry{good, bad}); err == nil {
+			if _, err := w.Accept(w.Context(), []inbox.Admission{{Entry: good}, {Entry: bad}}); err == nil {
 				w.Fatal("it was accepted")
 			}
 			equal(w, "waiting", w.Waiting(lane), 0)
@@ -184,7 +185,7 @@ func inboxTests() map[string]func(*harness) {
 			for i := range n {
 				wg.Go(func() {
 					e := inbox.Entry{Lane: inbox.Lane(fmt.Sprint("l", i%4)), Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint("p", i), Kind: chat.Message, Address: testDM}}
-					accepted, err := w.Accept(w.Context(), []inbox.Entry{e})
+					accepted, err := w.Accept(w.Context(), []inbox.Admission{{Entry: e}})
 					if err != nil || !accepted[0].IsNew {
 						w.Errorf("accept %d: %+v, %v", i, accepted, err)
 						return
@@ -200,6 +201,11 @@ func inboxTests() map[string]func(*harness) {
 			equal(w, "waiting", w.Stats().Waiting, n)
 		},
 	}
+}
+
+// newNotice returns a row that tells the sender of entries something.
+func newNotice(text string) outbox.Row {
+	return outbox.Row{Role: outbox.Notice, Msg: chat.Outbound{To: testDM, Text: chat.PlainText(text)}}
 }
 
 // edit returns the event that e was edited.

@@ -117,19 +117,19 @@ func pick[T any](t *rapid.T, list []T, what string) T {
 
 func (m *model) accept(t *rapid.T) {
 	l := drawLane(t)
-	var batch []inbox.Entry
+	var batch []inbox.Admission
 	var want []inbox.Acceptance
 	for range rapid.IntRange(1, 3).Draw(t, "batch") {
 		n := len(m.entries) + 1
 		if len(m.entries) > 0 && rapid.IntRange(0, 4).Draw(t, "seen") == 0 {
 			e := pick(t, m.entries, "entry")
-			batch = append(batch, inbox.Entry{Lane: e.lane, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message}})
+			batch = append(batch, inbox.Admission{Entry: inbox.Entry{Lane: e.lane, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message}}})
 			want = append(want, inbox.Acceptance{ID: e.id})
 			continue
 		}
 		e := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), text: fmt.Sprint("text ", n), lane: l, exclusive: rapid.IntRange(0, 5).Draw(t, "exclusive") == 0}
 		m.entries = append(m.entries, e)
-		batch = append(batch, inbox.Entry{Lane: l, Exclusive: e.exclusive, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message, Text: e.text}})
+		batch = append(batch, inbox.Admission{Entry: inbox.Entry{Lane: l, Exclusive: e.exclusive, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message, Text: e.text}}})
 		want = append(want, inbox.Acceptance{ID: e.id, IsNew: true})
 	}
 	got, err := m.s.Accept(context.Background(), batch)
@@ -142,7 +142,7 @@ func (m *model) edit(t *rapid.T) {
 	n := len(m.entries) + 1
 	ed := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), outcome: inbox.Silent}
 	text := fmt.Sprint("edited ", n)
-	_, err := m.s.Accept(context.Background(), []inbox.Entry{{Inbound: chat.Inbound{IdempotencyKey: ed.key, Address: testDM, Kind: chat.Edit, EditedKey: e.key, Text: text}}})
+	_, err := m.s.Accept(context.Background(), []inbox.Admission{{Entry: inbox.Entry{Inbound: chat.Inbound{IdempotencyKey: ed.key, Address: testDM, Kind: chat.Edit, EditedKey: e.key, Text: text}}}})
 	m.ok(err)
 	m.entries = append(m.entries, ed)
 	if e.outcome == "" && (e.turn == nil || !e.turn.isClaimed && len(e.turn.steps) == 0) {

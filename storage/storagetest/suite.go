@@ -121,7 +121,11 @@ func (w *harness) entry(text string) inbox.Entry {
 // accept accepts entries and returns them with their IDs.
 func (w *harness) accept(entries ...inbox.Entry) []inbox.Entry {
 	w.Helper()
-	accepted, err := w.Accept(w.Context(), entries)
+	admissions := make([]inbox.Admission, len(entries))
+	for i, e := range entries {
+		admissions[i].Entry = e
+	}
+	accepted, err := w.Accept(w.Context(), admissions)
 	w.ok(err)
 	if len(accepted) != len(entries) {
 		w.Fatalf("%d entries accepted, got %d answers", len(entries), len(accepted))

@@ -122,7 +122,7 @@ func checkRow(id outbox.ID, states ...outbox.State) func(*bolt.Store) error {
 }
 
 func (p *scenario) accept(lane inbox.Lane, key string) {
-	_, err := p.s.Accept(ctx, []inbox.Entry{event(lane, key)})
+	_, err := p.s.Accept(ctx, []inbox.Admission{{Entry: event(lane, key)}})
 	if err != nil {
 		p.Error(err)
 		return
