@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/access"
+	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/delivery"
@@ -34,16 +35,22 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	}
 	entries := make([]inbox.Entry, len(batch))
 	admissions := make([]inbox.Admission, len(batch))
+	offers := make([]*pairing.Offer, len(batch))
 	ahead := make(map[inbox.Lane]int) // entries of the batch so far
 	for i, in := range batch {
-		e := g.createEntry(ctx, in)
-		entries[i] = e
+		e, offer := g.createEntry(ctx, in)
+		entries[i], offers[i] = e, offer
 		admissions[i] = inbox.Admission{Entry: e, Claim: e.State == inbox.Waiting && g.lanes.HasCapacity() && !g.pause.Paused(), Limit: g.queueLimit(e, ahead[e.Lane])}
+		if offer != nil {
+			admissions[i].Notices, admissions[i].Edits = g.renderPairingCode(e, offer.Code), []inbox.ValueEdit{{Key: pairing.StoreKey, Change: offer.Change}}
+		}
 		ahead[e.Lane]++
 	}
 	taken, err := g.opts.Store.Accept(ctx, admissions)
 	if err != nil {
-		g.cancelPairing(entries...)
+		for _, o := range offers {
+			endOffer(o, false)
+		}
 		g.notifyStoreFailure(ctx, entries)
 		for _, e := range entries {
 			g.reportReceived(e, observe.StoreFailed)
@@ -57,13 +64,14 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		}
 	}
 	for i, a := range taken {
+		endOffer(offers[i], a.IsNew)
 		if !a.IsNew {
-			g.cancelPairing(entries[i])
 			g.reportReceived(entries[i], observe.Duplicate)
 			g.opts.Log.Debug("duplicate event", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].Address.Platform)))
 			continue
 		}
 		entries[i].ID = a.ID
+		g.delivery.WakeRows(admissions[i].Notices)
 		if l := admissions[i].Limit; a.Refused {
 			entries[i].State, entries[i].Outcome = inbox.Done, &l.Outcome
 			g.delivery.WakeRows(l.Notices)
@@ -75,8 +83,9 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 }
 
 // createEntry returns the inbox entry of an event, with secrets masked: waiting in a
-// lane, or already done because a rule ends it.
-func (g *Gateway) createEntry(ctx context.Context, in chat.Inbound) inbox.Entry {
+// lane, or already done because a rule ends it, with the pairing code that the sender is
+// offered, if any.
+func (g *Gateway) createEntry(ctx context.Context, in chat.Inbound) (inbox.Entry, *pairing.Offer) {
 	in.Text = g.opts.Agent.Mask(in.Text)
 	if in.ReplyTo != nil {
 		quote := *in.ReplyTo
@@ -85,10 +94,10 @@ func (g *Gateway) createEntry(ctx context.Context, in chat.Inbound) inbox.Entry 
 	}
 	e := inbox.Entry{Inbound: in, State: inbox.Waiting, Accepted: time.Now()}
 	if in.IgnoreRule != "" {
-		return ignoreEntry(e, in.IgnoreRule)
+		return ignoreEntry(e, in.IgnoreRule), nil
 	}
 	if in.Kind == chat.Migrated {
-		return ignoreEntry(e, "moved")
+		return ignoreEntry(e, "moved"), nil
 	}
 	in.Address = g.opts.Moves.Current(in.Address) // it may have been sent before the chat migrated
 	e.Inbound.Address = in.Address
@@ -96,7 +105,7 @@ func (g *Gateway) createEntry(ctx context.Context, in chat.Inbound) inbox.Entry 
 	if !grant.Valid() {
 		return g.deny(e, denial)
 	}
-	return g.route(ctx, e, grant)
+	return g.route(ctx, e, grant), nil
 }
 
 // ignoreEntry returns e as done, with rule as its reason and without its content:
@@ -174,8 +183,6 @@ func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
 		g.opts.Accounts.AnswerCallback(e.Inbound, text)
 	}
 	switch {
-	case awaitsPairingCode(e):
-		g.sendPairingCode(ctx, e)
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
 		g.opts.Accounts.Dismiss(e.Inbound)
 	case e.State == inbox.Done || e.Inbound.Kind == chat.Edit:

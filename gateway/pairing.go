@@ -1,65 +1,42 @@
 package gateway
 
 import (
-	"context"
-
-	"go.uber.org/zap"
-
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
-	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
 )
 
-// deny ends the entry of an unauthorized event. If the denial allows pairing, it
-// requests a pairing code for the sender, which wake sends after the entry is stored.
-func (g *Gateway) deny(e inbox.Entry, d access.Denial) inbox.Entry {
+// deny ends the entry of an unauthorized event. If the denial allows pairing, the sender
+// may be offered a pairing code.
+func (g *Gateway) deny(e inbox.Entry, d access.Denial) (inbox.Entry, *pairing.Offer) {
 	if !d.OfferPairing || g.opts.Pairing == nil {
-		return ignoreEntry(e, d.Rule)
+		return ignoreEntry(e, d.Rule), nil
 	}
-	rule := g.opts.Pairing.Request(unknownSender(e.Inbound))
+	offer, rule := g.opts.Pairing.Offer(pairing.Person{Platform: e.Inbound.Address.Platform, ID: e.Inbound.Sender.ID, Name: e.Inbound.Sender.Name, To: e.Inbound.Address})
 	e = ignoreEntry(e, rule)
-	if rule == pairing.RuleOffered {
+	if offer != nil {
 		e.Outcome.Result = inbox.Replied
 	}
-	return e
+	return e, offer
 }
 
-// awaitsPairingCode reports whether the sender of e is to get a pairing code.
-func awaitsPairingCode(e inbox.Entry) bool {
-	return e.Outcome != nil && e.Outcome.Result == inbox.Replied && e.Outcome.Reason == pairing.RuleOffered
-}
-
-func unknownSender(in chat.Inbound) pairing.Person {
-	return pairing.Person{Platform: in.Address.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.Address}
-}
-
-// cancelPairing cancels the pairing requests of entries that were not accepted or are
-// duplicates.
-func (g *Gateway) cancelPairing(entries ...inbox.Entry) {
-	for _, e := range entries {
-		if awaitsPairingCode(e) {
-			g.opts.Pairing.CancelRequest(unknownSender(e.Inbound))
-		}
+// endOffer ends the offer of an entry, which was stored with it or not at all. o may be
+// nil.
+func endOffer(o *pairing.Offer, stored bool) {
+	switch {
+	case o == nil:
+	case stored:
+		o.Issued()
+	default:
+		o.Cancel()
 	}
 }
 
-// sendPairingCode issues a pairing code and sends it to the sender of e. The code is
-// stored before it is sent; if either fails, the sender's next message gets a new one.
-func (g *Gateway) sendPairingCode(ctx context.Context, e inbox.Entry) {
-	p := unknownSender(e.Inbound)
-	code, err := g.opts.Pairing.IssueCode(ctx, p)
-	if err == nil {
-		text := g.opts.Printer.T("You are not authorized, so I did not process your message. To request access, send this code to the operator:\n\n`%s`\n\n"+
-			"It expires in one hour and works only for you. They enter it with `hermesd pairing approve %s %s`.", code, p.Platform, code)
-		if err = g.delivery.SendNotice(ctx, text, delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Secret: true}); err != nil {
-			if revokeErr := g.opts.Pairing.RevokeCode(ctx, p); revokeErr != nil {
-				g.opts.Log.Error("cannot revoke pairing code", zap.Stringer("entry", e.ID), zap.Error(revokeErr))
-			}
-		}
-	}
-	if err != nil {
-		g.opts.Log.Error("cannot send pairing code", zap.Stringer("entry", e.ID), zap.String("platform", string(p.Platform)), zap.Error(err))
-	}
+// renderPairingCode returns the message that shows the sender of e a pairing code.
+func (g *Gateway) renderPairingCode(e inbox.Entry, code string) []outbox.Row {
+	text := g.opts.Printer.T("You are not authorized, so I did not process your message. To request access, send this code to the operator:\n\n`%s`\n\n"+
+		"It expires in one hour and works only for you. They enter it with `hermesd pairing approve %s %s`.", code, e.Inbound.Address.Platform, code)
+	return g.delivery.Render(text, delivery.Draft{To: e.Inbound.Address, Role: outbox.Notice, ReplyTo: e.Inbound.ID, Secret: true})
 }

@@ -17,7 +17,6 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/outbox"
 	"hermesd/storage/bolt"
 )
 
@@ -217,15 +216,29 @@ func TestPairingManyStrangersAreLimited(t *testing.T) {
 	})
 }
 
-// An event that cannot be stored reserves no code, and a code that cannot be sent is
-// issued again.
-func TestPairingFailureAllowsRetryAtOnce(t *testing.T) {
+// storedCode returns the number of stored codes and of rows that hold one.
+func (w *harness) storedCode() (codes, rows int) {
+	w.t.Helper()
+	b, err := pairing.Open(w.t.Context(), w.store, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	all, err := w.store.Outbox(w.t.Context(), true)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return len(b.List().Pending), len(all)
+}
+
+// A refused write stores neither a code nor the message with it, and the sender is
+// offered another code at once.
+func TestPairingRefusedWriteOffersNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		broken := &failingStore{}
 		manager := w.enablePairing(nil)
 		inner := w.configure
-		w.configure = func(o *gatewaytest.Options) {
+		w.configure = func(o *gateway.Options) {
 			inner(o)
 			broken.Store = o.Store
 			o.Store, o.Log = broken, nil
@@ -234,16 +247,21 @@ func TestPairingFailureAllowsRetryAtOnce(t *testing.T) {
 		defer w.stop()
 		in := w.newMessage("55", "hello")
 		broken.accept = errors.New("no space left on device")
-		if err := w.gw.Accept(t.Context(), []chat.Inbound{in}); err == nil {
-			t.Fatal("accepted")
+		for range 2 {
+			if err := w.gw.Accept(t.Context(), []chat.Inbound{in}); err == nil {
+				t.Fatal("accepted")
+			}
+			w.advance(time.Second)
+			if codes, rows := w.storedCode(); codes+rows+len(manager().List().Pending)+len(w.adapter.visible("55")) != 0 {
+				t.Fatalf("%d codes, %d rows, visible %q", codes, rows, w.adapter.visible("55"))
+			}
 		}
-		broken.accept, broken.enqueue = nil, errors.New("no space left on device")
+		broken.accept = nil
+		before := w.store.Stats().Commits
 		w.accept(in)
-		if n := len(manager().List().Pending); n != 0 {
-			t.Errorf("%d codes that were not sent", n)
+		if n := w.store.Stats().Commits - before; n != 1 {
+			t.Errorf("%d commits", n)
 		}
-		broken.enqueue = nil
-		w.sendText("55", "hello?")
 		w.advance(time.Second)
 		if _, err := manager().Approve(t.Context(), chat.Telegram, w.pairingCode("55")); err != nil {
 			t.Error(err)
@@ -251,10 +269,60 @@ func TestPairingFailureAllowsRetryAtOnce(t *testing.T) {
 	})
 }
 
-// A failingStore fails selected writes.
+// The process dies before or after the write that accepts a stranger's message: the code
+// and the message with it are both stored or both not, and there is one code.
+func TestPairingCodeSurvivesCrash(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		t.Run(fmt.Sprint(stored), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newHarness(t)
+				manager := w.enablePairing(nil)
+				inner := w.configure
+				w.configure = func(o *gateway.Options) { inner(o); o.Store, o.Log = &lastAcceptStore{o.Store, stored}, nil }
+				w.start()
+				in := w.newMessage("55", "hello")
+				if err := w.gw.Accept(t.Context(), []chat.Inbound{in}); err == nil {
+					t.Fatal("accepted")
+				}
+				w.kill()
+				w.configure = inner
+				w.start()
+				defer w.stop()
+				if codes, rows := w.storedCode(); stored && codes+rows != 2 || !stored && codes+rows != 0 {
+					t.Errorf("%d codes, %d rows", codes, rows)
+				}
+				w.accept(in) // the platform delivers it again
+				w.advance(time.Minute)
+				if n := len(w.adapter.visible("55")); n != 1 {
+					t.Errorf("%d messages", n)
+				}
+				if _, err := manager().Approve(t.Context(), chat.Telegram, w.pairingCode("55")); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// A lastAcceptStore is the store of a process that dies before or after the write of Accept.
+type lastAcceptStore struct {
+	gateway.Store
+	stored bool
+}
+
+func (s *lastAcceptStore) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
+	if s.stored {
+		if _, err := s.Store.Accept(ctx, admissions); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("died")
+}
+
+// A failingStore fails to accept.
 type failingStore struct {
 	gateway.Store
-	accept, enqueue error
+	accept error
 }
 
 func (s *failingStore) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
@@ -262,11 +330,4 @@ func (s *failingStore) Accept(ctx context.Context, admissions []inbox.Admission)
 		return nil, s.accept
 	}
 	return s.Store.Accept(ctx, admissions)
-}
-
-func (s *failingStore) Enqueue(ctx context.Context, rows []outbox.Row) ([]outbox.Row, error) {
-	if s.enqueue != nil {
-		return nil, s.enqueue
-	}
-	return s.Store.Enqueue(ctx, rows)
 }

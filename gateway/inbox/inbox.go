@@ -151,8 +151,18 @@ type Admission struct {
 	Claim bool
 	// Notices are rows for the sender. They are enqueued unless Limit refuses the entry.
 	Notices []outbox.Row
+	// Edits change small values of the store unless Limit refuses the entry.
+	Edits []ValueEdit
 	// Limit, if set, says when the entry is refused.
 	Limit *Limit
+}
+
+// A ValueEdit replaces the value under Key by what Change makes of it, as
+// store.Values.EditValue does. The edit of a damaged value starts from none, and the
+// damage is reported: it must not keep events from being accepted.
+type ValueEdit struct {
+	Key    string
+	Change func(old []byte) ([]byte, error)
 }
 
 // A Limit refuses an entry whose lane is full: the entry is stored as done.

@@ -24,7 +24,7 @@ func (s *Store) Accept(ctx context.Context, admissions []inbox.Admission) ([]inb
 		if in.IdempotencyKey == "" {
 			return nil, fmt.Errorf("accept message %q of %s: %w", in.ID, in.Address, errNoKey)
 		}
-		size += 1024 + len(in.Text) + rowsSize(a.Notices)
+		size += 1024 + len(in.Text) + rowsSize(a.Notices) + editedValueSize*len(a.Edits)
 		if a.Limit != nil {
 			size += rowsSize(a.Limit.Notices)
 		}
@@ -74,7 +74,7 @@ type keyRecord struct {
 }
 
 func (b *batch) accept(a inbox.Admission) (inbox.Acceptance, error) {
-	e, notices := a.Entry, a.Notices
+	e, notices, edits := a.Entry, a.Notices, a.Edits
 	key := idempotencyKey(e.Inbound.Address, e.Inbound.IdempotencyKey)
 	var before keyRecord
 	switch ok, err := b.load(bKeys, key, &before); {
@@ -96,7 +96,8 @@ func (b *batch) accept(a inbox.Admission) (inbox.Acceptance, error) {
 	}
 	refused := a.Limit != nil && b.countWaiting(e.Lane) >= a.Limit.MaxWaiting
 	if refused {
-		e.State, e.Ended, e.Outcome, notices = inbox.Done, b.now, &a.Limit.Outcome, a.Limit.Notices
+		e.State, e.Ended, e.Outcome = inbox.Done, b.now, &a.Limit.Outcome
+		notices, edits = a.Limit.Notices, nil
 	}
 	e.Turn, e.Epoch, e.LeaseUntil, e.Crashes, e.CrashesAlone = "", 0, time.Time{}, 0, 0
 	if err := b.setInitialState(&e); err != nil {
@@ -111,6 +112,17 @@ func (b *batch) accept(a inbox.Admission) (inbox.Acceptance, error) {
 	}
 	if _, err := b.enqueue(notices, nil); err != nil {
 		return inbox.Acceptance{}, err
+	}
+	for _, edit := range edits {
+		err := b.editValue(edit.Key, edit.Change)
+		if isDamage(err) {
+			if err = b.saveDamaged(bValues, []byte(edit.Key), err); err == nil {
+				err = b.changeValue(edit.Key, nil, edit.Change)
+			}
+		}
+		if err != nil {
+			return inbox.Acceptance{}, fmt.Errorf("edit value %s: %w", edit.Key, err)
+		}
 	}
 	b.accepted++
 	return inbox.Acceptance{ID: e.ID, IsNew: true, Refused: refused}, b.putEntry(e, "")

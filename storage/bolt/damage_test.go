@@ -161,6 +161,22 @@ func TestDamagedKeyIsReported(t *testing.T) {
 	}
 }
 
+// A damaged value does not keep an event from being accepted that edits it.
+func TestDamagedValueDoesNotBlockAccept(t *testing.T) {
+	t.Parallel()
+	s, damage, err := openBytes(t, flipBits(t, filledStore(t), "the-value"))
+	ok(t, err)
+	edit := inbox.ValueEdit{Key: "v", Change: func(old []byte) ([]byte, error) { return fmt.Appendf(old, "after %q", old), nil }}
+	a := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", "new", "x"), Edits: []inbox.ValueEdit{edit}}}))
+	if v := must[[]byte](t)(s.Value(t.Context(), "v")); !a[0].IsNew || string(v) != `after ""` {
+		t.Errorf("%+v, value %q", a[0], v)
+	}
+	if len(*damage) != 1 || !strings.Contains((*damage)[0], "value") {
+		t.Errorf("reported %q, want the value", *damage)
+	}
+	ok(t, s.Verify(t.Context()))
+}
+
 func TestDamagedStepEndsTurn(t *testing.T) {
 	t.Parallel()
 	s, damage, err := openBytes(t, flipBits(t, filledStore(t), "the-step"))

@@ -328,17 +328,26 @@ func (s *Store) SetValue(ctx context.Context, key string, v []byte) error {
 // EditValue stores what change makes of the small value under key; nil is no value. change
 // may be called more than once.
 func (s *Store) EditValue(ctx context.Context, key string, change func(old []byte) ([]byte, error)) error {
-	return s.do(ctx, "edit value "+key, 32<<10, func(b *batch) error {
-		old, err := b.get(bValues, []byte(key))
-		if err != nil {
-			return err
-		}
-		v, err := change(bytes.Clone(old))
-		if err != nil {
-			return err
-		}
-		return b.setValue(key, v)
-	})
+	return s.do(ctx, "edit value "+key, editedValueSize, func(b *batch) error { return b.editValue(key, change) })
+}
+
+// editedValueSize is the estimated number of bytes of a value that is edited.
+const editedValueSize = 32 << 10
+
+func (b *batch) editValue(key string, change func(old []byte) ([]byte, error)) error {
+	old, err := b.get(bValues, []byte(key))
+	if err != nil {
+		return err
+	}
+	return b.changeValue(key, old, change)
+}
+
+func (b *batch) changeValue(key string, old []byte, change func(old []byte) ([]byte, error)) error {
+	v, err := change(bytes.Clone(old))
+	if err != nil {
+		return err
+	}
+	return b.setValue(key, v)
 }
 
 func (b *batch) setValue(key string, v []byte) error {

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -60,6 +61,52 @@ func inboxTests() map[string]func(*harness) {
 			if len(rows) != 1 || rows[0].Msg.Text.Text != "not taken" || rows[0].Terminal() {
 				w.Fatalf("rows %+v", rows)
 			}
+		},
+		"values are edited in the same write, and once": func(w *harness) {
+			w.ok(w.SetValue(w.Context(), "v", []byte("1")))
+			double := func(old []byte) ([]byte, error) { return append(old, old...), nil }
+			a := inbox.Admission{Entry: w.entry("hello"), Notices: []outbox.Row{newNotice("welcome")}, Edits: []inbox.ValueEdit{{Key: "v", Change: double}, {Key: "w", Change: func(old []byte) ([]byte, error) { return append(old, "new"...), nil }}}}
+			another := a
+			another.Entry = w.entry("hello again")
+			before := w.Stats().Commits
+			for range 2 { // the second time none is new
+				_, err := w.Accept(w.Context(), []inbox.Admission{a, a, another})
+				w.ok(err)
+			}
+			if n := w.Stats().Commits - before; n != 1 {
+				w.Errorf("%d commits", n)
+			}
+			w.crash()
+			for key, want := range map[string]string{"v": "1111", "w": "newnew"} {
+				v, err := w.Value(w.Context(), key)
+				w.ok(err)
+				equal(w, key, string(v), want)
+			}
+		},
+		"an edit that fails refuses the batch, a refused entry edits nothing": func(w *harness) {
+			w.ok(w.SetValue(w.Context(), "v", []byte("old")))
+			set := func(v string) []inbox.ValueEdit {
+				return []inbox.ValueEdit{{Key: "v", Change: func([]byte) ([]byte, error) { return []byte(v), nil }}}
+			}
+			failed := errors.New("no code")
+			bad := inbox.Admission{Entry: w.entry("bad"), Notices: []outbox.Row{newNotice("bad")}, Edits: append(set("bad"), inbox.ValueEdit{Key: "w", Change: func([]byte) ([]byte, error) { return nil, failed }})}
+			good := inbox.Admission{Entry: w.entry("good"), Edits: set("good")}
+			if _, err := w.Accept(w.Context(), []inbox.Admission{good, bad}); !errors.Is(err, failed) {
+				w.Fatalf("got %v", err)
+			}
+			full := inbox.Admission{Entry: w.entry("full"), Edits: set("full"), Limit: &inbox.Limit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "full"}}}
+			accepted, err := w.Accept(w.Context(), []inbox.Admission{full})
+			w.ok(err)
+			equal(w, "refused", accepted[0].Refused, true)
+			v, err := w.Value(w.Context(), "v")
+			w.ok(err)
+			equal(w, "value", string(v), "old")
+			rows, err := w.Outbox(w.Context(), true)
+			w.ok(err)
+			equal(w, "waiting, rows", []int{w.Waiting(lane), len(rows)}, []int{0, 0})
+			accepted, err = w.Accept(w.Context(), []inbox.Admission{good})
+			w.ok(err)
+			equal(w, "new", accepted[0].IsNew, true)
 		},
 		"entries over their limit are refused, also within a batch; those that are not new do not count": func(w *harness) {
 			old := w.acceptTexts("old")[0]

@@ -1,6 +1,7 @@
 package pairing
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -40,18 +41,16 @@ func (b *Manager) Approve(ctx context.Context, platform chat.Platform, code stri
 	if !ok {
 		return p, userErrorf("that is not a code: it has %d characters of %s", codeLength, alphabet)
 	}
+	match := b.current.Load().matching(platform, code)
 	err = b.change(ctx, func(s *state, now time.Time) error {
 		c := s.Counts[platform]
 		if !c.Until.IsZero() {
 			return userErrorf("%d wrong codes were entered: no code is taken for %s until %s. `hermesd pairing list` shows ids; who is in allow_from needs no code",
 				MaxWrongCodes, platform, c.Until.Local().Format("15:04:05"))
 		}
-		found := -1
-		for i, r := range s.Pending { // all, so that the time does not reveal which one matched
-			if r.Platform == platform && r.Hash.matches(code) {
-				found = i
-			}
-		}
+		found := slices.IndexFunc(s.Pending, func(r request) bool {
+			return match != nil && r.key() == match.key() && bytes.Equal(r.Hash.Sum, match.Hash.Sum)
+		})
 		if found < 0 {
 			return s.countWrongCode(platform, c, now)
 		}
@@ -63,6 +62,17 @@ func (b *Manager) Approve(ctx context.Context, platform chat.Platform, code stri
 		return nil
 	})
 	return p, err
+}
+
+// matching returns the pending request to which code was issued, nil if there is none.
+// It takes some 20 ms per request, too long for a transaction.
+func (s *state) matching(platform chat.Platform, code string) (match *request) {
+	for _, r := range s.Pending { // all, so that the time does not reveal which one matched
+		if r.Platform == platform && r.Hash.matches(code) {
+			match = &r
+		}
+	}
+	return match
 }
 
 // countWrongCode counts a wrong code and returns its error.
@@ -102,6 +112,7 @@ func (b *Manager) Revoke(ctx context.Context, platform chat.Platform, id string)
 // applies to them.
 func (b *Manager) ClearPending(ctx context.Context) (gone []Person, err error) {
 	err = b.change(ctx, func(s *state, _ time.Time) error {
+		gone = nil
 		for _, r := range s.Pending {
 			gone = append(gone, r.Person)
 		}

@@ -35,7 +35,7 @@ func TestClockSetBackExtendsNothing(t *testing.T) {
 		if _, err := b.Approve(t.Context(), chat.Telegram, again); err != nil {
 			t.Error(err)
 		}
-		if rule := b.Request(person(chat.Slack, "U1")); rule != pairing.RuleOffered {
+		if rule := ruleFor(b, person(chat.Slack, "U1")); rule != pairing.RuleOffered {
 			t.Errorf("a stranger ends by %s", rule)
 		}
 	})

@@ -52,7 +52,7 @@ func (b *Manager) Import(ctx context.Context, home fs.FS) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return b.change(ctx, func(s *state, _ time.Time) error {
+	err := b.change(ctx, func(s *state, _ time.Time) error {
 		for _, f := range found {
 			for _, p := range f.people {
 				if !slices.ContainsFunc(s.People, func(q Person) bool { return q.key() == p.key() }) {
@@ -60,10 +60,16 @@ func (b *Manager) Import(ctx context.Context, home fs.FS) error {
 				}
 			}
 			s.Imported = append(s.Imported, f.name)
-			b.log.Info("upstream pairings imported", zap.String("file", f.name), zap.Int("people", len(f.people)))
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		b.log.Info("upstream pairings imported", zap.String("file", f.name), zap.Int("people", len(f.people)))
+	}
+	return nil
 }
 
 func (b *Manager) read(home fs.FS, name string, p chat.Platform) (people []Person, err error) {

@@ -110,11 +110,11 @@ func TestPairedRequiresApproval(t *testing.T) {
 			p := person(chat.Telegram, id)
 			switch rapid.SampledFrom([]string{"ask", "ask", "approve", "guess", "revoke", "clear", "restart", "fail"}).Draw(r, "what") {
 			case "ask":
-				if b.Request(p) == pairing.RuleOffered {
-					c, err := b.IssueCode(context.Background(), p)
-					if err != nil {
-						r.Fatal(err)
-					}
+				c, rule, err := b.Issue(context.Background(), p)
+				if err != nil {
+					r.Fatal(err)
+				}
+				if rule == pairing.RuleOffered {
 					told[id] = c
 				}
 			case "approve":

@@ -1,9 +1,9 @@
 // Package pairing grants access to users who are on no allowlist: an unknown sender of a
 // direct message gets a code, which the operator approves.
 //
-//	unknown sender ─► Request ─► IssueCode ─► (the code is sent) ─► Approve ─► paired
-//	                     │                                             │
-//	                     └─ no answer, by a rule                       └─ five wrong codes lock the platform
+//	unknown sender ─► Offer ─► (the code is stored and sent) ─► Approve ─► paired
+//	                    │                                         │
+//	                    └─ no answer, by a rule                   └─ five wrong codes lock the platform
 //
 // A code has 40 random bits and is valid for one hour, for one user, once. Only a
 // salted, slow hash of it is stored. At most three codes per platform are pending, and a
@@ -11,8 +11,8 @@
 // three.
 //
 // The main type is Manager. Its state is stored under one key and survives restarts;
-// whether a user is paired is answered from memory. Sending the code is up to the
-// caller.
+// whether a user is paired is answered from memory. Storing an offered code, in the
+// write that stores the message with it, and sending that message is up to the caller.
 package pairing
 
 import (
@@ -48,13 +48,14 @@ const (
 	RuleLocked  = "pairing_locked"  // the platform is locked after wrong codes
 )
 
-// A Store stores small values. When SetValue returns without an error the value is on
+// A Store stores small values. When EditValue returns without an error the value is on
 // disk.
 type Store interface {
 	// Value returns the value stored under key, nil if there is none.
 	Value(ctx context.Context, key string) ([]byte, error)
-	// SetValue stores a value under key.
-	SetValue(ctx context.Context, key string, v []byte) error
+	// EditValue stores what change makes of the value under key. No other write of the
+	// value comes between. change may be called more than once.
+	EditValue(ctx context.Context, key string, change func(old []byte) ([]byte, error)) error
 }
 
 // A Person is a user who requested pairing or is paired.
@@ -96,6 +97,7 @@ type state struct {
 	Imported []string                     `json:"imported,omitempty"` // names of imported files
 
 	paired map[personKey]bool // of People
+	change uint64             // increases with each change
 }
 
 // buildIndex builds paired and returns s.
@@ -133,20 +135,20 @@ func (s *state) copyAt(now time.Time) *state {
 type Manager struct {
 	store      Store
 	log        *zap.Logger
-	writeToken chan struct{} // holds a token while no change is being written
 	hashRounds int           // rounds of a new hash
+	changes    atomic.Uint64 // number of changes so far
 	current    atomic.Pointer[state]
 
-	mu       sync.Mutex         // guards reserved
-	reserved map[personKey]bool // requested, and the code is not stored yet
+	mu       sync.Mutex         // guards reserved, and stores to current
+	reserved map[personKey]bool // offered, and the code is not stored yet
 }
 
 var _ access.Pairing = (*Manager)(nil)
 
-const (
-	storeKey        = "pairing"
-	damagedStoreKey = "pairing.damaged"
-)
+// StoreKey is the key of the state.
+const StoreKey = "pairing"
+
+const damagedStoreKey = "pairing.damaged"
 
 // Open loads the state from store. If it cannot be decoded it is logged and copied to
 // another key, and no user is paired. log may be nil.
@@ -154,9 +156,8 @@ func Open(ctx context.Context, store Store, log *zap.Logger) (*Manager, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	b := &Manager{store: store, log: log, writeToken: make(chan struct{}, 1), hashRounds: rounds, reserved: make(map[personKey]bool)}
-	b.writeToken <- struct{}{}
-	raw, err := store.Value(ctx, storeKey)
+	b := &Manager{store: store, log: log, hashRounds: rounds, reserved: make(map[personKey]bool)}
+	raw, err := store.Value(ctx, StoreKey)
 	if err != nil {
 		return nil, fmt.Errorf("load pairings: %w", err)
 	}
@@ -164,7 +165,7 @@ func Open(ctx context.Context, store Store, log *zap.Logger) (*Manager, error) {
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, s); err != nil {
 			log.Error("cannot decode pairings; the damaged data is kept and all users must pair again", zap.String("key", damagedStoreKey), zap.Error(err))
-			if err := store.SetValue(ctx, damagedStoreKey, raw); err != nil {
+			if err := store.EditValue(ctx, damagedStoreKey, func([]byte) ([]byte, error) { return raw, nil }); err != nil {
 				return nil, fmt.Errorf("store damaged pairings: %w", err)
 			}
 			s = &state{}
@@ -179,10 +180,32 @@ func (b *Manager) Paired(p chat.Platform, id string) bool {
 	return b.current.Load().paired[personKey{p, id}]
 }
 
-// Request registers a direct message of an unknown sender and returns the rule that ends
-// it. After RuleOffered the caller must call IssueCode or CancelRequest. It does not
-// block.
-func (b *Manager) Request(p Person) (rule string) {
+// An Offer is a new code for an unknown user. It is valid once the value under StoreKey
+// has been changed by Change. Then Issued must be called, or Cancel if it never will be.
+type Offer struct {
+	Code string
+
+	manager *Manager
+	person  Person
+	hash    hash
+	changed *state // by the last call of Change
+}
+
+// Offer answers a direct message of an unknown sender with the rule that ends it, and
+// with a new code if that is RuleOffered. Until the offer ends, the sender gets no
+// other one.
+func (b *Manager) Offer(p Person) (o *Offer, rule string) {
+	if rule := b.reserve(p); rule != RuleOffered {
+		return nil, rule
+	}
+	o = &Offer{Code: newCode(), manager: b, person: p}
+	o.person.Name = cleanName(p.Name)
+	o.hash = newHash(o.Code, b.hashRounds)
+	return o, RuleOffered
+}
+
+// reserve returns the rule for a message of p. RuleOffered reserves a code for p.
+func (b *Manager) reserve(p Person) (rule string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s, now, others := b.current.Load(), time.Now(), 0
@@ -225,60 +248,72 @@ func (c wrongCodes) locked(now time.Time) bool {
 	return stillValid(c.Until.Add(-LockDuration), now, LockDuration)
 }
 
-// CancelRequest cancels a Request for which no code was issued.
-func (b *Manager) CancelRequest(p Person) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.reserved, p.key())
-}
-
-// IssueCode returns a new code for a user whose Request returned RuleOffered, and stores
-// its hash. It invalidates an earlier code of the user. After an error the user may
-// request again at once.
-func (b *Manager) IssueCode(ctx context.Context, p Person) (code string, err error) {
-	defer b.CancelRequest(p) // stored by then, or failed
-	code = newCode()
-	h := newHash(code, b.hashRounds)
-	err = b.change(ctx, func(s *state, now time.Time) error {
-		p.At, p.Name = now, cleanName(p.Name)
+// Change returns the stored state with the code of the offer, which invalidates an
+// earlier code of the user.
+func (o *Offer) Change(stored []byte) (raw []byte, err error) {
+	o.changed, raw, err = o.manager.edit(stored, func(s *state, now time.Time) {
+		p := o.person
+		p.At = now
 		s.Pending = slices.DeleteFunc(s.Pending, func(r request) bool { return r.key() == p.key() })
-		s.Pending = append(s.Pending, request{p, h})
+		s.Pending = append(s.Pending, request{p, o.hash})
 		s.Asked = append(s.Asked, Person{Platform: p.Platform, ID: p.ID, At: now})
-		return nil
 	})
-	return code, err
+	return raw, err
 }
 
-// RevokeCode deletes the code of a user to whom it could not be sent. The user may
-// request again at once.
-func (b *Manager) RevokeCode(ctx context.Context, p Person) error {
-	mine := func(q Person) bool { return q.key() == p.key() }
-	return b.change(ctx, func(s *state, _ time.Time) error {
-		s.Pending = slices.DeleteFunc(s.Pending, func(r request) bool { return mine(r.Person) })
-		s.Asked = slices.DeleteFunc(s.Asked, mine)
-		return nil
-	})
+// Issued ends an offer whose last Change was stored.
+func (o *Offer) Issued() {
+	o.manager.publish(o.changed)
+	o.Cancel()
 }
 
-// change calls f with a copy of the state, stores the copy and publishes it. Changes are
-// serialized. It returns the error of f; the changes of f are stored even then.
-func (b *Manager) change(ctx context.Context, f func(s *state, now time.Time) error) error {
-	select {
-	case <-b.writeToken:
-		defer func() { b.writeToken <- struct{}{} }()
-	case <-ctx.Done():
-		return fmt.Errorf("store pairings: %w", context.Cause(ctx))
-	}
-	now := time.Now()
-	s := b.current.Load().copyAt(now)
-	result := f(s, now)
-	raw, err := json.Marshal(s)
+// Cancel ends an offer that was not stored. The user may get another one at once.
+func (o *Offer) Cancel() {
+	o.manager.mu.Lock()
+	defer o.manager.mu.Unlock()
+	delete(o.manager.reserved, o.person.key())
+}
+
+// change calls f with a copy of the state, stores the copy and publishes it. f may be
+// called more than once. It returns the error of f; the changes of f are stored even
+// then.
+func (b *Manager) change(ctx context.Context, f func(s *state, now time.Time) error) (err error) {
+	var next *state
+	var result error
+	err = b.store.EditValue(ctx, StoreKey, func(stored []byte) (raw []byte, err error) {
+		next, raw, err = b.edit(stored, func(s *state, now time.Time) { result = f(s, now) })
+		return raw, err
+	})
 	if err != nil {
-		return fmt.Errorf("encode pairings: %w", err)
-	}
-	if err := b.store.SetValue(ctx, storeKey, raw); err != nil {
 		return fmt.Errorf("store pairings: %w", err)
 	}
-	b.current.Store(s.buildIndex())
+	b.publish(next)
 	return result
+}
+
+// edit returns the stored state as changed by f, also encoded. If the stored state is
+// lost, it starts from the published one.
+func (b *Manager) edit(stored []byte, f func(s *state, now time.Time)) (*state, []byte, error) {
+	s, now := &state{}, time.Now()
+	if len(stored) == 0 || json.Unmarshal(stored, s) != nil {
+		s = b.current.Load()
+	}
+	s = s.copyAt(now)
+	f(s, now)
+	s.change = b.changes.Add(1)
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode pairings: %w", err)
+	}
+	return s, raw, nil
+}
+
+// publish makes s the current state, unless a later one is: each includes those that
+// were stored before it.
+func (b *Manager) publish(s *state) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.change > b.current.Load().change {
+		b.current.Store(s.buildIndex())
+	}
 }

@@ -34,13 +34,14 @@ func (d *disk) Value(_ context.Context, key string) ([]byte, error) {
 	return d.values[key], d.err
 }
 
-func (d *disk) SetValue(_ context.Context, key string, v []byte) error {
+func (d *disk) EditValue(_ context.Context, key string, change func([]byte) ([]byte, error)) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.err == nil {
+	v, err := change(d.values[key])
+	if err = errors.Join(err, d.err); err == nil {
 		d.values[key] = v
 	}
-	return d.err
+	return err
 }
 
 func (d *disk) fail(err error) {
@@ -86,17 +87,23 @@ func person(on chat.Platform, id string) pairing.Person {
 	return pairing.Person{Platform: on, ID: id, Name: "N" + id, To: chat.Address{Platform: on, Kind: chat.DM, Chat: id}}
 }
 
-// code requests and issues a code for a user.
+// code issues a code for a user.
 func code(t testing.TB, b *pairing.Manager, p pairing.Person) string {
 	t.Helper()
-	if rule := b.Request(p); rule != pairing.RuleOffered {
-		t.Fatalf("%s asks and ends by %s", p.ID, rule)
-	}
-	c, err := b.IssueCode(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
+	c, rule, err := b.Issue(t.Context(), p)
+	if rule != pairing.RuleOffered || err != nil {
+		t.Fatalf("%s asks and ends by %s, %v", p.ID, rule, err)
 	}
 	return c
+}
+
+// ruleFor returns the rule that ends a message of p.
+func ruleFor(b *pairing.Manager, p pairing.Person) string {
+	o, rule := b.Offer(p)
+	if o != nil {
+		o.Cancel()
+	}
+	return rule
 }
 
 func refused(t testing.TB, err error, part string) {
@@ -182,14 +189,14 @@ func TestRequestLimitsCodesPerUser(t *testing.T) {
 		first := code(t, b, person(chat.Telegram, "7"))
 		<-time.After(10*time.Minute - time.Second)
 		for _, b := range []*pairing.Manager{b, open(t, d)} { // also after a restart
-			if rule := b.Request(person(chat.Telegram, "7")); rule != pairing.RuleRecent {
+			if rule := ruleFor(b, person(chat.Telegram, "7")); rule != pairing.RuleRecent {
 				t.Error(rule)
 			}
 		}
 		if _, err := b.ClearPending(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if rule := b.Request(person(chat.Telegram, "7")); rule != pairing.RuleRecent {
+		if rule := ruleFor(b, person(chat.Telegram, "7")); rule != pairing.RuleRecent {
 			t.Errorf("cleared, and %s", rule)
 		}
 		<-time.After(time.Second)
@@ -205,26 +212,31 @@ func TestRequestLimitsCodesPerUser(t *testing.T) {
 
 func TestRequestLimitsPendingCodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := open(t, newDisk())
+		d := newDisk()
+		b := open(t, d)
+		var offers []*pairing.Offer
 		for i := range 3 {
-			if rule := b.Request(person(chat.Slack, fmt.Sprint("U", i))); rule != pairing.RuleOffered {
+			o, rule := b.Offer(person(chat.Slack, fmt.Sprint("U", i)))
+			if rule != pairing.RuleOffered {
 				t.Fatal(rule)
 			}
+			offers = append(offers, o)
 		}
-		if rule := b.Request(person(chat.Slack, "U3")); rule != pairing.RuleFull { // reserved codes count as well
+		if rule := ruleFor(b, person(chat.Slack, "U3")); rule != pairing.RuleFull { // codes that are not stored count as well
 			t.Error(rule)
 		}
-		for i := range 3 {
-			if _, err := b.IssueCode(t.Context(), person(chat.Slack, fmt.Sprint("U", i))); err != nil {
+		for _, o := range offers {
+			if err := d.EditValue(t.Context(), pairing.StoreKey, o.Change); err != nil {
 				t.Fatal(err)
 			}
+			o.Issued()
 		}
 		<-time.After(11 * time.Minute)
-		if rule := b.Request(person(chat.Slack, "U3")); rule != pairing.RuleFull {
+		if rule := ruleFor(b, person(chat.Slack, "U3")); rule != pairing.RuleFull {
 			t.Error(rule)
 		}
 		code(t, b, person(chat.Slack, "U1")) // replaces the one before
-		if rule := b.Request(person(chat.Telegram, "3")); rule != pairing.RuleOffered {
+		if rule := ruleFor(b, person(chat.Telegram, "3")); rule != pairing.RuleOffered {
 			t.Errorf("another platform: %s", rule)
 		}
 		if gone, err := b.ClearPending(t.Context()); err != nil || len(gone) != 3 {
@@ -253,7 +265,7 @@ func TestApproveLocksAfterFiveWrongCodes(t *testing.T) {
 		refused(t, guess(5), "no code is taken for telegram until")
 		<-time.After(time.Hour - time.Second)
 		b = open(t, d) // a restart does not help
-		if rule := b.Request(person(chat.Telegram, "9")); rule != pairing.RuleLocked {
+		if rule := ruleFor(b, person(chat.Telegram, "9")); rule != pairing.RuleLocked {
 			t.Errorf("a stranger ends by %s", rule)
 		}
 		_, err := b.Approve(t.Context(), chat.Telegram, c)
@@ -261,7 +273,7 @@ func TestApproveLocksAfterFiveWrongCodes(t *testing.T) {
 		if l := b.List(); l.Locked[chat.Telegram].IsZero() || !l.Locked[chat.Discord].IsZero() {
 			t.Errorf("locked: %v", l.Locked)
 		}
-		if rule := b.Request(person(chat.Discord, "9")); rule != pairing.RuleOffered {
+		if rule := ruleFor(b, person(chat.Discord, "9")); rule != pairing.RuleOffered {
 			t.Errorf("another platform: %s", rule)
 		}
 		<-time.After(time.Second)
@@ -278,22 +290,17 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	d, full := newDisk(), errors.New("no space left on device")
 	b := open(t, d)
 	p := person(chat.Telegram, "7")
-	b.Request(p)
 	d.fail(full)
-	if _, err := b.IssueCode(t.Context(), p); !errors.Is(err, full) {
-		t.Fatal(err)
+	if _, _, err := b.Issue(t.Context(), p); !errors.Is(err, full) || len(b.List().Pending) != 0 {
+		t.Fatalf("%d codes, %v", len(b.List().Pending), err)
 	}
 	d.fail(nil)
-	c := code(t, b, p) // at once, because no code was sent
+	c := code(t, b, p) // at once, because no code was stored
 	d.fail(full)
 	if _, err := b.Approve(t.Context(), chat.Telegram, c); !errors.Is(err, full) || b.Paired(chat.Telegram, "7") {
 		t.Errorf("approved: %v", err)
 	}
 	d.fail(nil)
-	if err := b.RevokeCode(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	c = code(t, b, p)
 	if _, err := b.Approve(t.Context(), chat.Telegram, c); err != nil {
 		t.Fatal(err)
 	}
@@ -314,11 +321,11 @@ func TestPairedDoesNotBlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := person(chat.Telegram, "7")
-		s.Request(p)
+		pairing.Cheapen(s)
 		done := make(chan error, 1)
-		go func() { _, err := s.IssueCode(t.Context(), p); done <- err }() // waited for below
+		go func() { _, _, err := s.Issue(t.Context(), p); done <- err }() // waited for below
 		synctest.Wait()
-		if s.Paired(chat.Telegram, "7") || s.Request(p) != pairing.RuleRecent || len(s.List().Pending) != 0 {
+		if s.Paired(chat.Telegram, "7") || ruleFor(s, p) != pairing.RuleRecent || len(s.List().Pending) != 0 {
 			t.Error("answered wrongly while a write is under way")
 		}
 		late, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -338,9 +345,13 @@ type slowDisk struct {
 	until chan struct{}
 }
 
-func (s *slowDisk) SetValue(ctx context.Context, key string, v []byte) error {
-	<-s.until
-	return s.disk.SetValue(ctx, key, v)
+func (s *slowDisk) EditValue(ctx context.Context, key string, change func([]byte) ([]byte, error)) error {
+	select {
+	case <-s.until:
+		return s.disk.EditValue(ctx, key, change)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func TestOpenKeepsDamagedPairings(t *testing.T) {
@@ -355,6 +366,54 @@ func TestOpenKeepsDamagedPairings(t *testing.T) {
 		t.Errorf("logged %v, set aside %s", logs.All(), d.values["pairing.damaged"])
 	}
 	code(t, b, person(chat.Telegram, "7"))
+}
+
+// Two offers are stored in one order and end in the other.
+func TestOffersEndInAnyOrder(t *testing.T) {
+	d := newDisk()
+	b := open(t, d)
+	code(t, b, person(chat.Slack, "U1"))
+	var offers []*pairing.Offer
+	for _, id := range []string{"1", "2", "3"} {
+		o, _ := b.Offer(person(chat.Telegram, id))
+		offers = append(offers, o)
+	}
+	for range 2 { // a store may call it again
+		for _, o := range offers[:2] {
+			if err := d.EditValue(t.Context(), pairing.StoreKey, o.Change); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	offers[1].Issued()
+	offers[2].Cancel()
+	offers[0].Issued()
+	for _, b := range []*pairing.Manager{b, open(t, d)} {
+		if l := b.List(); len(l.Pending) != 3 {
+			t.Errorf("pending: %+v", l.Pending)
+		}
+	}
+	for i, o := range offers {
+		if p, err := b.Approve(t.Context(), chat.Telegram, o.Code); (err == nil) != (i < 2) || i < 2 && p.ID != fmt.Sprint(i+1) {
+			t.Errorf("code %d: %+v, %v", i, p, err)
+		}
+	}
+}
+
+// The stored pairings are lost while the manager is open: it stores them again.
+func TestLostPairingsAreStoredAgain(t *testing.T) {
+	for _, stored := range [][]byte{nil, []byte("{")} {
+		d := newDisk()
+		b := open(t, d)
+		if _, err := b.Approve(t.Context(), chat.Telegram, code(t, b, person(chat.Telegram, "7"))); err != nil {
+			t.Fatal(err)
+		}
+		d.values[pairing.StoreKey] = stored
+		code(t, b, person(chat.Telegram, "8"))
+		if l := open(t, d).List(); len(l.Paired) != 1 || len(l.Pending) != 1 {
+			t.Errorf("after %q: %+v", stored, l)
+		}
+	}
 }
 
 // A hash that is damaged or has too many rounds matches no code.
