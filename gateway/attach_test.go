@@ -13,7 +13,7 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
-	"hermesd/gateway/turn"
+	"hermesd/gateway/reply"
 )
 
 func TestAnswerSendsLinkedPictures(t *testing.T) {
@@ -21,7 +21,7 @@ func TestAnswerSendsLinkedPictures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say(answer))
 		w.configure = func(o *gatewaytest.Options) {
-			o.Attach = func(path string, _ turn.AttachScope) (chat.File, error) {
+			o.Attach = func(path string, _ reply.AttachScope) (chat.File, error) {
 				return chat.File{Kind: chat.Photo, Name: path, Path: path}, nil
 			}
 		}
@@ -41,7 +41,7 @@ func TestAnswerSendsAttachedFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say(answer), llmtest.Say("MEDIA:/w/plan.pdf"), llmtest.Say(strings.Repeat("MEDIA:/w/plan.pdf\n", 3)+"MEDIA:/w/a\nMEDIA:/w/b"))
 		w.configure = func(o *gatewaytest.Options) {
-			o.Attach = func(path string, _ turn.AttachScope) (chat.File, error) {
+			o.Attach = func(path string, _ reply.AttachScope) (chat.File, error) {
 				if !strings.HasPrefix(path, "/w/") {
 					return chat.File{}, errors.New("only files in /w can be sent")
 				}
@@ -76,7 +76,7 @@ func TestAnswerSendsAtMostTenFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say(b.String()))
 		w.configure = func(o *gatewaytest.Options) {
-			o.Attach = func(path string, _ turn.AttachScope) (chat.File, error) {
+			o.Attach = func(path string, _ reply.AttachScope) (chat.File, error) {
 				return chat.File{Kind: chat.Document, Name: path, Path: path}, nil
 			}
 		}

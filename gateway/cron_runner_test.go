@@ -13,7 +13,9 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
+	"hermesd/gateway/reply"
 	"hermesd/gateway/schedule"
 )
 
@@ -227,6 +229,29 @@ func TestCronCommand(t *testing.T) {
 			if got := seen[len(seen)-1]; !strings.Contains(got, tt.want) {
 				t.Errorf("%s: %q, want %q", tt.say, got, tt.want)
 			}
+		}
+	})
+}
+
+// The output of a script may attach files, although its run has no conversation.
+func TestCronScriptAttachesFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newCronHarness(t)
+		configure := w.configure
+		w.configure = func(o *gatewaytest.Options) {
+			configure(o)
+			o.Scripts = scripts(func(context.Context, schedule.Job) (string, error) { return "The report.\nMEDIA:/w/report.pdf", nil })
+			o.Attach = func(path string, _ reply.AttachScope) (chat.File, error) {
+				return chat.File{Kind: chat.Document, Name: path, Path: path}, nil
+			}
+		}
+		w.start()
+		defer w.stop()
+		w.createJob(schedule.JobPatch{Script: ptrTo("report.sh"), ScriptOnly: new(true)})
+		w.advance(2 * time.Hour)
+		seen := w.adapter.visible("7")
+		if len(seen) < 2 || seen[0] != "The report." || seen[1] != "file /w/report.pdf" {
+			t.Errorf("seen: %q", seen)
 		}
 	})
 }

@@ -34,6 +34,7 @@ import (
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
+	"hermesd/gateway/reply"
 	"hermesd/gateway/session"
 	"hermesd/gateway/target"
 	"hermesd/gateway/turn"
@@ -62,10 +63,10 @@ type Options struct {
 	Host             control.Host
 	Control          control.Options // Version, Prices and Caching; the gateway sets the others
 	Fetch            func(context.Context, chat.Account, chat.File) (chat.File, error)
-	Observe          observe.Func                                                 // receives the events of the pipeline; must not block
-	OnSessionChanged func(session.ID)                                             // called after messages of a session were committed; must not block
-	Attach           func(path string, scope turn.AttachScope) (chat.File, error) // stores a file that an answer attaches
-	OnSessionDeleted func(session.Deleted)                                        // receives what else must be deleted with a conversation
+	Observe          observe.Func                                                  // receives the events of the pipeline; must not block
+	OnSessionChanged func(session.ID)                                              // called after messages of a session were committed; must not block
+	Attach           func(path string, scope reply.AttachScope) (chat.File, error) // stores a file that an answer attaches
+	OnSessionDeleted func(session.Deleted)                                         // receives what else must be deleted with a conversation
 	Media            input.Media
 	Title            func(ctx context.Context, asked, answer string) (string, agent.Call, error) // generates titles
 	Cron             cron.Options                                                                // scheduled prompts; the gateway sets Profile, Policy, Printer, Observe and Log
@@ -169,7 +170,7 @@ func withDefaults(o Options) Options {
 		o.OnSessionDeleted = func(session.Deleted) {}
 	}
 	if o.Attach == nil {
-		o.Attach = func(string, turn.AttachScope) (chat.File, error) {
+		o.Attach = func(string, reply.AttachScope) (chat.File, error) {
 			return chat.File{}, i18n.Errorf("files cannot be sent here")
 		}
 	}
@@ -227,9 +228,7 @@ func New(o Options) *Gateway {
 		Agent: turn.Agent{
 			Agent: o.Agent, Choose: o.Models.Choose, Overlay: g.overlay, CheckTool: o.CheckTool, Discover: o.Discover, Active: o.Active, Usage: o.Usage,
 		},
-		Chat: turn.Chat{
-			Input: g.newInput(), Delivery: g.delivery, Accounts: o.Accounts, Targets: g.targets, Approval: g.approval, Attach: o.Attach, Synthesize: o.Media.Synthesize,
-		},
+		Chat:     turn.Chat{Input: g.newInput(), Reply: g.newReply(), Approval: g.approval},
 		Work:     turn.Work{Commands: g.commands, Allowed: o.AllowedCommands, Scheduled: g.cron, Lanes: lanes{g}},
 		Settings: turnSettings(o),
 	})
@@ -242,7 +241,7 @@ func (g *Gateway) ApprovalManager() *approval.Manager { return g.approval.Perman
 // turnSettings returns the values that configure turns.
 func turnSettings(o Options) turn.Settings {
 	return turn.Settings{
-		Printer: o.Printer, Placement: o.Placement, Prefill: o.Prefill, Title: o.Title, Progress: o.Progress,
+		Printer: o.Printer, Placement: o.Placement, Prefill: o.Prefill, Title: o.Title,
 		Model:         conversation.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window},
 		RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
 		Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout,
@@ -279,6 +278,16 @@ func (g *Gateway) newInput() *input.Composer {
 	return input.New(input.Parts{
 		Accounts: o.Accounts, Usage: o.Usage, Fetch: o.Fetch, Skill: o.Skill, Media: o.Media, Printer: o.Printer,
 		Options: input.Options{Observe: o.Observe, Log: o.Log.Named("input")},
+	})
+}
+
+// newReply returns what makes the rows of turns.
+func (g *Gateway) newReply() *reply.Writer {
+	o := g.opts
+	return reply.New(reply.Parts{
+		Delivery: g.delivery, Accounts: o.Accounts, Directory: g.targets, Targets: g.cron.Targets, Mask: o.Agent.Mask,
+		Files:   reply.Files{Attach: o.Attach, CheckTool: o.CheckTool, Synthesize: o.Media.Synthesize},
+		Options: reply.Options{Printer: o.Printer, Progress: o.Progress, Observe: o.Observe},
 	})
 }
 

@@ -118,7 +118,7 @@ func parseWakeGate(out string) (text string, wake bool) {
 	return strings.TrimSpace(head), *gate.WakeAgent
 }
 
-// Targets implements turn.Scheduled.
+// Targets returns the addresses that get the answer of a run; there may be none.
 func (r *Runs) Targets(ctx context.Context, occurrence schedule.OccurrenceID) []chat.Address {
 	j, ok, err := r.parts.Store.Job(ctx, occurrence.Job)
 	if err != nil || !ok {

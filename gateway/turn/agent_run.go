@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/reply"
 )
 
 const (
@@ -49,13 +49,13 @@ func (t *turn) runAgent(ctx context.Context) {
 	defer t.runner.parts.Agent.Active.Remove(s.Record.ID)
 	t.session, t.compaction, t.trace.Session = s, t.newCompaction(s), string(s.Record.ID)
 	t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.claim)
-	t.react(chat.ReactionSeen)
+	t.reply.React(chat.ReactionSeen)
 	input, steps, problems, err := t.loadInput(ctx)
 	if err != nil {
 		t.fail(ctx, err)
 		return
 	}
-	stream := t.runner.parts.Chat.Delivery.Stream(t.draft(), t.priorPreview(), t.previewsBefore(0))
+	stream := t.reply.Stream()
 	switch {
 	case t.claim.Crashed && t.runner.parts.Settings.RestartNotice:
 		stream.ShowStatus(t.T(restartNotice))
@@ -71,7 +71,7 @@ func (t *turn) runAgent(ctx context.Context) {
 	}
 	problems, s.Notes = append(s.Notes, problems...), nil
 	w, texts := t.compaction.Window(ctx, len(steps) > 0)
-	rows := t.notices(append(problems, texts...))
+	rows := t.reply.Notices(append(problems, texts...))
 	final, noticeRows, err := t.consumeEvents(ctx, stream, w, input, steps)
 	rows = append(rows, noticeRows...)
 	preview, settled := stream.Finish()
@@ -79,7 +79,7 @@ func (t *turn) runAgent(ctx context.Context) {
 		t.endFailed(ctx, err, preview)
 		return
 	}
-	rows = append(rows, t.replyRows(t.answerDraft(), stream.FinalText(final.Text), preview, settled)...)
+	rows = append(rows, t.reply.Rows(t.reply.AnswerDraft(t.lastSeen, t.tokenUsage), stream.FinalText(final.Text), reply.Preview{ID: preview, Settled: settled}, t.session)...)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
 	t.endUnprocessed(&m)
 	isFirst := t.session.Stored() == 0
@@ -119,9 +119,9 @@ func (t *turn) endUnprocessed(m *inbox.Commit) {
 			m.Outcomes = make(map[inbox.ID]inbox.Outcome)
 		}
 		m.Outcomes[e.ID] = inbox.Outcome{Result: inbox.Failed, Reason: "the daemon was restarted before it was read"}
-		f := t.draft()
+		f := t.reply.Draft()
 		f.ReplyTo, f.Purpose, f.ReplyToIDs = e.Inbound.ID, chat.PurposeFailure, []string{e.Inbound.ID}
-		m.Rows = append(m.Rows, t.runner.parts.Chat.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
+		m.Rows = append(m.Rows, t.reply.Delivery.Render(t.T("⚠️ I was restarted before I could read this message. Send it again."), f)...)
 	}
 }
 
@@ -216,8 +216,8 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 		case agent.Notice:
 			notices = append(notices, t.handleNotice(ev)...)
 		case agent.ToolCall:
-			t.sendPreamble(ctx, stream)
-			stream.Progress(t.progressLine(ev))
+			t.reply.SendPreamble(ctx, stream, t.session)
+			stream.Progress(t.reply.ProgressLine(ev, t.lastTool(), t.session))
 			t.trace.Tools = append(t.trace.Tools, ev.Name)
 		case agent.ToolFinished:
 			t.reportToolCall(ev)
@@ -229,7 +229,7 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 				return final, notices, err
 			}
 			if text := strings.TrimSpace(t.compaction.Note(ev.Compaction)); text != "" && ev.Reason == agent.WhyCompression {
-				notices = append(notices, t.notices([]string{text})...)
+				notices = append(notices, t.reply.Notices([]string{text})...)
 			}
 		case agent.ContextLengthLearned:
 			if learn := t.runner.parts.Compactor.Options.Learn; learn != nil {
@@ -248,6 +248,14 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 		}
 	}
 	return final, notices, nil
+}
+
+// lastTool returns the tool of the last call of the turn, "" if there was none.
+func (t *turn) lastTool() string {
+	if n := len(t.trace.Tools); n > 0 {
+		return t.trace.Tools[n-1]
+	}
+	return ""
 }
 
 // discovery returns the session's Discovery, nil if there is none. A new one is
@@ -329,76 +337,6 @@ func (t *turn) newSteerFunc(ctx context.Context) func() []llm.Block {
 	}
 }
 
-// draft returns the draft of the turn's answer: its address, and the message that it
-// quotes.
-func (t *turn) draft() delivery.Draft {
-	e := t.last()
-	mode := t.runner.parts.Chat.Accounts.ReplyToMode(e.Inbound.Address.AccountID())
-	f := delivery.Draft{To: e.Inbound.Address, Turn: t.claim.Turn, Role: outbox.Reply, QuoteEveryPart: mode == "all", ReplyToIDs: t.messageIDs(nil)}
-	if e.Background || mode != "off" && (e.Inbound.Address.Kind != chat.DM || t.claim.Remaining > 0) {
-		f.ReplyTo = e.Inbound.ID
-	}
-	return f
-}
-
-// priorPreview returns the preview of an earlier run of the turn, 0 if there is none
-// that can be edited.
-func (t *turn) priorPreview() outbox.ID {
-	for _, p := range slices.Backward(t.claim.Previews) {
-		if !p.MayStayVisible() {
-			return p.ID
-		}
-	}
-	return 0
-}
-
-// answerDraft returns the draft of the turn's answer.
-func (t *turn) answerDraft() delivery.Draft {
-	f := t.draft()
-	f.Purpose, f.ReplyToIDs, f.Usage = chat.PurposeAnswer, t.messageIDs(t.isSeen), t.chatUsage()
-	return f
-}
-
-// replyRows returns the rows of an answer, or of a part of one. The first row becomes
-// an edit of the preview if there is one and it is settled; other previews are deleted.
-func (t *turn) replyRows(f delivery.Draft, text string, preview outbox.ID, settled bool) []outbox.Row {
-	var files []outbox.Row
-	if !t.runner.parts.Chat.Delivery.RawMarkdown(f.To) {
-		text, files = t.attachFiles(text, f)
-	}
-	rows := t.runner.parts.Chat.Delivery.Render(text, f)
-	if strings.TrimSpace(text) == "" { // only files
-		rows = nil
-	}
-	if !settled || len(rows) == 0 {
-		t.addPreview(preview)
-		preview = 0
-	}
-	if len(rows) > 0 {
-		rows[0].Replaces, rows[0].Follows = preview, t.previewsBefore(preview)
-	}
-	for _, p := range t.claim.Previews {
-		if p.ID != preview {
-			rows = append(rows, outbox.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
-		}
-	}
-	return append(rows, files...)
-}
-
-// notices returns rows for texts that the user should see in addition to the answer.
-func (t *turn) notices(texts []string) []outbox.Row {
-	if t.first().Occurrence != nil { // nobody reads them; the log has the problems
-		return nil
-	}
-	var rows []outbox.Row
-	for _, s := range texts {
-		f := t.draft()
-		f.Role, f.Quiet = outbox.Notice, true
-		rows = append(rows, t.runner.parts.Chat.Delivery.Render(s, f)...)
-	}
-	return rows
-}
-
 // handleNotice logs a notice of the agent. It returns rows for the user if the model
 // changed or the context cannot be compacted.
 func (t *turn) handleNotice(n agent.Notice) []outbox.Row {
@@ -407,14 +345,14 @@ func (t *turn) handleNotice(n agent.Notice) []outbox.Row {
 	t.reportModelRetry(n)
 	if n.Kind == agent.ContextFull {
 		t.compaction.Report(agent.WhyCompression, true, agent.Compaction{})
-		return t.notices([]string{t.T("I could not make this long conversation shorter (%v). I go on with it as it is.", n.Err)})
+		return t.reply.Notices([]string{t.T("I could not make this long conversation shorter (%v). I go on with it as it is.", n.Err)})
 	}
 	if n.Fallback == "" {
 		return nil
 	}
 	t.session.DeclareBreak(string(ledger.Fallback))
 	t.runner.parts.Agent.Usage.FellBack(n.Fallback, n.Err)
-	return t.notices([]string{t.T("%s answers this time: %s.", n.Fallback, failure.Summary(t.Printer, n.Err))})
+	return t.reply.Notices([]string{t.T("%s answers this time: %s.", n.Fallback, failure.Summary(t.Printer, n.Err))})
 }
 
 // An inactivityTimer cancels a turn that makes no progress for limit, warns the user
@@ -441,7 +379,7 @@ func (t *turn) startInactivityTimer(cancel context.CancelCauseFunc) *inactivityT
 			return
 		}
 		if !t.runner.parts.Chat.Approval.Questions.HasPending(t.claim.Lane) { // else it waits for the user, who knows
-			t.notify(t.T("Still working (%d min). `/stop` ends it.", int(time.Since(start).Minutes())))
+			t.reply.Notify(t.T("Still working (%d min). `/stop` ends it.", int(time.Since(start).Minutes())))
 		}
 		w.notice.Reset(stillWorkingInterval)
 	})
@@ -449,7 +387,7 @@ func (t *turn) startInactivityTimer(cancel context.CancelCauseFunc) *inactivityT
 	if w.limit > 0 {
 		w.end = time.AfterFunc(w.limit, func() { cancel(failure.ErrInactive) })
 		w.warn = time.AfterFunc(w.limit/2, func() {
-			t.notify(t.T("Nothing has happened for %v. I give up after %v.", w.limit/2, w.limit))
+			t.reply.Notify(t.T("Nothing has happened for %v. I give up after %v.", w.limit/2, w.limit))
 		})
 	}
 	return w
@@ -470,17 +408,5 @@ func (w *inactivityTimer) stop() {
 	if w.limit > 0 {
 		w.end.Stop()
 		w.warn.Stop()
-	}
-}
-
-// notify sends a quiet notice to the chat of the turn. A scheduled run sends none.
-func (t *turn) notify(text string) {
-	if t.first().Occurrence != nil {
-		return
-	}
-	f := t.draft()
-	f.Role, f.Quiet, f.ReplyTo = outbox.Notice, true, ""
-	if err := t.runner.parts.Chat.Delivery.SendNotice(context.Background(), text, f); err != nil {
-		t.log.Error("cannot send notice", zap.Error(err))
 	}
 }

@@ -7,9 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
-	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
@@ -55,9 +53,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 		}
 		res.Text = strings.TrimSpace(res.Text + "\n" + more)
 	}
-	f := t.draft()
-	f.Purpose = chat.PurposeAnswer
-	m.Rows = t.runner.parts.Chat.Delivery.Render(res.Text, f)
+	m.Rows = t.reply.Answer(res.Text)
 	if n := len(m.Rows); n > 0 {
 		m.Rows[n-1].Msg.Buttons = res.Buttons
 	}
@@ -73,7 +69,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 		m.Create, m.Session = s.Creation(), session.Record{}
 	}
 	if t.commit(ctx, m) { // else the command runs again, here or in another process
-		t.applyCommandResult(ctx, res, rec, f)
+		t.applyCommandResult(ctx, res, rec)
 	}
 }
 
@@ -87,7 +83,7 @@ func currentSession(k session.Key, id session.ID) map[session.Key]session.ID {
 }
 
 // applyCommandResult applies the effects of a command whose entry is committed.
-func (t *turn) applyCommandResult(ctx context.Context, res command.Result, rec session.Record, f delivery.Draft) {
+func (t *turn) applyCommandResult(ctx context.Context, res command.Result, rec session.Record) {
 	e := t.first()
 	name, _, _ := command.Parse(e.Inbound.Text)
 	if res.Stop && t.runner.stop(inbox.LaneOf(e.Session), e.ID, name) {
@@ -98,7 +94,7 @@ func (t *turn) applyCommandResult(ctx context.Context, res command.Result, rec s
 	}
 	if res.Forget {
 		text := t.runner.deleteSession(ctx, rec.ID)
-		if err := t.runner.parts.Chat.Delivery.SendNotice(context.WithoutCancel(ctx), text, f); err != nil {
+		if _, err := t.reply.Delivery.Enqueue(context.WithoutCancel(ctx), t.reply.Answer(text)...); err != nil {
 			t.log.Error("cannot send deletion notice", zap.Error(err))
 		}
 	}

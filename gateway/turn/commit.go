@@ -3,8 +3,6 @@ package turn
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -12,8 +10,6 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/gateway/active"
-	"hermesd/gateway/chat"
-	"hermesd/gateway/delivery"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
@@ -27,17 +23,17 @@ func (t *turn) endFailed(ctx context.Context, err error, preview outbox.ID) {
 		t.logStale(err)
 		return
 	}
-	t.addPreview(preview)
+	t.reply.AddPreview(preview)
 	if ctx.Err() != nil {
 		t.endInterrupted(ctx, context.Cause(ctx))
 		return
 	}
 	t.log.Warn("turn failed", zap.Error(err))
 	t.trace.Error = err.Error()
-	rows := t.deletePreviewRows()
-	rows = append(rows, t.failureRows(err)...)
+	rows := t.reply.DeletePreviews()
+	rows = append(rows, t.reply.Failure(err)...)
 	t.keepHistory(ctx, err)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.failureText(i18n.Printer{}, err)}, Rows: rows})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.reply.FailureText(i18n.Printer{}, err)}, Rows: rows})
 }
 
 // keepHistory closes the transcript of a failed turn so that the next message can
@@ -54,7 +50,7 @@ func (t *turn) keepHistory(ctx context.Context, err error) {
 			t.log.Error("cannot undo turn", zap.Error(undoErr))
 		}
 	}
-	agent.Close(t.session.Transcript, "[No answer was given: "+t.failureText(i18n.Printer{}, err)+"]")
+	agent.Close(t.session.Transcript, "[No answer was given: "+t.reply.FailureText(i18n.Printer{}, err)+"]")
 }
 
 // endInterrupted ends a run that was canceled with cause.
@@ -76,12 +72,12 @@ func (t *turn) endInterrupted(ctx context.Context, cause error) {
 			agent.Close(t.session.Transcript, "[Stopped by the user.]")
 		}
 		t.commit(ctx, inbox.Commit{
-			Outcome: inbox.Outcome{Result: inbox.Cancelled, Reason: stopped.Person}, Rows: t.deletePreviewRows(),
+			Outcome: inbox.Outcome{Result: inbox.Cancelled, Reason: stopped.Person}, Rows: t.reply.DeletePreviews(),
 		})
 	case errors.As(cause, &newer) && merges:
 		agent.Close(t.session.Transcript, "[Interrupted by the next message.]")
 		t.commit(ctx, inbox.Commit{
-			Outcome: inbox.Outcome{Result: inbox.Replied, MergedInto: newer.Entry}, Rows: t.deletePreviewRows(),
+			Outcome: inbox.Outcome{Result: inbox.Replied, MergedInto: newer.Entry}, Rows: t.reply.DeletePreviews(),
 		})
 		t.hasMoreWork = true
 	case errors.As(cause, &newer):
@@ -99,7 +95,7 @@ func (t *turn) releaseClaim(ctx context.Context) {
 	}
 	t.hasMoreWork = true
 	if len(t.claim.Steps) == 0 {
-		if _, err := t.runner.parts.Chat.Delivery.Enqueue(context.WithoutCancel(ctx), t.deletePreviewRows()...); err != nil {
+		if _, err := t.reply.Delivery.Enqueue(context.WithoutCancel(ctx), t.reply.DeletePreviews()...); err != nil {
 			t.log.Error("cannot delete preview", zap.Error(err))
 		}
 	}
@@ -108,59 +104,6 @@ func (t *turn) releaseClaim(ctx context.Context) {
 	if errors.Is(err, inbox.ErrConflict) {
 		t.log.Error("cannot release claim", zap.Error(err))
 	}
-}
-
-// addPreview adds a preview of the turn, if it is not 0, to those that are to be deleted.
-func (t *turn) addPreview(preview outbox.ID) {
-	if preview != 0 && !slices.ContainsFunc(t.claim.Previews, func(p outbox.Row) bool { return p.ID == preview }) {
-		t.claim.Previews = append(t.claim.Previews, outbox.Row{ID: preview})
-	}
-}
-
-// deletePreviewRows returns rows that delete the previews of the turn.
-func (t *turn) deletePreviewRows() []outbox.Row {
-	var rows []outbox.Row
-	for _, p := range t.claim.Previews {
-		rows = append(rows, outbox.DeletePreviewRow(t.last().Inbound.Address, t.claim.Turn, p.ID))
-	}
-	return rows
-}
-
-// previewsBefore returns the earlier previews of the answer, except preview, and the
-// rows that delete such previews; see outbox.Row.Follows.
-func (t *turn) previewsBefore(preview outbox.ID) []outbox.ID {
-	ids := slices.Clone(t.claim.Deletions)
-	for _, p := range t.claim.Previews {
-		if p.ID != preview {
-			ids = append(ids, p.ID)
-		}
-	}
-	return ids
-}
-
-// failureText returns why there is no answer and what the user can do, masked:
-// it is stored, and models read it.
-func (t *turn) failureText(p i18n.Printer, err error) string {
-	text := ""
-	if occurrence := t.first().Occurrence; occurrence != nil {
-		text = failure.Job(p, err, occurrence.Job)
-	} else {
-		text = failure.Message(p, err)
-	}
-	return t.runner.parts.Agent.Agent.Mask(text)
-}
-
-// failureRows returns rows with the failure text of err.
-func (t *turn) failureRows(err error) []outbox.Row {
-	return t.render(fmt.Sprintf("⚠️ %s (ref %s)", t.failureText(t.Printer, err), t.claim.Turn), t.failureDraft())
-}
-
-// failureDraft returns the draft of a failure message. It always quotes the first
-// message of the turn.
-func (t *turn) failureDraft() delivery.Draft {
-	f := t.draft()
-	f.ReplyTo, f.Purpose = t.first().Inbound.ID, chat.PurposeFailure
-	return f
 }
 
 // fail ends a turn that failed outside the agent run. It commits nothing of the
@@ -173,8 +116,8 @@ func (t *turn) fail(ctx context.Context, err error) {
 	t.log.Error("turn failed", zap.Error(err))
 	t.trace.Error = err.Error()
 	t.session = nil
-	rows := append(t.deletePreviewRows(), t.failureRows(err)...)
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.failureText(i18n.Printer{}, err)}, Rows: rows})
+	rows := append(t.reply.DeletePreviews(), t.reply.Failure(err)...)
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: t.reply.FailureText(i18n.Printer{}, err)}, Rows: rows})
 }
 
 // quarantine ends a turn whose entries have crashed the process repeatedly.
@@ -193,7 +136,7 @@ func (t *turn) quarantine(ctx context.Context) {
 // endWithText ends a turn as failed with a text for the user and the given reason. It
 // commits nothing of the conversation.
 func (t *turn) endWithText(ctx context.Context, text, reason string) {
-	rows := append(t.deletePreviewRows(), t.render(text, t.failureDraft())...)
+	rows := append(t.reply.DeletePreviews(), t.reply.Text(text, t.reply.FailureDraft())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: reason}, Rows: rows})
 }
 
@@ -219,7 +162,7 @@ func (t *turn) endTooOld(ctx context.Context, reason failure.AbandonReason) {
 	agent.Close(s.Transcript, "")
 	s.Transcript.Append(t.runner.parts.Agent.Agent.MaskMessage(m))
 	agent.Close(s.Transcript, "[Not answered: it came while the daemon was away.]")
-	rows := append(t.deletePreviewRows(), t.render(reason.Message(t.Printer, len(t.claim.Entries)), t.failureDraft())...)
+	rows := append(t.reply.DeletePreviews(), t.reply.Text(reason.Message(t.Printer, len(t.claim.Entries)), t.reply.FailureDraft())...)
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too late"}, Rows: rows})
 }
 
@@ -251,9 +194,9 @@ func (t *turn) commit(ctx context.Context, m inbox.Commit) bool {
 	if t.session != nil {
 		t.runner.parts.Sessions.Committed(t.session, m)
 	}
-	t.runner.parts.Chat.Delivery.WakeRows(rows)
+	t.reply.Delivery.WakeRows(rows)
 	t.result = resultOf(m.Outcome)
-	t.showOutcome(m.Outcome)
+	t.reply.ShowOutcome(m.Outcome)
 	if occurrence := t.first().Occurrence; occurrence != nil {
 		t.runner.parts.Work.Scheduled.RunEnded(*occurrence)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"hermesd/agent"
-	"hermesd/gateway/chat"
 	"hermesd/gateway/compaction"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/inbox"
@@ -13,7 +12,7 @@ import (
 
 // newCompaction returns what compacts s for the turn.
 func (t *turn) newCompaction(s *conversation.Conversation) *compaction.Run {
-	return t.runner.parts.Compactor.Run(compaction.Turn{ID: t.claim.Turn, Notify: t.notify, Log: t.log}, s)
+	return t.runner.parts.Compactor.Run(compaction.Turn{ID: t.claim.Turn, Notify: t.reply.Notify, Log: t.log}, s)
 }
 
 // compressSession runs the command /compress.
@@ -43,9 +42,7 @@ func (t *turn) compressSession(ctx context.Context, focus string) {
 		t.fail(ctx, err)
 		return
 	}
-	f := t.draft()
-	f.Purpose = chat.PurposeAnswer
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: t.runner.parts.Chat.Delivery.Render(text, f)})
+	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: t.reply.Answer(text)})
 }
 
 // recordCompaction adds a compaction by the agent to the changes of the turn.

@@ -31,10 +31,8 @@ func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
 	defer t.runner.parts.Sessions.Release(s)
 	at, message := findExchange(s.Transcript, res.Undo)
 	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
-	f := t.draft()
-	f.Purpose = chat.PurposeAnswer
 	if at < 0 {
-		m.Rows = t.runner.parts.Chat.Delivery.Render(t.T("There is nothing to take back."), f)
+		m.Rows = t.reply.Answer(t.T("There is nothing to take back."))
 		t.commit(ctx, m)
 		return
 	}
@@ -47,7 +45,7 @@ func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
 		m.Accept = []inbox.Entry{newRetryEntry(e, message, s.Record.Shared)}
 		t.hasMoreWork = true
 	} else {
-		m.Rows = t.runner.parts.Chat.Delivery.Render(t.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", t.quoteText(message)), f)
+		m.Rows = t.reply.Answer(t.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", t.quoteText(message)))
 	}
 	t.commit(ctx, m)
 }

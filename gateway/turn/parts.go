@@ -10,20 +10,18 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/access"
-	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/compaction"
 	"hermesd/gateway/conversation"
-	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/input"
 	"hermesd/gateway/observe"
+	"hermesd/gateway/reply"
 	"hermesd/gateway/session"
-	"hermesd/gateway/target"
 	"hermesd/gateway/usage"
 )
 
@@ -58,15 +56,8 @@ type Agent struct {
 // A Chat is the side of the people.
 type Chat struct {
 	Input    *input.Composer
-	Delivery *delivery.Delivery
-	Accounts *accounts.Set
-	Targets  *target.Directory // what tools send to other chats
+	Reply    *reply.Writer
 	Approval *approval.Service
-	// Attach returns the file of scope at a path that an answer attaches. Its error is
-	// shown to the user after "I could not attach it:".
-	Attach func(path string, scope AttachScope) (chat.File, error)
-	// Synthesize returns a recording of a text; nil: answers are not spoken.
-	Synthesize func(context.Context, string) (chat.File, error)
 }
 
 // Work is what can be claimed in addition to messages, and the lanes in which it waits.
@@ -96,7 +87,6 @@ type Settings struct {
 	// Title returns a title for a conversation that started with question and answer,
 	// and the model call, also on failure; nil means no titles.
 	Title         func(ctx context.Context, question, answer string) (string, agent.Call, error)
-	Progress      string // display.tool_progress: off, new, all or verbose
 	RestartNotice bool
 	EditFirst     bool
 	Freshness     time.Duration // maximum age of an interrupted turn that is resumed

@@ -19,6 +19,7 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
+	"hermesd/gateway/reply"
 	"hermesd/gateway/session"
 )
 
@@ -76,6 +77,7 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 	}
 	r.runs.Add(l, c.Entries...)
 	t := &turn{runner: r, claim: c, Printer: r.parts.Settings.Printer, log: r.parts.Settings.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
+	t.reply = r.parts.Chat.Reply.Reply(&t.claim, t.log)
 	t.runObserved(ctx)
 	// Entries that were accepted between the offer and this run have not woken the lane.
 	if c.Remaining > 0 || t.hasMoreWork || offered && r.parts.Store.Waiting(l) > 0 {
@@ -124,6 +126,7 @@ type turn struct {
 	runner         *Runner
 	claim          inbox.Claim
 	log            *zap.Logger
+	reply          *reply.Reply
 	session        *conversation.Conversation // nil until loaded
 	compaction     *compaction.Run            // of session
 	trace          Trace
@@ -170,7 +173,7 @@ func (t *turn) run(ctx context.Context) {
 func (r *Runner) messageAge(e inbox.Entry) time.Duration {
 	age := time.Since(e.Inbound.SentAt)
 	if e.Occurrence == nil {
-		age -= r.parts.Chat.Accounts.ClockAhead(e.Inbound.Address.AccountID())
+		age -= r.parts.Chat.Reply.Accounts.ClockAhead(e.Inbound.Address.AccountID())
 	}
 	return age
 }

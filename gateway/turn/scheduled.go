@@ -10,11 +10,10 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/delivery"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 )
@@ -25,8 +24,6 @@ type Scheduled interface {
 	// Prepare returns the input of the run of an occurrence. A resumed run has its input
 	// already.
 	Prepare(ctx context.Context, occurrence schedule.OccurrenceID, resumed bool) (PreparedRun, error)
-	// Targets returns the addresses that get the run's answer; there may be none.
-	Targets(ctx context.Context, occurrence schedule.OccurrenceID) []chat.Address
 	// RunEnded is called when the run of an occurrence has ended. It must not block.
 	RunEnded(occurrence schedule.OccurrenceID)
 	// RunDelivered stores the answer of a run of a job of creator for the addresses that
@@ -84,7 +81,7 @@ func (t *turn) runScheduled(ctx context.Context) {
 	s.Configure(run.Name, run.Settings)
 	if run.Done {
 		t.session = nil // the conversation is not stored
-		t.finishScheduled(ctx, run, run.Say)
+		t.finishScheduled(ctx, run, run.Say, s)
 		return
 	}
 	answer, err := t.runScheduledAgent(ctx, run)
@@ -92,7 +89,7 @@ func (t *turn) runScheduled(ctx context.Context) {
 		t.endFailed(ctx, err, 0)
 		return
 	}
-	t.finishScheduled(ctx, run, answer)
+	t.finishScheduled(ctx, run, answer, s)
 }
 
 // endUnprepared ends a run that failed or was canceled before it started.
@@ -118,15 +115,14 @@ func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, 
 		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", modelErr, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.compaction.Window(ctx, len(steps) > 0)
-	stream := t.runner.parts.Chat.Delivery.Stream(t.draft(), 0, nil)
+	stream := t.reply.Delivery.Stream(t.reply.Draft(), 0, nil)
 	final, _, err := t.consumeEvents(ctx, stream, w, input, steps)
 	stream.Finish()
 	return final.Text, err
 }
 
 // finishScheduled ends a run and sends its answer to its targets.
-func (t *turn) finishScheduled(ctx context.Context, run PreparedRun, answer string) {
-	occurrence := *t.first().Occurrence
+func (t *turn) finishScheduled(ctx context.Context, run PreparedRun, answer string, s *conversation.Conversation) {
 	if run.Keep != nil && strings.TrimSpace(answer) != "" {
 		if err := run.Keep(answer); err != nil {
 			t.log.Error("cannot save output of scheduled run", zap.Error(err))
@@ -136,35 +132,11 @@ func (t *turn) finishScheduled(ctx context.Context, run PreparedRun, answer stri
 		t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Silent, Reason: "[SILENT]"}})
 		return
 	}
-	to := t.runner.parts.Work.Scheduled.Targets(ctx, occurrence)
-	var rows []outbox.Row
-	for _, at := range to {
-		f := delivery.Draft{To: at, Turn: t.claim.Turn, Role: outbox.Reply, Purpose: chat.PurposeAnswer}
-		text, files := t.attachFiles(answer, f)
-		if strings.TrimSpace(text) != "" {
-			rows = append(rows, t.runner.parts.Chat.Delivery.Render(text, f)...)
-		}
-		rows = append(rows, files...)
-	}
+	rows, to := t.reply.ToTargets(ctx, answer, s)
 	if len(to) > 0 { // before the commit, because a user may answer at once
 		t.runner.parts.Work.Scheduled.RunDelivered(context.WithoutCancel(ctx), t.first().Principal, run.Name, answer, to)
 	}
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows})
-}
-
-// render returns the rows of a text that is not the turn's answer. A scheduled run
-// sends it to the targets of its answer.
-func (t *turn) render(text string, f delivery.Draft) []outbox.Row {
-	occurrence := t.first().Occurrence
-	if occurrence == nil {
-		return t.runner.parts.Chat.Delivery.Render(text, f)
-	}
-	var rows []outbox.Row
-	for _, at := range t.runner.parts.Work.Scheduled.Targets(context.Background(), *occurrence) {
-		f.To, f.ReplyTo = at, ""
-		rows = append(rows, t.runner.parts.Chat.Delivery.Render(t.T("⏰ Scheduled prompt `%s`: %s", occurrence.Job, text), f)...)
-	}
-	return rows
 }
 
 // announcements returns a text with the answers of scheduled runs that were sent to

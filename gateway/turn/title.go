@@ -39,3 +39,30 @@ func inboundText(entries []inbox.Entry) string {
 	}
 	return strings.TrimSpace(b.String())
 }
+
+// speak also sends an answer as a recording, if the settings of the session say so. The
+// recording is made in the background and is not repeated after a restart.
+func (t *turn) speak(answer string) {
+	if t.reply.Files.Synthesize != nil && t.session.Record.Settings.Voice {
+		t.runner.goBackground(func(ctx context.Context) { t.reply.Speak(ctx, answer) })
+	}
+}
+
+// goBackground runs f on a new goroutine. Its context is canceled by Close, and Wait
+// waits for it.
+func (r *Runner) goBackground(f func(ctx context.Context)) {
+	r.background.Go(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		stop := make(chan struct{})
+		defer close(stop)
+		go func() { // ends at the latest when stop is closed
+			select {
+			case <-r.closing:
+				cancel()
+			case <-stop:
+			}
+		}()
+		f(ctx)
+	})
+}

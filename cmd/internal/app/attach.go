@@ -13,14 +13,14 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/media"
-	"hermesd/gateway/turn"
+	"hermesd/gateway/reply"
 )
 
 // attach copies a file that an answer attaches into the media cache, from where it
 // is sent, so that it still exists when a platform accepts it hours later. Only
 // files of the workspace and of the cache can be attached, as far as scope allows;
 // links must not lead out of them.
-func (a *App) attach(path string, scope turn.AttachScope) (chat.File, error) {
+func (a *App) attach(path string, scope reply.AttachScope) (chat.File, error) {
 	at := path
 	if !filepath.IsAbs(at) {
 		at = filepath.Join(a.prompts.workspace, at)

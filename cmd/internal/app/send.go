@@ -11,8 +11,8 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/reply"
 	"hermesd/gateway/target"
-	"hermesd/gateway/turn"
 )
 
 // A sender sends messages of the operator on the command line. It implements
@@ -26,7 +26,7 @@ func (s sender) Destinations(ctx context.Context) ([]target.Info, error) {
 func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error) {
 	p := target.Message{To: m.To, Text: m.Text}
 	for _, f := range m.Files {
-		file, err := s.a.attach(f.Path, turn.AttachScope{Workspace: true, Received: []string{filepath.Base(f.Path)}})
+		file, err := s.a.attach(f.Path, reply.AttachScope{Workspace: true, Received: []string{filepath.Base(f.Path)}})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}

@@ -1,4 +1,4 @@
-package turn
+package reply
 
 import (
 	"path/filepath"
@@ -10,6 +10,7 @@ import (
 
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/outbox"
 )
@@ -66,25 +67,24 @@ type AttachScope struct {
 }
 
 // attachScope returns the files that the turn may send: those received in it and, if the
-// actor may use read_file, the workspace and what was received in the conversation.
-func (t *turn) attachScope() AttachScope {
+// actor may use read_file, the workspace and what was received in the conversation c.
+func (r *Reply) attachScope(c *conversation.Conversation) AttachScope {
 	var s AttachScope
 	add := func(path string) {
 		if path != "" {
 			s.Received = append(s.Received, filepath.Base(path))
 		}
 	}
-	for _, e := range t.claim.Entries {
+	for _, e := range r.claim.Entries {
 		for _, f := range e.Inbound.Files {
 			add(f.Path)
 		}
 	}
-	rec, check := t.session.Record, t.runner.parts.Agent.CheckTool
-	if check != nil && check(rec, active.LeastPrivileged(t.claim.Entries), "read_file") != nil {
+	if r.Files.CheckTool(c.Record, active.LeastPrivileged(r.claim.Entries), "read_file") != nil {
 		return s
 	}
-	s.Workspace, s.Received = true, append(s.Received, rec.Files...)
-	for _, m := range t.session.Transcript.Since(0) {
+	s.Workspace, s.Received = true, append(s.Received, c.Record.Files...)
+	for _, m := range c.Transcript.Since(0) {
 		for _, b := range m.Blocks {
 			add(b.Path)
 		}
@@ -94,24 +94,24 @@ func (t *turn) attachScope() AttachScope {
 
 // attachFiles returns the rows for the files that an answer attaches, and the text
 // without the attachments and with a note for each file that failed.
-func (t *turn) attachFiles(answer string, f delivery.Draft) (string, []outbox.Row) {
+func (r *Reply) attachFiles(answer string, f delivery.Draft, c *conversation.Conversation) (string, []outbox.Row) {
 	text, paths := extractAttachments(answer)
 	if len(paths) == 0 {
 		return answer, nil
 	}
 	var rows []outbox.Row
 	addNote := func(path, reason string) {
-		text = strings.TrimSpace(text + "\n\n" + t.T("⚠️ I could not attach `%s`: %s.", strings.ReplaceAll(path, "`", "'"), reason))
+		text = strings.TrimSpace(text + "\n\n" + r.Options.Printer.T("⚠️ I could not attach `%s`: %s.", strings.ReplaceAll(path, "`", "'"), reason))
 	}
 	for i, path := range paths {
 		if i >= maxAttachments {
-			addNote(path, t.T("an answer carries %d files at most", maxAttachments))
+			addNote(path, r.Options.Printer.T("an answer carries %d files at most", maxAttachments))
 			break
 		}
-		file, err := t.runner.parts.Chat.Attach(path, t.attachScope())
+		file, err := r.Files.Attach(path, r.attachScope(c))
 		if err != nil {
-			t.log.Warn("cannot attach file", zap.String("path", path), zap.Error(err))
-			addNote(path, t.LocalizeError(err))
+			r.log.Warn("cannot attach file", zap.String("path", path), zap.Error(err))
+			addNote(path, r.Options.Printer.LocalizeError(err))
 			continue
 		}
 		rows = append(rows, outbox.Row{Role: f.Role, Turn: f.Turn, Msg: chat.Outbound{To: f.To, File: &file}})
