@@ -278,7 +278,7 @@ func collectSentences(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	for dir, file := range map[string]string{"contextfile": "soul.go", "engine/internal/compaction": "pass.go", "engine/plugin": "engine.go"} {
+	for dir, file := range map[string]string{"contextfile": "contextfile.go", "engine/internal/compaction": "pass.go", "engine/plugin": "engine.go"} {
 		if err := collectFrom(t, filepath.Join("../../agent", dir), all, file); err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,22 @@
+// Package compaction implements the parts that the built-in context engines
+// share: when a compaction is due, which part of the context it replaces, and
+// the cooldowns after failures. The main type is Engine. A Summarizer writes
+// the summary.
 package compaction
 
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
 	"sync"
+	"time"
 
 	"hermesd/agent"
+	"hermesd/agent/engine/internal/redact"
 	"hermesd/agent/engine/summary"
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/tokens"
 )
 
 // A Summarizer writes the summary of the older part of a context. It is used by
@@ -125,3 +134,168 @@ func (e *Engine) withState(f func(*state)) {
 	defer e.mu.Unlock()
 	f(&e.state)
 }
+
+// Settings are the settings under `compression` that an engine uses.
+type Settings struct {
+	Threshold          float64 // fraction of the context length from which on a compaction is due
+	TargetRatio        float64 // size of the tail, as a fraction of the threshold
+	ProtectLastN       int     // minimum number of messages in the tail
+	ProtectFirstN      int     // messages at the beginning, including the system prompt
+	MinThresholdTokens int     // minimum of the threshold; 0 for none
+}
+
+// Options are the parameters of New.
+type Options struct {
+	Settings Settings
+	Limits   agent.Limits
+	// Completer writes summaries. Main is called once if it fails; nil if
+	// Completer already is the main model.
+	Completer, Main summary.Completer
+	// State is the result of State of an engine of the same session. Invalid
+	// state is ignored.
+	State json.RawMessage
+	// Redact removes secrets that are known by value; nil for none. Text in the
+	// form of a secret is removed in any case.
+	Redact func(string) string
+}
+
+// TokenLimits are derived from the settings and the context length of a model.
+type TokenLimits struct {
+	Threshold int // tokens from which on a compaction is due
+	Tail      int // size of the tail in tokens
+	Summary   int // maximum size of a summary in tokens
+}
+
+// Limits of a summary, in tokens and fractions.
+const (
+	summaryShare  = 0.20 // of the messages that it replaces
+	minSummary    = 2_000
+	maxSummary    = 12_000
+	windowSummary = 0.05
+	smallWindow   = 0.80
+)
+
+// TokenLimits returns the limits for a context length in tokens.
+func (s Settings) TokenLimits(window int) TokenLimits {
+	t := fraction(s.Threshold, window)
+	if t < s.MinThresholdTokens {
+		t = min(s.MinThresholdTokens, fraction(smallWindow, window))
+	}
+	return TokenLimits{
+		Threshold: t, Tail: fraction(s.TargetRatio, t),
+		Summary: min(fraction(windowSummary, window), maxSummary),
+	}
+}
+
+// SummaryBudget returns the size of a summary of middle tokens.
+func (f TokenLimits) SummaryBudget(middle int) int {
+	return min(max(fraction(summaryShare, middle), minSummary), f.Summary)
+}
+
+// fraction returns share of n, rounded down. A tolerance hides the rounding
+// error of the floating-point share.
+func fraction(share float64, n int) int { return int(math.Floor(share*float64(n) + 1e-6)) }
+
+func (o Options) redact(s string) string {
+	if o.Redact != nil {
+		s = o.Redact(s)
+	}
+	return redact.Text(s)
+}
+
+func contextLength(l agent.Limits) int {
+	if l.Window > 0 {
+		return l.Window
+	}
+	return tokens.DefaultContext
+}
+
+// state is the part of an engine that is stored with its session.
+type state struct {
+	Engine      string          `json:"engine"`
+	Passes      int             `json:"passes,omitempty"`
+	Archived    int             `json:"archived,omitempty"`
+	Last        string          `json:"last,omitempty"`
+	Failures    int             `json:"failures,omitempty"` // consecutive
+	Until       time.Time       `json:"until,omitzero"`     // end of the cooldown after a failure
+	Reason      string          `json:"why,omitempty"`      // text of the last failure
+	Ineffective int             `json:"ineffective,omitempty"`
+	Resume      int             `json:"resume,omitempty"` // number of the message that ends the pause
+	Banner      string          `json:"banner,omitempty"` // digest of the newest summary block
+	From        int             `json:"from,omitempty"`   // number of the first message that it covers
+	Body        string          `json:"body,omitempty"`   // text of the newest summary
+	Summarizer  json.RawMessage `json:"scribe,omitempty"` // state of the Summarizer
+	HasSummary  bool            `json:"stands,omitempty"` // From and Body are valid
+}
+
+// loadState parses raw. It returns an empty state unless raw was stored by an
+// engine called name.
+func loadState(raw json.RawMessage, name string) state {
+	var s state
+	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil || s.Engine != name || s.Failures < 0 || s.Ineffective < 0 {
+		return state{Engine: name}
+	}
+	return s
+}
+
+// Cooldowns after one, two, and more consecutive failures.
+var cooldowns = [...]time.Duration{60 * time.Second, 300 * time.Second, 900 * time.Second}
+
+// Compactions that save little pause automatic compaction.
+const (
+	minSavedPercent  = 10 // percentage of the tokens that a compaction must save
+	maxIneffective   = 2  // compactions that saved less
+	ineffectivePause = 20 // length of the pause, in messages
+)
+
+func (s *state) recordFailure(err error) {
+	s.Failures++
+	s.Until = time.Now().Add(cooldowns[min(s.Failures, len(cooldowns))-1]).UTC().Round(0)
+	s.Reason = err.Error()
+}
+
+// recordIneffective counts a compaction that did not help; end is the number of
+// the next message.
+func (s *state) recordIneffective(end int) {
+	if s.Ineffective++; s.Ineffective >= maxIneffective {
+		s.Resume = end + ineffectivePause
+	}
+}
+
+// coolingDown reports whether automatic compaction is paused when the next
+// message has the number end. It ends a pause that is over.
+func (s *state) coolingDown(end int) bool {
+	if s.Ineffective >= maxIneffective && end >= s.Resume {
+		s.Ineffective, s.Resume = 0, 0
+	}
+	return s.Ineffective >= maxIneffective || s.inFailureCooldown()
+}
+
+// inFailureCooldown reports whether the cooldown after a failure is running.
+// One that is longer than the longest cooldown means that the clock was set
+// back.
+func (s *state) inFailureCooldown() bool {
+	left := time.Until(s.Until)
+	return left > 0 && left <= cooldowns[len(cooldowns)-1]
+}
+
+// endCooldown ends all cooldowns and pauses.
+func (s *state) endCooldown() {
+	s.Failures, s.Until, s.Reason, s.Ineffective, s.Resume = 0, time.Time{}, "", 0, 0
+}
+
+// cooldownReason says, for people, why automatic compaction is paused; "" if it
+// is not.
+func (s *state) cooldownReason() string {
+	switch {
+	case s.inFailureCooldown():
+		return fmt.Sprintf("until %s, because the last pass failed: %s", s.Until.Format(time.RFC3339), s.Reason)
+	case s.Ineffective >= maxIneffective:
+		return fmt.Sprintf("the last %d passes saved under %d %%; it goes on after %d more messages, /compress or /new", s.Ineffective, minSavedPercent, ineffectivePause)
+	}
+	return ""
+}
+
+// Kept returns the state of the Summarizer of the engine called name from raw,
+// an engine state; nil if there is none.
+func Kept(raw json.RawMessage, name string) json.RawMessage { return loadState(raw, name).Summarizer }

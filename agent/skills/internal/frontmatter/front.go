@@ -7,8 +7,10 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -103,3 +105,147 @@ func Plain(front []byte) map[string]any {
 	}
 	return out
 }
+
+// maxSimpleDepth limits the nesting of mappings in parseSimple.
+const maxSimpleDepth = 4
+
+// parseSimple parses the front matter that most skills have: keys, each with a
+// text on one line, a short list, or an indented mapping. ok is false if there
+// is other YAML syntax; otherwise the result equals that of parseYAML.
+func parseSimple(front []byte) (fields map[string]any, ok bool) {
+	fields = map[string]any{}
+	open := []level{{fields: fields}}
+	var key string // key of the previous line if it has no value
+	for line := range bytes.Lines(front) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if len(line) == 0 {
+			continue
+		}
+		at := len(line) - len(bytes.TrimLeft(line, " "))
+		top := &open[len(open)-1]
+		switch {
+		case key != "" && (at <= top.indent || len(open) == maxSimpleDepth):
+			return nil, false
+		case key != "":
+			inner := map[string]any{}
+			top.fields[key] = inner
+			open = append(open, level{at, inner})
+		default:
+			i := slices.IndexFunc(open, func(l level) bool { return l.indent == at })
+			if i < 0 {
+				return nil, false
+			}
+			open = open[:i+1]
+		}
+		if key, ok = open[len(open)-1].addLine(line[at:]); !ok {
+			return nil, false
+		}
+	}
+	return fields, len(fields) > 0 && key == ""
+}
+
+// A level is a mapping whose keys begin at one column.
+type level struct {
+	indent int
+	fields map[string]any
+}
+
+// addLine parses a line without its indentation. It returns the key if the line
+// has no value.
+func (l level) addLine(line []byte) (key string, ok bool) {
+	name, text, found := bytes.Cut(line, []byte(":"))
+	if !found || !simpleKey(name) {
+		return "", false
+	}
+	_, known := l.fields[string(name)]
+	switch {
+	case len(text) == 0:
+		return string(name), !known
+	case text[0] != ' ':
+		return "", false
+	}
+	v, ok := simpleValue(bytes.TrimLeft(text, " "))
+	if !known {
+		l.fields[string(name)] = v
+	}
+	return "", ok
+}
+
+func simpleKey(key []byte) bool {
+	if len(key) == 0 || len(key) >= 64 || !isLetter(key[0]) {
+		return false
+	}
+	for _, c := range key {
+		if !isLetter(c) && !isDigit(c) && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func simpleValue(text []byte) (any, bool) {
+	if len(text) == 0 {
+		return nil, false
+	}
+	switch first := text[0]; {
+	case first == '"' || first == '\'':
+		inner, after, closed := bytes.Cut(text[1:], text[:1])
+		if !closed || len(bytes.TrimRight(after, " ")) > 0 || bytes.IndexByte(inner, '\\') >= 0 || !isPlainText(inner) {
+			return nil, false
+		}
+		return string(inner), true
+	case first == '[':
+		return simpleList(bytes.TrimRight(text, " "))
+	case !isLetter(first) && !isDigit(first) || !isPlainText(text):
+		return nil, false
+	}
+	for i, c := range text {
+		if c == ':' && (i+1 == len(text) || text[i+1] == ' ') || c == '#' && text[i-1] == ' ' {
+			return nil, false
+		}
+	}
+	return string(bytes.TrimRight(text, " ")), true
+}
+
+// simpleList parses a list of words on one line.
+func simpleList(text []byte) (any, bool) {
+	inner, closed := bytes.CutSuffix(text[1:], []byte("]"))
+	if !closed {
+		return nil, false
+	}
+	var out []any
+	for item := range bytes.SplitSeq(inner, []byte(",")) {
+		item = bytes.Trim(item, " ")
+		if len(item) == 0 || bytes.ContainsFunc(item, func(r rune) bool {
+			return r >= utf8.RuneSelf || !isLetter(byte(r)) && !isDigit(byte(r)) && r != '-' && r != '_' && r != '.' && r != ' '
+		}) || !isLetter(item[0]) && !isDigit(item[0]) {
+			return nil, false
+		}
+		out = append(out, string(item))
+	}
+	return out, true
+}
+
+// isPlainText reports whether YAML keeps a text unchanged.
+func isPlainText(text []byte) bool {
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			if c < ' ' || c > '~' {
+				return false
+			}
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
+		if size == 1 || r < 0xA0 || r == '\u2028' || r == '\u2029' || r == '\uFEFF' || r == '\uFFFE' || r == '\uFFFF' {
+			return false
+		}
+		i += size
+	}
+	return true
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
