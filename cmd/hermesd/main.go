@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,10 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/config/profile"
 	"hermesd/gateway/chat"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
@@ -109,4 +113,126 @@ func code(err error) int {
 		return exitConfig
 	}
 	return exitFailed
+}
+
+// root returns the command tree.
+func (c *cli) root() *cobra.Command {
+	root := group(&cobra.Command{
+		Use:   "hermesd",
+		Short: "A messaging gateway daemon for an AI agent",
+		Long: `hermesd keeps an AI agent reachable from Telegram, Discord, Slack, scheduled
+prompts and a local chat, day and night.
+
+  hermesd setup     set it up, with questions
+  hermesd chat      talk to it here
+  hermesd run       start the daemon`,
+	})
+	root.PersistentPreRunE = func(*cobra.Command, []string) (err error) {
+		if c.profile == "" {
+			return nil
+		}
+		if c.home, err = config.ResolveHome(c.home, c.env); err != nil {
+			return err
+		}
+		if c.home, err = profile.Home(c.home, c.profile); err != nil {
+			return &usageError{err.Error()}
+		}
+		return nil
+	}
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetIn(c.in)
+	root.SetOut(c.out)
+	root.SetErr(c.errs)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &usageError{err.Error() + "; `" + cmd.CommandPath() + " --help` lists the flags"}
+	})
+	f := root.PersistentFlags()
+	f.StringVar(&c.home, "home", "", "home `directory` (else $HERMES_HOME, else ~/.hermes)")
+	f.StringVar(&c.profile, "profile", "", "`name` of a home below that directory, with settings, conversations and a daemon of its own")
+	f.StringVar(&c.file, "config", "", "configuration `file` (else config.yaml in the home directory)")
+	f.StringVar(&c.level, "log-level", "", "least important lines that are logged: debug, info, warn, error")
+	f.BoolVar(&c.json, "json", false, "print JSON instead of tables")
+	root.AddCommand(
+		c.setupCmd(), c.runCmd(), c.chatCmd(), c.demoCmd(), c.configCmd(), c.statusCmd(), c.metricsCmd(), c.whyCmd(), c.sendCmd(), c.outboxCmd(), c.sessionsCmd(),
+		c.promptCmd(), c.usageCmd(), c.memoryCmd(), c.skillsCmd(), c.cronCmd(), c.approvalsCmd(), c.pairingCmd(),
+		c.serviceCmd(), c.backupCmd(), c.restoreCmd(), c.compactCmd(), c.doctorCmd(), c.sandboxCmd(), c.injectionCmd(), c.reloadCmd(),
+		c.versionCmd(), c.completionCmd(), c.manCmd(),
+	)
+	return root
+}
+
+// group makes cmd a group of subcommands: alone it prints its help, and an unknown
+// subcommand is a usage error.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args, cmd.SuggestionsMinimumDistance = cobra.ArbitraryArgs, 2
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		text := fmt.Sprintf("there is no command %q", cmd.CommandPath()+" "+args[0])
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			text += "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return &usageError{text + "; `" + cmd.CommandPath() + " --help` lists them"}
+	}
+	return cmd
+}
+
+// args validates that a command has between least and most arguments.
+func args(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch n := len(args); {
+		case n < least:
+			return &usageError{"something is missing: " + cmd.UseLine()}
+		case n > most:
+			return &usageError{fmt.Sprintf("%q is too much: %s", args[most], cmd.UseLine())}
+		}
+		return nil
+	}
+}
+
+// load loads the configuration and prints its warnings.
+func (c *cli) load() (*config.Config, config.Report, error) {
+	cfg, report, err := c.reload()
+	for _, w := range report.Warnings {
+		c.printNote("warning: %s", w)
+	}
+	return cfg, report, err
+}
+
+// reload loads the configuration without printing warnings.
+func (c *cli) reload() (*config.Config, config.Report, error) {
+	flags := map[string]string{}
+	if c.level != "" {
+		flags["logging.level"] = c.level
+	}
+	return config.Load(config.Options{Home: c.home, File: c.file, Env: c.env, Flags: flags})
+}
+
+// printNote prints a note to standard error.
+func (c *cli) printNote(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.errs, "hermesd: "+format+"\n", args...) // a failure cannot be reported anywhere
+}
+
+// print writes s to the output.
+func (c *cli) print(s string) error {
+	if _, err := fmt.Fprint(c.out, s); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
+}
+
+// show prints v as JSON with --json, else the result of text.
+func (c *cli) show(v any, text func() string) error {
+	if !c.json {
+		return c.print(text())
+	}
+	enc := json.NewEncoder(c.out)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return fmt.Errorf("print: %w", err)
+	}
+	return nil
 }

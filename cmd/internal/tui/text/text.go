@@ -1,7 +1,14 @@
+// Package text renders untrusted text for a terminal. The result cannot move the cursor,
+// change a color or a title, or contain direction marks.
 package text
 
 import (
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
+	"time"
+	"unicode"
 
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -218,4 +225,146 @@ func source(r chat.RichText) string {
 		},
 	})
 	return b.String()
+}
+
+// sequences matches complete terminal escape sequences. The rest of an incomplete
+// one is harmless without its first byte.
+var sequences = regexp.MustCompile(`(?:\x1b\[|\x{9b})[0-?]*[ -/]*[@-~]` + // CSI
+	`|(?:\x1b[\]PX^_]|[\x{90}\x{98}\x{9d}\x{9e}\x{9f}])[^\x07\x1b\n\x{9c}]*(?:\x07|\x1b\\|\x{9c})` + // OSC, DCS, SOS, PM, APC
+	`|\x1b[ -/]*[0-Z\\^-~]`)
+
+const tab = "    "
+
+// Clean returns s without terminal controls: escape sequences, control characters
+// except line feeds, and direction marks. Tabs become spaces. The result is valid
+// UTF-8.
+func Clean(s string) string {
+	if plain(s) {
+		return s
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = sequences.ReplaceAllString(s, "")
+	s = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n", "\t", tab).Replace(s)
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && (unicode.IsControl(r) || isDirectionMark(r)) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// plain reports whether s is ASCII that needs no cleaning.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '\n' && (c < ' ' || c >= 0x7f) {
+			return false
+		}
+	}
+	return true
+}
+
+// isDirectionMark reports whether r changes the direction of the surrounding text.
+func isDirectionMark(r rune) bool {
+	return r == '\u200e' || r == '\u200f' || r == '\u061c' || '\u202a' <= r && r <= '\u202e' || '\u2066' <= r && r <= '\u2069'
+}
+
+// Line returns s cleaned and on one line.
+func Line(s string) string { return strings.Join(strings.Fields(Clean(s)), " ") }
+
+// Cut returns s cleaned, on one line of at most width columns.
+func Cut(s string, width int) string { return ansi.Truncate(Line(s), width, "…") }
+
+// Width returns the width of the widest line of s in columns.
+func Width(s string) int {
+	w := 0
+	for l := range strings.SplitSeq(s, "\n") {
+		w = max(w, ansi.StringWidth(l))
+	}
+	return w
+}
+
+// Table formats rows under a head with aligned columns. Cells are cleaned. Without
+// rows the result is empty.
+func Table(head []string, rows [][]string) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	all := append([][]string{head}, rows...)
+	width := make([]int, len(head))
+	for i, row := range all {
+		clean := make([]string, len(head))
+		for j := range head {
+			if j < len(row) {
+				clean[j] = Line(row[j])
+			}
+			width[j] = max(width[j], Width(clean[j]))
+		}
+		all[i] = clean
+	}
+	var b strings.Builder
+	for _, row := range all {
+		var l strings.Builder
+		for j, cell := range row {
+			l.WriteString(cell + strings.Repeat(" ", width[j]-Width(cell)+2))
+		}
+		b.WriteString(strings.TrimRight(l.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+// Ago formats how long before now t was.
+func Ago(t, now time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case t.After(now):
+		return "in " + Span(t.Sub(now))
+	case now.Sub(t) < time.Second:
+		return "now"
+	}
+	return Span(now.Sub(t)) + " ago"
+}
+
+// Span formats d in its largest unit.
+func Span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// Count returns n and the noun, with an s unless n is 1.
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
+// Form returns one if n is 1, else many.
+func Form(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// Bytes formats a number of bytes.
+func Bytes(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, unit := float64(n), 0
+	for f >= 1024 && unit < 5 {
+		f /= 1024
+		unit++
+	}
+	return fmt.Sprintf("%.1f %ciB", f, " KMGTP"[unit])
 }
