@@ -7,7 +7,9 @@ package command
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
@@ -283,4 +285,116 @@ func (t *Table) suggest(c Call, name string) []string {
 		return []string{best}
 	}
 	return begin
+}
+
+const noConversation = "There is no conversation here yet."
+
+// undo removes the last exchanges from the transcript; they are archived.
+func undo(_ context.Context, c Call) (Result, error) {
+	n := 1
+	if c.Args != "" {
+		var err error
+		if n, err = strconv.Atoi(c.Args); err != nil || n < 1 {
+			return Result{Text: c.T("Say `/undo`, or `/undo 3` for the last three exchanges.")}, nil
+		}
+	}
+	if c.Session.Messages == 0 {
+		return Result{Text: c.T(noConversation)}, nil
+	}
+	return Result{Undo: n}, nil
+}
+
+// retry removes the last exchange and runs its message again.
+func retry(_ context.Context, c Call) (Result, error) {
+	if c.Session.Messages == 0 {
+		return Result{Text: c.T(noConversation)}, nil
+	}
+	return Result{Undo: 1, Retry: true}, nil
+}
+
+// branch continues in a copy of the session; the original is unchanged.
+func branch(_ context.Context, c Call) (Result, error) {
+	if c.Session.Messages == 0 {
+		return Result{Text: c.T(noConversation)}, nil
+	}
+	return Result{Branch: true, Title: CleanTitle(c.Args)}, nil
+}
+
+// forget deletes the session permanently. It asks for confirmation first; the button
+// carries session ID and time of the question.
+func forget(_ context.Context, c Call) (Result, error) {
+	word, asked, _ := strings.Cut(c.Args, " ")
+	id, at, _ := strings.Cut(asked, " ")
+	switch {
+	case c.Session.ID == "":
+		return Result{Text: c.T(noConversation)}, nil
+	case word == "":
+		stamp := QuestionTime()
+		return Result{
+			Text: c.T("Delete this conversation for good? %d messages, what was archived of it, its files and its place in the search: nothing of it can be had back. Press the button, or say `/forget now`.", c.Session.Messages),
+			Buttons: [][]chat.Button{{
+				{Label: c.T("Delete it"), Data: "/forget now " + string(c.Session.ID) + " " + stamp},
+				{Label: c.T("Keep it"), Data: "/forget cancel"},
+			}},
+		}, nil
+	case word == "cancel":
+		return Result{Text: c.T("It is kept.")}, nil
+	case word != "now":
+		return Result{Text: c.T("I know `/forget` and `/forget now`.")}, nil
+	case at != "" && !IsQuestionValid(at):
+		return Result{Text: c.T("That question is too old. Say `/forget` again.")}, nil
+	case id != "" && id != string(c.Session.ID):
+		return Result{Text: c.T("That question was about another conversation. Say `/forget` again.")}, nil
+	}
+	return Result{Text: c.T("I delete this conversation."), Forget: true, Stop: true}, nil
+}
+
+// confirmTimeout is how long a confirmation question is valid. Older buttons do
+// nothing, so that a press on an old message has no unintended effect.
+const confirmTimeout = 5 * time.Minute
+
+// QuestionTime returns the current time in the form that the button of a confirmation
+// question carries: base 36 Unix seconds.
+func QuestionTime() string { return strconv.FormatInt(time.Now().Unix(), 36) }
+
+// IsQuestionValid reports whether a question of that QuestionTime is still valid.
+func IsQuestionValid(asked string) bool {
+	at, err := strconv.ParseInt(asked, 36, 64)
+	return err == nil && time.Since(time.Unix(at, 0)).Abs() < confirmTimeout
+}
+
+// effortLevels returns the levels of reasoning effort, in ascending order.
+func effortLevels() []string {
+	return []string{"none", "minimal", "low", "medium", "high", "xhigh"}
+}
+
+// reasoning shows or sets the reasoning effort of the model.
+func reasoning(_ context.Context, c Call) (Result, error) {
+	level := strings.ToLower(c.Args)
+	set := c.Session.Settings
+	switch {
+	case level == "":
+		now := set.Effort
+		if now == "" {
+			now = c.T("as configured")
+		}
+		return Result{Text: c.T("The model thinks: %s. `/reasoning <level>` sets it for this conversation: %s, or `default`.", now, strings.Join(effortLevels(), ", "))}, nil
+	case level == "default":
+		set.Effort = ""
+	case !slices.Contains(effortLevels(), level):
+		return Result{Text: c.T("I know the levels %s, and `default`.", strings.Join(effortLevels(), ", "))}, nil
+	default:
+		set.Effort = level
+	}
+	return Result{Text: c.T("From the next message on the model thinks: %s.", level), Settings: &set}, nil
+}
+
+// reload rebuilds the prompt of the session from the current files.
+func reload(_ context.Context, c Call) (Result, error) {
+	return Result{Text: c.T("Memories, skills, context files and tools are read again."), Rebuild: "reload"}, nil
+}
+
+// compress runs a compaction of the session.
+func compress(_ context.Context, c Call) (Result, error) {
+	return Result{Compress: true, Focus: c.Args}, nil
 }

@@ -273,3 +273,50 @@ var ErrStale = errors.New("inbox: claim is stale")
 // ErrConflict means that a commit contradicts the stored state. Retrying the same
 // commit cannot succeed.
 var ErrConflict = errors.New("inbox: commit conflicts with stored state")
+
+// A MessageHistory is everything stored about one message. `why` prints it.
+type MessageHistory struct {
+	Entry Entry           `json:"entry"`
+	Trace json.RawMessage `json:"trace,omitempty"` // of the turn; see turn.Trace
+	Rows  []outbox.Row    `json:"rows,omitempty"`
+}
+
+// Stats are counters and sizes of the store, as of one moment.
+type Stats struct {
+	Epoch    uint64 `json:"epoch"`
+	Accepted uint64 `json:"accepted"`   // entries since the process started
+	Commits  uint64 `json:"commits"`    // transactions since the process started
+	Writes   uint64 `json:"operations"` // operations in these transactions
+	Waiting  int    `json:"waiting"`
+	Claimed  int    `json:"claimed"`
+	Outbox   int    `json:"outbox"` // rows that are not terminal
+	Dead     int    `json:"dead_letters"`
+	Bytes    int64  `json:"bytes"`           // size of the file
+	Error    string `json:"error,omitempty"` // of the last failed write, until a write succeeds
+}
+
+// A ScheduledRun is a due run for the store to start: its occurrence, and the
+// entry that puts it into the inbox.
+type ScheduledRun struct {
+	Run   schedule.DueRun
+	Entry Entry
+}
+
+// A ScheduledRunResult is the result of starting a ScheduledRun.
+type ScheduledRunResult struct {
+	Status schedule.StartStatus
+	// Acceptance is that of the entry, if Status is schedule.Started.
+	Acceptance Acceptance
+}
+
+// RunOutcome returns the outcome of a scheduled run whose entry ended with o.
+func (o Outcome) RunOutcome() schedule.RunOutcome {
+	switch o.Result {
+	case Replied, Silent:
+		return schedule.RunOutcome{Result: schedule.OK}
+	case Cancelled:
+		return schedule.RunOutcome{Result: schedule.Failed, Reason: "cancelled: " + o.Reason}
+	case Failed:
+	}
+	return schedule.RunOutcome{Result: schedule.Failed, Reason: o.Reason}
+}

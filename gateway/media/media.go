@@ -10,6 +10,7 @@
 package media
 
 import (
+	"bytes"
 	"container/list"
 	"context"
 	"crypto/sha256"
@@ -18,12 +19,19 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"mime"
+	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"go.uber.org/zap"
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
@@ -295,4 +303,152 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	w.n += int64(n)
 	w.err = err
 	return n, err
+}
+
+// A Fetcher downloads attachments of inbound messages into a Cache.
+type Fetcher struct {
+	Cache *Cache // required
+	// From returns the FileFetcher of an account; nil: its platform has no files.
+	From  func(chat.Account) chat.FileFetcher
+	Limit int64               // maximum bytes of one file
+	Mask  func(string) string // masks secrets in error texts of a platform
+	Log   *zap.Logger
+}
+
+// Fetch downloads f. If that fails the returned file has a FetchError in English, and
+// the error, if not nil, is the same text for the user.
+func (g Fetcher) Fetch(ctx context.Context, on chat.Account, f chat.File) (chat.File, error) {
+	fetch := g.From(on)
+	if fetch == nil {
+		f.FetchError = i18n.N("this platform gives no files")
+		return f, nil
+	}
+	var fetchErr error // of the adapter, which knows the platform's limits
+	saved, err := g.Cache.Save(ctx, func(ctx context.Context, w io.Writer) error {
+		fetchErr = fetch.Fetch(ctx, f, w, g.Limit)
+		return fetchErr
+	}, f)
+	if err == nil {
+		return saved, nil
+	}
+	g.Log.Warn("cannot fetch file", zap.String("platform", string(on.Platform)), zap.String("err", g.Mask(err.Error())))
+	if _, large := errors.AsType[*safehttp.TooLarge](err); fetchErr == nil || large { // the limit of the cache
+		fetchErr = ErrorText(err)
+	}
+	if plain := strings.TrimSuffix(g.Mask(fetchErr.Error()), "."); plain != fetchErr.Error() {
+		fetchErr = errors.New(plain)
+	}
+	userErr := i18n.Errorf("I could not get the file %s: %v.", Name(f.Name), fetchErr)
+	saved.FetchError = userErr.Error()
+	return saved, userErr
+}
+
+const maxName = 240 // in runes
+
+// Name converts a sender's file name to a form that can be shown: one line of valid
+// UTF-8, at most 240 characters with the extension kept, without control characters,
+// path separators, invisible characters and characters that change the writing
+// direction. The result is not a path. An empty name stays empty.
+func Name(s string) string {
+	if s == "" {
+		return ""
+	}
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case r == '/' || r == '\\':
+			return '_'
+		case unicode.IsSpace(r), r == '\u2028', r == '\u2029':
+			return ' '
+		case r == '\u200c' || r == '\u200d': // joiners, which scripts and emoji need
+			return r
+		case unicode.IsControl(r), unicode.In(r, unicode.Cf, unicode.Co, unicode.Noncharacter_Code_Point):
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+	s = strings.Join(strings.Fields(s), " ")
+	if strings.Trim(s, ". \u200c\u200d") == "" {
+		return "file"
+	}
+	if utf8.RuneCountInString(s) <= maxName {
+		return s
+	}
+	const longestExtension = 16
+	ext := path.Ext(s)
+	if utf8.RuneCountInString(ext) > longestExtension {
+		ext = ""
+	}
+	stem := []rune(strings.TrimSuffix(s, ext))
+	return string(stem[:maxName-1-utf8.RuneCountInString(ext)]) + "…" + ext
+}
+
+const maxSniffed = 512 // number of leading bytes that are examined
+
+// extensions maps content types to the extensions of files in the cache. Extensions
+// depend on the content only; programs that get the path rely on them.
+var extensions = map[string]string{
+	"image/jpeg": ".jpg", "image/png": ".png", "image/gif": ".gif", "image/webp": ".webp", "image/bmp": ".bmp", "image/heic": ".heic", "image/avif": ".avif",
+	"audio/mpeg": ".mp3", "audio/wave": ".wav", "audio/ogg": ".ogg", "audio/mp4": ".m4a", "audio/flac": ".flac", "audio/aiff": ".aiff",
+	"video/mp4": ".mp4", "video/webm": ".webm", "video/avi": ".avi", "video/ogg": ".ogg", "video/quicktime": ".mov",
+	"application/pdf": ".pdf", "application/zip": ".zip", "application/x-gzip": ".gz", "application/x-rar-compressed": ".rar",
+	"text/plain": ".txt", "text/html": ".html", "text/xml": ".xml",
+}
+
+// detectType returns the MIME type of a file that begins with head, and the extension
+// for its path. The declared type is used only if the content is ambiguous and does not
+// contradict it.
+func detectType(head []byte, declared string) (mimeType, extension string) {
+	content := sniff(head)
+	extension = extensions[content]
+	if extension == "" {
+		extension = ".bin"
+	}
+	declared, _, err := mime.ParseMediaType(declared)
+	if err != nil {
+		return content, extension
+	}
+	class, _, _ := strings.Cut(declared, "/")
+	fits := false
+	switch content {
+	case "text/plain", "text/xml":
+		fits = class == "text" || class == "application" && declared != "application/octet-stream" || declared == "image/svg+xml"
+	case "application/zip", "application/x-gzip":
+		fits = class == "application" && declared != "application/octet-stream"
+	case "audio/ogg":
+		fits = declared == "video/ogg" || declared == "audio/opus" || declared == "application/ogg"
+	case "application/octet-stream":
+		// A type that sniffing can detect would have been detected.
+		fits = class != "text" && extensions[declared] == ""
+	}
+	if fits {
+		return declared, extension
+	}
+	return content, extension
+}
+
+func sniff(head []byte) string {
+	if len(head) >= 12 && bytes.Equal(head[4:8], []byte("ftyp")) {
+		switch brand := string(head[8:12]); {
+		case strings.HasPrefix(brand, "M4A"), strings.HasPrefix(brand, "M4B"):
+			return "audio/mp4"
+		case brand == "heic" || brand == "heix" || brand == "mif1":
+			return "image/heic"
+		case brand == "avif":
+			return "image/avif"
+		case brand == "qt  ":
+			return "video/quicktime"
+		}
+		return "video/mp4"
+	}
+	if bytes.HasPrefix(head, []byte("fLaC")) {
+		return "audio/flac"
+	}
+	t, _, _ := strings.Cut(http.DetectContentType(head), ";")
+	switch {
+	case t == "application/ogg":
+		return "audio/ogg"
+	case t == "application/octet-stream" && len(head) > 1 && head[0] == 0xFF && head[1]&0xE6 == 0xE2: // MPEG audio without a tag
+		return "audio/mpeg"
+	}
+	return t
 }

@@ -6,16 +6,20 @@
 package session
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
 )
 
 // A Key names a conversation:
@@ -205,4 +209,178 @@ type Settings struct {
 type Creation struct {
 	Record Record
 	Prompt json.RawMessage
+}
+
+// ErrNotFound is returned for a session ID that does not exist.
+var ErrNotFound = errors.New("there is no such conversation")
+
+// ErrBusy is returned when a session cannot be deleted because a turn of its
+// conversation is running.
+var ErrBusy = errors.New("an answer is under way in this conversation; stop it with /stop, or wait until it is there")
+
+// Deleted is the result of deleting a session.
+type Deleted struct {
+	ID       ID  `json:"id"`
+	Messages int `json:"messages"` // including archived ones
+	Entries  int `json:"entries"`  // inbox entries whose text was deleted
+	Rows     int `json:"rows"`     // outbox rows whose text was deleted, or will be once they are settled
+	// Files are the names of files in the media cache that nothing else refers to.
+	// The store does not delete them.
+	Files []string `json:"files,omitempty"`
+}
+
+// Locks allow one turn at a time per session. Lanes already guarantee this, except after
+// a chat migration, when the old and the new lane lead to the same session. The zero
+// Locks is ready for use. Its methods may be called from any goroutine.
+type Locks struct {
+	mu       sync.Mutex // guards what follows
+	busy     map[ID]chan struct{}
+	released uint64 // number of calls of Release
+}
+
+// TryAcquire locks the session and returns nil, or returns a channel that is closed when
+// the holder releases the lock.
+func (l *Locks) TryAcquire(id ID) (busy <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ch, ok := l.busy[id]; ok {
+		return ch
+	}
+	if l.busy == nil {
+		l.busy = make(map[ID]chan struct{})
+	}
+	l.busy[id] = make(chan struct{})
+	return nil
+}
+
+// Acquire locks the session once no other turn holds it. If ctx ends first it returns the
+// cause.
+func (l *Locks) Acquire(ctx context.Context, id ID) error {
+	for {
+		busy := l.TryAcquire(id)
+		if busy == nil {
+			return nil
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Release releases the lock of the session, which the caller must hold.
+func (l *Locks) Release(id ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.busy[id])
+	delete(l.busy, id)
+	l.released++
+}
+
+// Releases returns how often sessions were released. Only the holder of a session commits
+// turns of it. If the number is the same before a record is read and after its session is
+// locked, there was no such commit in between.
+func (l *Locks) Releases() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.released
+}
+
+// A ResetPolicy determines when a conversation automatically starts a new session. The
+// zero ResetPolicy means never. A reset deletes nothing.
+type ResetPolicy struct {
+	Idle  time.Duration // time without a message after which it is due; 0: never
+	Daily bool          // once a day, at Hour
+	Hour  int           // 0 to 23
+	// Zone is the time zone of Hour; nil: time.Local.
+	Zone *time.Location
+}
+
+// Due reports whether a session that was last used at last is reset at now, and returns
+// the reason in the language of p.
+func (r ResetPolicy) Due(p i18n.Printer, last, now time.Time) (reason string, due bool) {
+	if last.IsZero() {
+		return "", false
+	}
+	if r.Idle > 0 && now.Sub(last) >= r.Idle {
+		return p.T("nothing was said for %s", formatSpan(p, now.Sub(last))), true
+	}
+	if r.Daily && last.Before(r.dayStart(now)) {
+		return p.T("a new day has begun at %d:00", r.Hour), true
+	}
+	return "", false
+}
+
+// dayStart returns the latest start of a day at or before now.
+func (r ResetPolicy) dayStart(now time.Time) time.Time {
+	zone := r.Zone
+	if zone == nil {
+		zone = time.Local
+	}
+	n := now.In(zone)
+	b := time.Date(n.Year(), n.Month(), n.Day(), r.Hour, 0, 0, 0, zone)
+	if b.After(now) {
+		b = time.Date(n.Year(), n.Month(), n.Day()-1, r.Hour, 0, 0, 0, zone)
+	}
+	return b
+}
+
+func formatSpan(p i18n.Printer, d time.Duration) string {
+	if d < 2*time.Hour {
+		return p.T("%d minutes", int(d.Minutes()))
+	}
+	if d < 48*time.Hour {
+		return p.T("%d hours", int(d.Hours()))
+	}
+	return p.T("%d days", int(d.Hours()/24))
+}
+
+// maxSpeakerName is the maximum length of a speaker's name in characters.
+const maxSpeakerName = 40
+
+// unnamedSpeaker replaces a name without visible characters.
+const unnamedSpeaker = "somebody"
+
+// CleanSpeakerName returns name in the form used in the `[name] ` before a message of a
+// shared session: one line of at most 40 characters without brackets and invisible
+// characters. The name is untrusted; the result cannot end the bracket, start a line or
+// look like a tag. It is never empty.
+func CleanSpeakerName(name string) string {
+	var b strings.Builder
+	n, space := 0, false
+	for _, r := range name {
+		switch {
+		case unicode.IsSpace(r):
+			space = n > 0
+			continue
+		case isHidden(r):
+			continue
+		}
+		if space && n < maxSpeakerName-1 {
+			b.WriteByte(' ')
+			n++
+		}
+		space = false
+		if n++; n > maxSpeakerName {
+			break
+		}
+		b.WriteRune(r)
+	}
+	if b.Len() == 0 {
+		return unnamedSpeaker
+	}
+	return b.String()
+}
+
+// isHidden reports whether r is removed from names: brackets of any script, characters
+// without a glyph, and those that change the direction of others.
+func isHidden(r rune) bool {
+	switch r {
+	case '<', '>', '＜', '＞', unicode.ReplacementChar:
+		return true
+	case '(', ')':
+		return false
+	}
+	return unicode.In(r, unicode.Ps, unicode.Pe, unicode.C) || !unicode.IsGraphic(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
