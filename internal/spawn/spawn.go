@@ -23,9 +23,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"hermesd/internal/diskspace"
 )
 
 // The defaults of a Command.
@@ -191,4 +194,79 @@ func interpreter(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("there is no shell %s; install one, or name another in the configuration", strings.Join(names, " and no "))
+}
+
+// Passed returns the names of the environment variables that every process gets. None
+// of them contains a secret.
+func Passed() []string {
+	return []string{
+		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "TMPDIR",
+		"SystemRoot", "SystemDrive", "ComSpec", "PATHEXT", "TEMP", "TMP", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "ProgramFiles", "ProgramData",
+	}
+}
+
+// environment returns the environment of a child: the variables of this process in
+// Passed and pass, then more. The last value of a name wins.
+func environment(pass, more []string) []string {
+	var env []string
+	for _, name := range slices.Concat(Passed(), pass) {
+		if v, ok := os.LookupEnv(name); ok {
+			env = set(env, name+"="+v)
+		}
+	}
+	for _, kv := range more {
+		env = set(env, kv)
+	}
+	if env == nil {
+		env = []string{} // nil would mean the whole environment of this process
+	}
+	return env
+}
+
+// set sets kv in env, replacing the variable of the same name.
+func set(env []string, kv string) []string {
+	name, _, _ := strings.Cut(kv, "=")
+	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	return append(env, kv)
+}
+
+// diskInterval is the time between two looks at the free space.
+const diskInterval = 250 * time.Millisecond
+
+// setFloor determines the free space that the command must leave, and the maximum size of a
+// file that it writes: none if the space cannot be determined.
+func (c *Command) setFloor() (fileSize int64) {
+	if c.KeepFree <= 0 {
+		return 0
+	}
+	free, _, err := diskspace.Of(c.diskDir())
+	if err != nil {
+		return 0
+	}
+	c.floor = min(uint64(c.KeepFree), free/2)
+	return int64(min(free-c.floor, 1<<62))
+}
+
+func (c *Command) diskDir() string {
+	if c.Dir == "" {
+		return "."
+	}
+	return c.Dir
+}
+
+// watchDisk ends the process if it leaves too little free space.
+func (p *Process) watchDisk(exited <-chan struct{}) {
+	t := time.NewTicker(diskInterval)
+	defer t.Stop()
+	for {
+		select {
+		case <-exited:
+			return
+		case <-t.C:
+			if free, _, err := diskspace.Of(p.c.diskDir()); err == nil && free < p.c.floor {
+				p.stop(ErrDisk)
+				return
+			}
+		}
+	}
 }
