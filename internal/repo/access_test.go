@@ -16,7 +16,6 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/command"
 )
 
 // kinds returns the values of the constants of type chat.EventKind, in order.
@@ -61,20 +60,14 @@ func accessTables() []string {
 	for _, r := range access.DenyRules() {
 		deny = append(deny, []string{"`" + r.Name + "`", r.Description})
 	}
-	commands, shared, tools := map[access.Level][]string{}, map[access.Level][]string{}, map[access.Level][]string{}
-	for _, c := range command.Specs() {
-		commands[c.Level] = append(commands[c.Level], "/"+c.Name)
-		if c.SharedLevel > c.Level {
-			shared[c.SharedLevel] = append(shared[c.SharedLevel], "/"+c.Name)
-		}
-	}
+	tools := map[access.Level][]string{}
 	for name, level := range access.ToolLevels() {
 		tools[level] = append(tools[level], name)
 	}
 	return []string{
 		table([]string{"rule", "who", "level"}, allow...),
 		table([]string{"rule", "why"}, deny...),
-		byLevel("commands", commands), byLevel("commands", shared), byLevel("tools", tools),
+		byLevel("tools", tools),
 	}
 }
 
