@@ -121,7 +121,7 @@ func (s *Server) search(w http.ResponseWriter, r *http.Request) {
 	memory.JSON(w, http.StatusOK, map[string]any{"results": results})
 }
 
-// find returns the index of the memory that a request names, or refuses the request and
+// findLocked returns the index of the memory that a request names, or refuses the request and
 // returns -1.
 func (s *Server) findLocked(w http.ResponseWriter, r *http.Request) int {
 	id := r.PathValue("id")
