@@ -3,23 +3,23 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/admission"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/command"
-	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 )
 
-// Accept determines the principal and the conversation of each event, stores the
-// batch in one write and wakes its lanes. It implements chat.Sink. If it returns an
+// Accept decides about each event, stores the batch with what its senders are told in one
+// write and wakes its lanes. It implements chat.Sink. If it returns an
 // error nothing was accepted, and the adapter should offer the batch again; a chat
 // that was migrated stays so.
 func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
@@ -33,28 +33,20 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 			}
 		}
 	}
-	entries := make([]inbox.Entry, len(batch))
+	var tally admission.Tally
+	events := make([]event, len(batch))
 	admissions := make([]inbox.Admission, len(batch))
-	offers := make([]*pairing.Offer, len(batch))
-	ahead := make(map[inbox.Lane]int) // entries of the batch so far
 	for i, in := range batch {
-		e, offer := g.createEntry(ctx, in)
-		entries[i], offers[i] = e, offer
-		admissions[i] = inbox.Admission{Entry: e, Claim: e.State == inbox.Waiting && g.lanes.HasCapacity() && !g.pause.Paused(), Limit: g.queueLimit(e, ahead[e.Lane])}
-		if offer != nil {
-			admissions[i].Notices, admissions[i].Edits = g.renderPairingCode(e, offer.Code), []inbox.ValueEdit{{Key: pairing.StoreKey, Change: offer.Change}}
-		}
-		ahead[e.Lane]++
+		events[i] = g.decide(ctx, in, &tally)
+		admissions[i] = events[i].admission
 	}
 	taken, err := g.opts.Store.Accept(ctx, admissions)
 	if err != nil {
-		for _, o := range offers {
-			endOffer(o, false)
+		for _, ev := range events {
+			g.settle(ev, false)
+			g.reportReceived(ev.admission.Entry, observe.StoreFailed)
 		}
-		g.notifyStoreFailure(ctx, entries)
-		for _, e := range entries {
-			g.reportReceived(e, observe.StoreFailed)
-		}
+		g.notifyStoreFailure(ctx, admissions)
 		return fmt.Errorf("accept: %w", err)
 	}
 	g.storeOutage.recordRecovery()
@@ -64,94 +56,203 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		}
 	}
 	for i, a := range taken {
-		endOffer(offers[i], a.IsNew)
-		if !a.IsNew {
-			g.reportReceived(entries[i], observe.Duplicate)
-			g.opts.Log.Debug("duplicate event", zap.Stringer("entry", a.ID), zap.String("platform", string(batch[i].Address.Platform)))
-			continue
-		}
-		entries[i].ID = a.ID
-		g.delivery.WakeRows(admissions[i].Notices)
-		if l := admissions[i].Limit; a.Refused {
-			entries[i].State, entries[i].Outcome = inbox.Done, &l.Outcome
-			g.delivery.WakeRows(l.Notices)
-		}
-		g.reportReceived(entries[i], observe.Accepted)
-		g.wake(ctx, entries[i])
+		g.settle(events[i], a.IsNew && !a.Refused)
+		g.announce(events[i], a)
 	}
 	return nil
 }
 
-// createEntry returns the inbox entry of an event, with secrets masked: waiting in a
-// lane, or already done because a rule ends it, with the pairing code that the sender is
-// offered, if any.
-func (g *Gateway) createEntry(ctx context.Context, in chat.Inbound) (inbox.Entry, *pairing.Offer) {
+// An event is one event of a batch, as it is offered to the store.
+type event struct {
+	admission    inbox.Admission
+	offer        *pairing.Offer // of the pairing code in it, if any
+	acknowledged bool           // its notice is an acknowledgement
+}
+
+// decide gathers the facts about an event, with secrets masked, and decides about it.
+func (g *Gateway) decide(ctx context.Context, in chat.Inbound, t *admission.Tally) event {
 	in.Text = g.opts.Agent.Mask(in.Text)
 	if in.ReplyTo != nil {
 		quote := *in.ReplyTo
 		quote.Text = g.opts.Agent.Mask(quote.Text)
 		in.ReplyTo = &quote
 	}
-	e := inbox.Entry{Inbound: in, State: inbox.Waiting, Accepted: time.Now()}
-	if in.IgnoreRule != "" {
-		return ignoreEntry(e, in.IgnoreRule), nil
+	facts, offer := admission.Facts{Now: time.Now()}, (*pairing.Offer)(nil)
+	if in.IgnoreRule == "" && in.Kind != chat.Migrated {
+		in.Address = g.opts.Moves.Current(in.Address) // it may have been sent before the chat migrated
+		offer = g.gather(ctx, in, &facts)
 	}
-	if in.Kind == chat.Migrated {
-		return ignoreEntry(e, "moved"), nil
+	d := g.rules().Decide(in, facts, t)
+	ev := event{offer: offer, admission: inbox.Admission{Entry: d.Entry, Claim: d.Claim}}
+	if offer != nil {
+		ev.admission.Edits = []inbox.ValueEdit{{Key: pairing.StoreKey, Change: offer.Change}}
 	}
-	in.Address = g.opts.Moves.Current(in.Address) // it may have been sent before the chat migrated
-	e.Inbound.Address = in.Address
-	grant, denial := g.opts.Access.Check(in)
-	if !grant.Valid() {
-		return g.deny(e, denial)
+	ev.acknowledged = d.Acknowledgement && g.acks.reserve(d.Entry.Lane)
+	if ev.acknowledged || !d.Acknowledgement {
+		ev.admission.Notices = g.render(d.Notice)
 	}
-	return g.route(ctx, e, grant), nil
+	if d.Refusal != nil {
+		ev.admission.Limit = &inbox.Limit{MaxWaiting: g.opts.Limits.MaxQueuedMessages, Outcome: admission.TooManyWaiting, Notices: g.render(d.Refusal)}
+	}
+	return ev
 }
 
-// ignoreEntry returns e as done, with rule as its reason and without its content:
-// what unauthorized senders write is not stored.
-func ignoreEntry(e inbox.Entry, rule string) inbox.Entry {
-	e.State = inbox.Done
-	e.Ended = e.Accepted
-	e.Outcome = &inbox.Outcome{Result: inbox.Silent, Reason: rule}
-	e.Inbound.Text, e.Inbound.ReplyTo, e.Inbound.Files = "", nil, nil
-	return e
+// rules returns the rules of admission.
+func (g *Gateway) rules() admission.Rules {
+	return admission.Rules{
+		Profile: g.opts.Profile, Policy: g.opts.Policy, Mode: g.opts.Mode, Acknowledge: g.opts.Acknowledge,
+		MaxWaiting: g.opts.Limits.MaxQueuedMessages, Commands: g.commands, Printer: g.opts.Printer,
+	}
 }
 
-// route sets principal, session and lane of the entry of an authorized sender.
-func (g *Gateway) route(ctx context.Context, e inbox.Entry, grant access.Grant) inbox.Entry {
-	e.Principal = grant.Principal()
-	e.Session = session.KeyFor(g.opts.Profile, e.Inbound.Address, e.Inbound.Sender.ID, g.opts.Policy)
-	e.Lane = inbox.LaneOf(e.Session)
-	g.applyBusyMode(ctx, &e)
-	name, args, ok := command.Parse(e.Inbound.Text)
-	if _, known := g.commands.Lookup(name); ok && !known && e.Inbound.Kind == chat.Message {
-		if _, skill := g.opts.Skill("", name, args); skill { // handled as an ordinary message
-			ok = false
+// gather adds the facts about an event to f. It returns the pairing code that the sender
+// is offered, if any.
+func (g *Gateway) gather(ctx context.Context, in chat.Inbound, f *admission.Facts) (offer *pairing.Offer) {
+	f.Grant, f.Denial = g.opts.Access.Check(in)
+	if !f.Grant.Valid() {
+		if !f.Denial.OfferPairing || g.opts.Pairing == nil {
+			return nil
 		}
-	}
-	if e.Inbound.Kind == chat.Callback && !ok {
-		return ignoreEntry(e, "no_such_button")
-	}
-	if ok && e.Inbound.Kind != chat.Edit { // the data of a button is a command as well
-		e.Exclusive = true
-		if g.commands.Immediate(name) {
-			e.Lane = inbox.ImmediateLaneOf(e.Session)
+		offer, f.PairingRule = g.opts.Pairing.Offer(pairing.Person{Platform: in.Address.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.Address})
+		if offer != nil {
+			f.PairingCode = offer.Code
 		}
-		return e
+		return offer
 	}
-	return e
-}
-
-// queueLimit makes the store refuse the message of e if too many wait in its lane.
-// ahead is the number of entries of the lane that precede it in the same batch; the
-// store knows which of them are new.
-func (g *Gateway) queueLimit(e inbox.Entry, ahead int) *inbox.Limit {
-	limit := g.opts.Limits.MaxQueuedMessages
-	if e.State != inbox.Waiting || e.Exclusive || e.Inbound.Kind != chat.Message || g.opts.Store.Waiting(e.Lane)+ahead < limit {
+	by, key := f.Grant.Principal(), g.rules().Session(in)
+	l := inbox.LaneOf(key)
+	f.Waiting, f.Active, f.Paused = g.opts.Store.Waiting(l), g.lanes.Active(l), g.pause.Paused()
+	f.Free = g.lanes.HasCapacity() && !f.Paused
+	f.AnswersOnly = g.delivery.RawMarkdown(in.Address)
+	if in.Kind != chat.Message {
 		return nil
 	}
-	return &inbox.Limit{MaxWaiting: limit, Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too many messages wait"}, Notices: g.renderQueueFull(e)}
+	f.Question, f.Approvals = g.approval.Questions.HasQuestion(l), g.approval.Questions.PendingApprovals(l)
+	f.MayChange = g.mayChangeTurn(l, by, in.Address)
+	if name, args, ok := g.rules().UnknownCommand(in, by.Level); ok {
+		_, f.Skill = g.opts.Skill("", name, args)
+	}
+	if f.Active || f.Waiting > 0 {
+		rec, _, err := g.opts.Store.Session(ctx, key)
+		if err != nil {
+			g.opts.Log.Error("cannot load busy mode", zap.String("session", string(key)), zap.Error(err))
+		}
+		f.Mode = inbox.Mode(rec.Settings.BusyMode)
+	}
+	return nil
+}
+
+// mayChangeTurn reports whether a message may stop the running turn of lane l, or become
+// part of it. In a shared conversation a guest does so with their own turns only; the
+// message then waits.
+func (g *Gateway) mayChangeTurn(l inbox.Lane, by access.Principal, at chat.Address) bool {
+	return by.Level >= access.Member || !g.opts.Policy.Shared(at) || g.opts.Active.IsSoleAuthor(l, by)
+}
+
+// render returns the rows of a notice, none if it is nil.
+func (g *Gateway) render(n *admission.Notice) []outbox.Row {
+	if n == nil {
+		return nil
+	}
+	return g.delivery.Render(n.Text, n.Draft)
+}
+
+// settle ends what decide has reserved for an event. stored reports whether the store has
+// its notices and edits.
+func (g *Gateway) settle(ev event, stored bool) {
+	switch {
+	case ev.offer != nil && stored:
+		ev.offer.Issued()
+	case ev.offer != nil:
+		ev.offer.Cancel()
+	case ev.acknowledged && !stored:
+		g.acks.release(ev.admission.Entry.Lane)
+	}
+}
+
+// announce starts the work on an event that was offered to the store with the result a:
+// it sends its notices, and wakes the lane of an entry that waits.
+func (g *Gateway) announce(ev event, a inbox.Acceptance) {
+	e, notices := ev.admission.Entry, ev.admission.Notices
+	if !a.IsNew {
+		g.reportReceived(e, observe.Duplicate)
+		g.opts.Log.Debug("duplicate event", zap.Stringer("entry", a.ID), zap.String("platform", string(e.Inbound.Address.Platform)))
+		return
+	}
+	e.ID = a.ID
+	if limit := ev.admission.Limit; a.Refused {
+		e.State, e.Outcome, notices = inbox.Done, &limit.Outcome, limit.Notices
+	}
+	g.reportReceived(e, observe.Accepted)
+	g.delivery.WakeRows(notices)
+	if e.Inbound.Kind == chat.Callback {
+		text := ""
+		if e.State == inbox.Done {
+			text = g.opts.Printer.T("This button does nothing.")
+		}
+		g.opts.Accounts.AnswerCallback(e.Inbound, text)
+	}
+	switch {
+	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
+		g.opts.Accounts.Dismiss(e.Inbound)
+	case e.State == inbox.Done || e.Inbound.Kind == chat.Edit:
+	default:
+		joined := g.runner.PartArrived(e.Lane)
+		switch {
+		case e.Exclusive || joined:
+		case e.Mode == inbox.Steer:
+			g.approval.Questions.MessageReceived(e.Lane)
+		case e.Mode != inbox.Queue && g.mayChangeTurn(e.Lane, e.Principal, e.Inbound.Address):
+			g.runner.Supersede(e.Lane, e.ID)
+		}
+		g.lanes.Wake(e.Lane)
+	}
+}
+
+// reportReceived emits the result of an event that an adapter offered.
+func (g *Gateway) reportReceived(e inbox.Entry, result observe.AcceptResult) {
+	a := observe.EventReceived{Platform: e.Inbound.Address.Platform, Result: result}
+	switch {
+	case result != observe.Accepted || e.State != inbox.Done:
+	case e.Outcome.Result == inbox.Failed:
+		a.Result = observe.QueueFull
+	default:
+		a.Result, a.Rule = observe.Denied, e.Outcome.Reason
+	}
+	g.opts.Observe.Emit(a)
+}
+
+// minAckInterval is the minimum time between two acknowledgements in one lane.
+const minAckInterval = 30 * time.Second
+
+// An ackLimiter limits acknowledgements to one per lane and minAckInterval.
+type ackLimiter struct {
+	mu         sync.Mutex // guards lastSentAt
+	lastSentAt map[inbox.Lane]time.Time
+}
+
+// reserve reports whether an acknowledgement may be sent in l now, and records it.
+func (a *ackLimiter) reserve(l inbox.Lane) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	for l, at := range a.lastSentAt {
+		if now.Sub(at) >= minAckInterval {
+			delete(a.lastSentAt, l)
+		}
+	}
+	if _, ok := a.lastSentAt[l]; ok {
+		return false
+	}
+	a.lastSentAt[l] = now
+	return true
+}
+
+// release takes back a reservation for an acknowledgement that was not stored.
+func (a *ackLimiter) release(l inbox.Lane) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.lastSentAt, l)
 }
 
 // waitsForCommands reports whether immediate commands wait or run for the session of
@@ -170,48 +271,6 @@ func (g *Gateway) waitsForCommands(l inbox.Lane) bool {
 func (g *Gateway) hasWork(immediate inbox.Lane) bool {
 	_, offered := g.opts.Active.OfferedClaim(immediate)
 	return offered || g.opts.Store.Waiting(immediate) > 0 || g.lanes.Active(immediate)
-}
-
-// wake starts the work on an accepted entry: it wakes the lane, or reports the result
-// of an entry that is already done.
-func (g *Gateway) wake(ctx context.Context, e inbox.Entry) {
-	if e.Inbound.Kind == chat.Callback {
-		text := ""
-		if e.State == inbox.Done {
-			text = g.opts.Printer.T("This button does nothing.")
-		}
-		g.opts.Accounts.AnswerCallback(e.Inbound, text)
-	}
-	switch {
-	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
-		g.opts.Accounts.Dismiss(e.Inbound)
-	case e.State == inbox.Done || e.Inbound.Kind == chat.Edit:
-	default:
-		g.acknowledge(ctx, e)
-		joined := g.runner.PartArrived(e.Lane)
-		switch {
-		case e.Exclusive || joined:
-		case e.Mode == inbox.Steer:
-			g.approval.Questions.MessageReceived(e.Lane)
-		case e.Mode != inbox.Queue && g.mayChangeTurn(e):
-			g.runner.Supersede(e.Lane, e.ID)
-		}
-		g.lanes.Wake(e.Lane)
-	}
-}
-
-// mayChangeTurn reports whether the message of e may stop the running turn of its lane, or
-// become part of it. In a shared conversation a guest does so with their own turns only;
-// the message then waits.
-func (g *Gateway) mayChangeTurn(e inbox.Entry) bool {
-	return e.Principal.Level >= access.Member || !g.opts.Policy.Shared(e.Inbound.Address) || g.opts.Active.IsSoleAuthor(e.Lane, e.Principal)
-}
-
-// renderQueueFull returns the notice that the message of e was not accepted because
-// its lane is full.
-func (g *Gateway) renderQueueFull(e inbox.Entry) []outbox.Row {
-	text := g.opts.Printer.T("⚠️ %d messages already wait here; I did not take this one. Send it again later, or `/stop`.", g.opts.Limits.MaxQueuedMessages)
-	return g.delivery.Render(text, delivery.Draft{To: e.Inbound.Address, Role: outbox.Notice, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure, ReplyToIDs: []string{e.Inbound.ID}})
 }
 
 // migrateChat moves everything that belongs to a chat to the chat's new ID.

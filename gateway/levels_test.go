@@ -327,7 +327,7 @@ func TestLevelsEntriesAreCreatedInKnownFuncs(t *testing.T) {
 			}
 		}
 	})
-	if got := slices.Sorted(maps.Keys(makers)); !slices.Equal(got, []string{"createEntry", "entryFor", "newRetryEntry"}) {
+	if got := slices.Sorted(maps.Keys(makers)); !slices.Equal(got, []string{"Decide", "entryFor", "newRetryEntry"}) {
 		t.Errorf("entries are created in %v; every sender must be checked", got)
 	}
 	if got := slices.Sorted(maps.Keys(offers)); !slices.Equal(got, []string{"Accept"}) {

@@ -238,7 +238,7 @@ func TestPairingRefusedWriteOffersNothing(t *testing.T) {
 		broken := &failingStore{}
 		manager := w.enablePairing(nil)
 		inner := w.configure
-		w.configure = func(o *gateway.Options) {
+		w.configure = func(o *gatewaytest.Options) {
 			inner(o)
 			broken.Store = o.Store
 			o.Store, o.Log = broken, nil
@@ -278,7 +278,7 @@ func TestPairingCodeSurvivesCrash(t *testing.T) {
 				w := newHarness(t)
 				manager := w.enablePairing(nil)
 				inner := w.configure
-				w.configure = func(o *gateway.Options) { inner(o); o.Store, o.Log = &lastAcceptStore{o.Store, stored}, nil }
+				w.configure = func(o *gatewaytest.Options) { inner(o); o.Store, o.Log = &lastAcceptStore{o.Store, stored}, nil }
 				w.start()
 				in := w.newMessage("55", "hello")
 				if err := w.gw.Accept(t.Context(), []chat.Inbound{in}); err == nil {

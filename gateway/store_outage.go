@@ -47,14 +47,15 @@ func (o *storeOutage) recordRecovery() {
 	}
 }
 
-// notifyStoreFailure notifies the senders of entries that could not be stored, each
+// notifyStoreFailure notifies the senders of messages that could not be stored, each
 // chat once per outage. The notices bypass the outbox, which cannot be written either.
 // It does nothing if ctx is canceled: an adapter that gave up is not an outage.
-func (g *Gateway) notifyStoreFailure(ctx context.Context, entries []inbox.Entry) {
+func (g *Gateway) notifyStoreFailure(ctx context.Context, admissions []inbox.Admission) {
 	if ctx.Err() != nil {
 		return
 	}
-	for _, e := range entries {
+	for _, a := range admissions {
+		e := a.Entry
 		if e.State != inbox.Waiting || e.Inbound.Kind != chat.Message || e.Occurrence != nil || !g.storeOutage.allow(e.Inbound.Address) {
 			continue
 		}

@@ -61,6 +61,7 @@ var allowedImports = map[string]string{
 	"hygiene":                      "agent agent/llm gateway/i18n gateway/session",
 	"gateway":                      "gateway agent hygiene",
 	"gateway/session":              "gateway/chat gateway/i18n",
+	"gateway/admission":            "gateway/access gateway/chat gateway/command gateway/delivery gateway/i18n gateway/inbox gateway/outbox gateway/session",
 	"gateway/access":               "gateway/chat gateway/access",
 	"gateway/outbox":               "gateway/chat",
 	"gateway/inbox":                "gateway/schedule gateway/chat gateway/session gateway/access gateway/outbox",
