@@ -1,20 +1,17 @@
 // Package telegram implements the adapter that connects one Telegram bot to the
 // daemon, by long polling or a webhook. Its main type is Adapter.
 //
-// An update is confirmed to Telegram only after the sink has stored it on disk.
-// The library confirms an update with its next poll, so the answer to a poll is
-// held back inside the library's HTTP client until then:
+// An update is confirmed to Telegram only after the sink has stored it on disk:
 //
-//	library ── getUpdates(offset) ──► poller.Do ──► Telegram
-//	                                     │ batch
-//	                                     ├── convert ──► sink.Accept
-//	                                     │                  │ nil: on disk
-//	library ◄── id of the last update ───┘◄─────────────────┘
-//	   └── the next offset is that id + 1
+//	poll ── getUpdates(offset) ──► Telegram
+//	  │ batch
+//	  ├── convert ──► sink.Accept
+//	  │                  │ nil: on disk
+//	  └── the next offset is the ID of the last update + 1
 //
-// While Accept fails, the library gets no answer and the same poll is repeated:
-// nothing is lost and nothing is confirmed. The first poll of a process has no
-// offset; repeated updates are recognized by their key.
+// While Accept fails, the same poll is repeated: nothing is lost and nothing is
+// confirmed. The first poll of a process has no offset; repeated updates are
+// recognized by their key. The library makes all other calls.
 //
 // A send is attempted once. The outcome of a failed send is in its
 // chat.SendError; see sendError for the table. Retries are made by the caller.
@@ -121,26 +118,12 @@ func New(cfg Config, o Options) (*Adapter, error) {
 		a.files = &http.Client{Transport: a.wire.RT}
 	}
 	a.wire.RT = a.health.Clock(a.wire.RT)
-	if a.api, err = a.newBot(a.wire); err != nil {
+	a.api, err = bot.New(cfg.Token.Reveal(), bot.WithServerURL(cfg.BaseURL), bot.WithSkipGetMe(), bot.WithHTTPClient(callTimeout, a.wire))
+	if err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: a.wire.Mask(err.Error())}
 	}
 	a.me = newSelf(a.api.ID())
 	return a, nil
-}
-
-// newBot returns a library client that sends its requests through c. It does not
-// connect.
-func (a *Adapter) newBot(c bot.HttpClient, more ...bot.Option) (*bot.Bot, error) {
-	options := append([]bot.Option{
-		bot.WithServerURL(a.cfg.BaseURL),
-		bot.WithSkipGetMe(),
-		bot.WithHTTPClient(pollTimeout+time.Second, c), // the library subtracts a second
-		bot.WithErrorsHandler(func(err error) {
-			a.log.Debug("client library error", zap.String("err", a.wire.Mask(err.Error())))
-		}),
-		bot.WithDebugHandler(func(string, ...any) {}),
-	}, more...)
-	return bot.New(a.cfg.Token.Reveal(), options...)
 }
 
 // Run implements chat.Adapter. It returns nil when ctx ends.

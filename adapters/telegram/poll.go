@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-telegram/bot"
@@ -27,30 +28,28 @@ var allowed = bot.AllowedUpdates{
 	models.AllowedUpdateCallbackQuery, models.AllowedUpdateMyChatMember,
 }
 
-// poll runs the library's poll loop with a poller until ctx ends.
+// poll polls for updates until ctx ends or an error requires the operator.
 func (a *Adapter) poll(ctx context.Context, sink chat.Sink, stop context.CancelCauseFunc) {
 	p := &poller{a: a, sink: sink, stop: stop}
-	b, err := a.newBot(p,
-		bot.WithInitialOffset(-1), // the library adds one; offset 0 is omitted
-		bot.WithAllowedUpdates(allowed),
-		bot.WithNotAsyncHandlers(),
-		bot.WithDefaultHandler(func(context.Context, *bot.Bot, *models.Update) {}),
-	)
-	if err != nil { // unexpected: the first client was created with the same token
-		stop(&chat.ConfigError{Platform: chat.Telegram, Reason: "client: " + a.wire.Mask(err.Error())})
-		return
+	for ctx.Err() == nil {
+		if p.held {
+			p.held = false
+			p.awaitName(ctx)
+		}
+		if err := p.round(ctx); err != nil && (ctx.Err() != nil || p.handleError(ctx, err) != nil) {
+			return
+		}
 	}
-	b.Start(ctx)
 }
 
-// A poller is the HTTP client of the library's poll loop. It answers a poll with
-// the ID of the last update that may be confirmed, once the sink has stored all
-// updates up to it. It returns an error only when the context ends.
+// A poller is a poll loop. A poll confirms the updates before its offset, so the
+// offset advances once the sink has stored them.
 type poller struct {
 	a    *Adapter
 	sink chat.Sink
 	stop context.CancelCauseFunc
 
+	offset    int64 // of the next poll; 0: none, in the first poll of a process
 	back      backoff.Backoff
 	conflicts int
 	// held is true if the last batch ended before an update that waits for the
@@ -61,46 +60,17 @@ type poller struct {
 	proven bool
 }
 
-// Do implements the library's HttpClient for getUpdates.
-func (p *poller) Do(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	form, err := apiclient.Form(req)
+// round makes one poll and offers its updates to the sink.
+func (p *poller) round(ctx context.Context) error {
+	raws, err := p.fetch(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("parse library request: %w", err)
-	}
-	for {
-		if p.held {
-			p.held = false
-			if err := p.awaitName(ctx); err != nil {
-				return nil, err
-			}
-		}
-		last, n, err := p.round(ctx, req.URL, form)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err != nil:
-			if err := p.handleError(ctx, err); err != nil {
-				return nil, err
-			}
-		case n > 0 || !p.held:
-			return apiclient.Answer(last, n), nil
-		}
-	}
-}
-
-// round makes one poll and offers its updates to the sink. n is the number of
-// updates that may be confirmed, last the ID of the last of them.
-func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last int64, n int, err error) {
-	raws, err := p.fetch(ctx, u, form)
-	if err != nil {
-		return 0, 0, err
+		return err
 	}
 	p.a.health.MarkAlive()
 	full := p.proven
-	n, err = p.a.take(ctx, p.sink, raws)
+	n, err := p.a.take(ctx, p.sink, raws)
 	if err != nil {
-		return 0, 0, &storeError{err}
+		return &storeError{err}
 	}
 	p.proven = true
 	p.back.Reset()
@@ -111,13 +81,14 @@ func (p *poller) round(ctx context.Context, u *url.URL, form url.Values) (last i
 	p.held = n < len(raws)
 	for i := n; i > 0; i-- {
 		if id, ok := inbound.ID(raws[i-1]); ok {
-			return id, n, nil
+			p.offset = id + 1
+			return nil
 		}
 	}
 	if n > 0 {
-		return 0, 0, fmt.Errorf("updates without an ID: %d", n)
+		return fmt.Errorf("updates without an ID: %d", n)
 	}
-	return 0, 0, nil
+	return nil
 }
 
 // A storeError is the sink's rejection of a batch.
@@ -195,16 +166,14 @@ func (p *poller) conflict(ctx context.Context) error {
 }
 
 // awaitName waits up to nameWait for the bot's own name.
-func (p *poller) awaitName(ctx context.Context) error {
+func (p *poller) awaitName(ctx context.Context) {
 	t := time.NewTimer(nameWait)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():
-		return ctx.Err()
 	case <-p.a.me.known:
 	case <-t.C:
 	}
-	return nil
 }
 
 // dropIdle closes idle connections, so that the next request uses a new one.
@@ -215,13 +184,16 @@ func (a *Adapter) dropIdle() {
 }
 
 // fetch makes one poll, which is canceled if it does not return in time.
-func (p *poller) fetch(ctx context.Context, u *url.URL, form url.Values) ([]json.RawMessage, error) {
-	open := pollTimeout
-	if !p.proven {
-		form, open = maps.Clone(form), 0
-		form.Del("timeout")
+func (p *poller) fetch(ctx context.Context) ([]json.RawMessage, error) {
+	form, open := url.Values{"allowed_updates": {`["` + strings.Join(allowed, `","`) + `"]`}}, time.Duration(0)
+	if p.offset != 0 {
+		form.Set("offset", strconv.FormatInt(p.offset, 10))
+	}
+	if p.proven {
+		open = pollTimeout
+		form.Set("timeout", strconv.Itoa(int(open/time.Second)))
 	}
 	ctx, cancel := context.WithTimeout(ctx, open+pollMargin)
 	defer cancel()
-	return p.a.wire.Poll(ctx, u, form)
+	return p.a.wire.Poll(ctx, p.a.cfg.BaseURL, form)
 }
