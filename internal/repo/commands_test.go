@@ -19,27 +19,26 @@ func TestDocsCommandsPage(t *testing.T) {
 func commandsPage(specs []command.Spec) string {
 	var b strings.Builder
 	b.WriteString("# Commands in a chat\n\n" +
-		"Printed from the code; a test holds them equal. A command may be shortened as long as it stays the only one that begins so.\n" +
-		"*At once* means that it does not wait for the turn that runs. *Shared* names the level in a conversation that several people share.\n\n" +
-		"| command | does | who | at once |\n|---|---|---|---|\n")
+		"A command may be shortened as long as it stays the only one that begins so. Those with * do not wait for the running turn. A second\n" +
+		"[level](access.md#what-each-level-may-do) is that in a conversation of several users.\n\n" +
+		"| command | does | level |\n|---|---|---|\n")
 	for _, c := range specs {
-		name := "/" + c.Name
+		name := "`/" + c.Name
 		if c.Args != "" {
-			name += " " + c.Args
+			name += " " + strings.ReplaceAll(c.Args, "|", `\|`)
 		}
-		also := ""
-		if len(c.Aliases) > 0 {
-			also = " (also `/" + strings.Join(c.Aliases, "`, `/") + "`)"
+		name += "`"
+		for _, a := range c.Aliases {
+			name += ", `/" + a + "`"
 		}
-		once := "no"
 		if c.Immediate {
-			once = "yes"
+			name += "*"
 		}
 		who := c.Level.String()
 		if c.SharedLevel > c.Level {
-			who += "; shared: " + c.SharedLevel.String()
+			who += ", " + c.SharedLevel.String()
 		}
-		fmt.Fprintf(&b, "| `%s`%s | %s | %s | %s |\n", name, also, c.Help, who, once)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, c.Help, who)
 	}
 	return b.String()
 }
