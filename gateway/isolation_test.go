@@ -106,7 +106,7 @@ func newIsolationHarness(t *testing.T) *isolationHarness {
 		}
 		a.close = x.Close
 		a.follower = index.NewFollower(x, a.store, sessionsearch.Name, zap.NewNop())
-		a.library.Library = sessionlibrary.New(x, a.store, func() {})
+		a.library.Library = sessionlibrary.New(x, a.store, nil, func() {})
 		o.Access, o.CheckTool = levelChecker(t), checkToolLevel
 		build := o.Prefix
 		o.Prefix = func(r session.Record) (prompt.Prefix, []string) { // the prompt names its owner

@@ -10,6 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/adapters/console"
+	"hermesd/adapters/discord"
+	"hermesd/adapters/slack"
+	"hermesd/adapters/telegram"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
@@ -45,7 +49,7 @@ func TestOverlayBySource(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t)
 				w.configure = func(o *gatewaytest.Options) {
-					o.Overlay = overlay.New(overlay.Options{Location: time.UTC, RedactPII: c.redact, Note: overlay.NoNote}, overlay.Settings{})
+					o.Overlay = overlay.New(overlay.Options{Location: time.UTC, Profiles: chat.ProfilesOf(telegram.Profile(), discord.Profile(), slack.Profile(), console.Profile()), RedactPII: c.redact, Note: overlay.NoNote}, overlay.Settings{})
 					rules := map[chat.Account]access.AccountRules{}
 					for _, p := range []chat.Platform{chat.Telegram, chat.Slack, chat.Discord} {
 						o.Accounts.Add(chat.Account{Platform: p}, w.adapter)

@@ -30,7 +30,7 @@ func (w *harness) enablePairing(rules map[chat.Account]access.AccountRules) func
 			before(o)
 		}
 		var err error
-		if b, err = pairing.Open(w.t.Context(), o.Store.(*bolt.Store), o.Log); err != nil {
+		if b, err = pairing.Open(w.t.Context(), o.Store.(*bolt.Store), chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Pairing: true}), o.Log); err != nil {
 			w.t.Fatal(err)
 		}
 		if rules == nil {
@@ -219,7 +219,7 @@ func TestPairingManyStrangersAreLimited(t *testing.T) {
 // storedCode returns the number of stored codes and of rows that hold one.
 func (w *harness) storedCode() (codes, rows int) {
 	w.t.Helper()
-	b, err := pairing.Open(w.t.Context(), w.store, nil)
+	b, err := pairing.Open(w.t.Context(), w.store, chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Pairing: true}), nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -100,9 +100,9 @@ func Markdown(ds []Delivery) string {
 // delivery compares an adapter with the guarantees of its platform.
 func (s *stage) delivery() {
 	ds := Deliveries()
-	i := slices.IndexFunc(ds, func(d Delivery) bool { return d.Platform == s.p.Name })
+	i := slices.IndexFunc(ds, func(d Delivery) bool { return d.Platform == s.p.Profile.Platform })
 	if i < 0 {
-		s.Fatalf("nothing is promised for %s", s.p.Name)
+		s.Fatalf("nothing is promised for %s", s.p.Profile.Platform)
 	}
 	d, r, room := ds[i], s.start(""), s.w.Direct("", 0)
 	in, ok := s.next(r, func() { room.Say("hello") })

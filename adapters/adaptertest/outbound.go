@@ -166,6 +166,7 @@ func (s *stage) keys() {
 		if c.Key != nil {
 			c.Want = c.Key()
 		}
+		c.Policy.Profiles = chat.ProfilesOf(s.p.Profile)
 		if got := session.KeyFor("", in.Address, in.Sender.ID, c.Policy); got != c.Want {
 			s.Errorf("%s: key %q, want %q", c.Name, got, c.Want)
 		}

@@ -15,6 +15,7 @@ import (
 
 // Suite runs every test that an adapter must pass.
 func Suite(t *testing.T, p Platform) {
+	t.Run("Profile", func(t *testing.T) { CheckProfile(t, p) })
 	for _, c := range []struct {
 		name string
 		test func(*stage)
@@ -40,6 +41,32 @@ func Suite(t *testing.T, p Platform) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { c.test(&stage{T: t, p: p, w: p.New(t)}) })
 		})
+	}
+}
+
+// CheckProfile checks the profile of a platform.
+func CheckProfile(t *testing.T, p Platform) {
+	v := p.Profile
+	if v.Platform == "" || v.Name == "" || v.KindOf == nil || v.Person.Valid == nil || v.Person.Is == "" || v.OwnerRule != "" && v.Pairing {
+		t.Errorf("profile %+v", v)
+	}
+	if strings.Contains(v.Note+v.Source, "\n") {
+		t.Errorf("note %q and source %q are not one line each", v.Note, v.Source)
+	}
+	for _, id := range p.People {
+		if !v.Person.Valid(id) {
+			t.Errorf("%q is no ID of a person", id)
+		}
+	}
+	for _, id := range append(p.Strangers, "", " ", "a b") {
+		if v.Person.Valid(id) {
+			t.Errorf("%q is an ID of a person", id)
+		}
+	}
+	for id, want := range p.Kinds {
+		if got := v.KindOf(id); got != want {
+			t.Errorf("%s is the ID of a %s, want %s", id, got, want)
+		}
 	}
 }
 

@@ -18,7 +18,11 @@ import (
 
 // A Platform is the input of the suite for one platform.
 type Platform struct {
-	Name chat.Platform
+	Profile chat.Profile
+	// People are valid IDs of people, Strangers are not. Kinds are the kinds of chats by
+	// their IDs.
+	People, Strangers []string
+	Kinds             map[string]chat.Kind
 	// Period is the interval at which a healthy connection shows signs of life:
 	// the poll timeout or the heartbeat interval.
 	Period time.Duration
@@ -107,7 +111,7 @@ type Mention struct {
 type Key struct {
 	Name   string
 	Say    func()
-	Policy session.KeyPolicy
+	Policy session.KeyPolicy // without Profiles
 	Want   session.Key
 	// Key returns the expected key after Say was called; nil means Want.
 	Key func() session.Key

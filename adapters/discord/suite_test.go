@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"hermesd/adapters/adaptertest"
+	"hermesd/adapters/discord"
 	"hermesd/adapters/discord/internal/inbound"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
@@ -13,7 +14,8 @@ import (
 
 func TestTheSuiteOfEveryAdapter(t *testing.T) {
 	adaptertest.Suite(t, adaptertest.Platform{
-		Name: chat.Discord, Period: heartbeat, Stop: 2 * time.Second,
+		Profile: discord.Profile(), People: []string{"281942384234234234"}, Strangers: []string{"*", "ann", "U02ABCDEF", "-1", "1.5"}, Kinds: map[string]chat.Kind{"281942384234234234": chat.Group},
+		Period: heartbeat, Stop: 2 * time.Second,
 		New: func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}) },
 	})
 }

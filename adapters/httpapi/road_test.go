@@ -65,7 +65,7 @@ func (h *house) open(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checker, err := access.New(access.Policy{})
+	checker, err := access.New(access.Policy{Profiles: chat.ProfilesOf(httpapi.Profile())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func (h *house) open(t *testing.T) {
 	gw := gatewaytest.New(gatewaytest.Options{
 		Active: turns, Usage: usage.NewMeter(turns),
 		Host:    control.NoHost{},
-		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
+		Overlay: overlay.New(overlay.Options{Location: time.UTC, Profiles: chat.ProfilesOf(httpapi.Profile()), Note: overlay.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: agent.New(agent.Config{}, h.model, tools), Accounts: connected, Access: checker,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil

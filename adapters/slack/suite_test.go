@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"hermesd/adapters/adaptertest"
+	"hermesd/adapters/slack"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 	sim "hermesd/internal/sim/slack"
@@ -13,8 +14,9 @@ import (
 
 func TestTheSuiteOfEveryAdapter(t *testing.T) {
 	adaptertest.Suite(t, adaptertest.Platform{
-		Name: chat.Slack, Period: 30 * time.Second,
-		New: func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}, sim.AppOptions{}) },
+		Profile: slack.Profile(), People: []string{"U02ABCDEF", "W012A3CDE", "B01"}, Strangers: []string{"*", "ann", "u02abcdef", "123", "C0123456789"}, Kinds: map[string]chat.Kind{"C0123456789": chat.Group},
+		Period: 30 * time.Second,
+		New:    func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}, sim.AppOptions{}) },
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hermesd/adapters/adaptertest"
+	"hermesd/adapters/telegram"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 	sim "hermesd/internal/sim/telegram"
@@ -14,8 +15,9 @@ import (
 
 func TestTheSuiteOfEveryAdapter(t *testing.T) {
 	adaptertest.Suite(t, adaptertest.Platform{
-		Name: chat.Telegram, Period: 30 * time.Second,
-		New: func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}) },
+		Profile: telegram.Profile(), People: []string{"7", "123456789"}, Strangers: []string{"*", "@ann", "ann", "-100123", "12.5", strings.Repeat("9", 21)}, Kinds: map[string]chat.Kind{"123456789": chat.DM, "-1001234567890": chat.Group},
+		Period: 30 * time.Second,
+		New:    func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}) },
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/erase"
@@ -101,7 +102,7 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	cfg, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for masking and the time zone; errors do not matter
-	book, err := pairing.Open(ctx, store, nil)
+	book, err := pairing.Open(ctx, store, platforms.Profiles(), nil)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func AllowRules() []Rule {
 		{RuleHTTPKey, "the HTTP API: who has its key", "owner"},
 		{RulePlatformAllowAll, "`allow_all` of the platform, or `*` in its `allow_from`", "guest"},
 		{RulePlatformList, "`allow_from` of the platform or the account", "member"},
-		{RuleRole, "`allowed_roles` of the platform (Discord)", "guest"},
+		{RuleRole, "`allowed_roles` of the platform", "guest"},
 		{RulePaired, "approved with `hermesd pairing approve`", "member"},
 		{RuleOwner, "`access.owners`, or `allow_admin_from` of the platform", "owner"},
 		{RuleGlobalList, "`access.allow_from`", "member"},

@@ -35,10 +35,6 @@ const (
 	RuleNotHeard   = "not_heard"   // this kind of chat or this topic is not listened to
 )
 
-// operatorPlatforms maps the platforms that only the operator can use to their rules: the console
-// is protected by the permissions of its socket, HTTP by its key.
-var operatorPlatforms = map[chat.Platform]string{chat.Console: RuleConsole, chat.HTTP: RuleHTTPKey}
-
 // Limits that end a loop of two bots: at most botLimit messages of all bots together
 // are accepted per chat and botWindow.
 const (
@@ -59,6 +55,7 @@ type Denial struct {
 // A Checker checks the senders of events. Its methods may be called from any goroutine.
 // Its policy is fixed: a new configuration needs a new Checker.
 type Checker struct {
+	profiles      chat.Profiles
 	owners        idSet
 	allowed       idSet
 	allowAll      bool
@@ -74,7 +71,7 @@ type Checker struct {
 
 // New returns a Checker for p, or an error that names every invalid entry.
 func New(p Policy) (*Checker, error) {
-	c := &Checker{accounts: make(map[chat.Account]rules), unknown: p.UnknownDM, pairing: p.Pairing, previousIDs: p.PreviousIDs, bots: make(map[chat.Address][]time.Time)}
+	c := &Checker{profiles: p.Profiles, accounts: make(map[chat.Account]rules), unknown: p.UnknownDM, pairing: p.Pairing, previousIDs: p.PreviousIDs, bots: make(map[chat.Address][]time.Time)}
 	var err error
 	wrap := func(what string, bad error) {
 		if bad != nil {
@@ -82,12 +79,12 @@ func New(p Policy) (*Checker, error) {
 		}
 	}
 	var bad error
-	c.owners, bad = parseSet("", p.Owners)
+	c.owners, bad = parseSet(p.Profiles, "", p.Owners)
 	wrap("owners", bad)
 	if c.owners.all {
 		wrap("owners", errors.New("not everybody can be an owner"))
 	}
-	c.allowed, bad = parseSet("", p.AllowFrom)
+	c.allowed, bad = parseSet(p.Profiles, "", p.AllowFrom)
 	wrap("allow_from", bad)
 	c.allowAll = p.AllowAll || c.allowed.all
 	switch p.UnknownDM {
@@ -96,7 +93,7 @@ func New(p Policy) (*Checker, error) {
 		wrap("unauthorized_dm_behavior", fmt.Errorf("%q: must be pair or ignore", p.UnknownDM))
 	}
 	for a, r := range p.Accounts {
-		c.accounts[a], bad = parseRules(a, r)
+		c.accounts[a], bad = parseRules(p.Profiles, a, r)
 		if bad != nil {
 			err = errors.Join(err, fmt.Errorf("access: %w", bad))
 		}
@@ -131,7 +128,7 @@ func (c *Checker) Ownerless() bool {
 // configured, that ID is the owner.
 func (c *Checker) Check(in chat.Inbound) (Grant, Denial) {
 	principal := Principal{Platform: in.Address.Platform, ID: in.Sender.ID}
-	if rule, ok := operatorPlatforms[principal.Platform]; ok {
+	if rule := c.profiles.Of(principal.Platform).OwnerRule; rule != "" {
 		principal.Level = Owner
 		return Grant{principal, rule}, Denial{}
 	}

@@ -50,6 +50,7 @@ func withRoles(roles ...string) chat.Inbound {
 
 func checker(t *testing.T, p access.Policy) *access.Checker {
 	t.Helper()
+	p.Profiles = profiles
 	c, err := access.New(p)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func TestCheckIDRejectsNames(t *testing.T) {
 		{"", "telegram:anna", "user name"},
 		{"", "anna", "user name"},
 	} {
-		err := access.CheckID(c.p, c.entry)
+		err := access.CheckID(profiles, c.p, c.entry)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("CheckID(%q, %q) = %v, want %q", c.p, c.entry, err, c.want)
 		}
@@ -230,7 +231,7 @@ func TestCheckIDRejectsNames(t *testing.T) {
 func TestCheckIDErrorHidesTokens(t *testing.T) {
 	for _, s := range []string{"8123456789:AAHfiqksKZ8WmR2zMNIq7dV0OCYAJ-aaaaa", "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG"} {
 		for _, p := range []chat.Platform{"", chat.Telegram, chat.Discord, chat.Slack} {
-			if err := access.CheckID(p, s); err == nil || strings.Contains(err.Error(), s[10:]) {
+			if err := access.CheckID(profiles, p, s); err == nil || strings.Contains(err.Error(), s[10:]) {
 				t.Errorf("CheckID(%q, a token) = %v", p, err)
 			}
 		}
@@ -239,6 +240,7 @@ func TestCheckIDErrorHidesTokens(t *testing.T) {
 
 func TestNewReportsEveryInvalidEntry(t *testing.T) {
 	_, err := access.New(access.Policy{
+		Profiles:  profiles,
 		Config:    access.Config{Owners: []string{"*", "boss"}, AllowFrom: []string{"1", "friend"}},
 		UnknownDM: "shout",
 		Accounts: map[chat.Account]access.AccountRules{

@@ -12,8 +12,8 @@ import (
 
 // Config is the section `access` of the configuration. It applies to all platforms.
 type Config struct {
-	Owners    []string `yaml:"owners" doc:"Ids of the people who may do everything: numeric (Slack: U…), or platform:id. Unset, and with exactly one id allowed in all, it is that one."`
-	AllowFrom []string `yaml:"allow_from" doc:"Ids of people who may speak on every platform: numeric (Slack: U…), or platform:id."`
+	Owners    []string `yaml:"owners" doc:"Ids of the people who may do everything: numeric or U…, or platform:id. Unset, and with exactly one id allowed in all, it is that one."`
+	AllowFrom []string `yaml:"allow_from" doc:"Ids of people who may speak on every platform: numeric or U…, or platform:id."`
 	AllowAll  bool     `yaml:"allow_all" default:"false" doc:"Everybody may speak, on every platform, as a guest."`
 }
 
@@ -71,10 +71,11 @@ type Pairing interface {
 	Paired(p chat.Platform, id string) bool
 }
 
-// A Policy is the input of Checker. The zero Policy authorizes only the console and the
-// HTTP API.
+// A Policy is the input of Checker. A Policy with nothing but Profiles authorizes only
+// who is an owner by the OwnerRule of a platform.
 type Policy struct {
 	Config
+	Profiles chat.Profiles
 	// Accounts holds the rules of platforms and accounts. Those with account name ""
 	// apply to all accounts of their platform.
 	Accounts  map[chat.Account]AccountRules
@@ -96,19 +97,18 @@ type id struct {
 
 var (
 	numeric = lazyregexp.New(`^[0-9]{1,20}$`)
-	slackID = lazyregexp.New(`^[UWB][A-Z0-9]{2,31}$`)
 	name    = lazyregexp.New(`^@?[\pL\pN_.]+$`)
 	word    = lazyregexp.New(`^[a-z]+$`)
 )
 
 // CheckID returns an error if entry is not valid in an allowlist of p, or with p "" in
 // one for all platforms. Only immutable IDs are valid: user names can change hands.
-func CheckID(p chat.Platform, entry string) error {
-	_, err := parseID(p, entry)
+func CheckID(ps chat.Profiles, p chat.Platform, entry string) error {
+	_, err := parseID(ps, p, entry)
 	return err
 }
 
-func parseID(p chat.Platform, entry string) (id, error) {
+func parseID(ps chat.Profiles, p chat.Platform, entry string) (id, error) {
 	entry = strings.TrimSpace(entry)
 	if entry == wildcard {
 		return id{p, wildcard}, nil
@@ -119,30 +119,28 @@ func parseID(p chat.Platform, entry string) (id, error) {
 		}
 		p, entry = chat.Platform(q), rest
 	}
-	ok := false
-	switch p {
-	case chat.Telegram, chat.Discord:
-		ok = numeric().MatchString(entry)
-	case chat.Slack:
-		ok = slackID().MatchString(entry)
-	case "":
-		ok = numeric().MatchString(entry) || slackID().MatchString(entry)
-	default:
-		ok = entry != "" && !strings.ContainsAny(entry, " \t\r\n")
+	kind := "numeric id"
+	if p != "" {
+		kind = ps.Of(p).Person.Is
 	}
-	if !ok {
-		return id{}, idError(p, entry)
+	if !isPerson(ps, p, entry) {
+		return id{}, idError(kind, entry)
 	}
 	return id{p, entry}, nil
 }
 
-// idError returns the error of an invalid entry. It quotes the entry only if it looks like
-// a user name, because it may be a token.
-func idError(p chat.Platform, entry string) error {
-	kind := "numeric id"
-	if p == chat.Slack {
-		kind = "member id (U…)"
+// isPerson reports whether an ID can be that of a person on p, or with p "" on any platform
+// on which access is checked.
+func isPerson(ps chat.Profiles, p chat.Platform, id string) bool {
+	if p != "" {
+		return ps.Of(p).Person.Valid(id)
 	}
+	return numeric().MatchString(id) || len(ps.Which(func(q chat.Profile) bool { return q.Pairing && q.Person.Valid(id) })) > 0
+}
+
+// idError returns the error of an invalid entry. It quotes the entry only if it looks like
+// a user name, because it may be a token. kind is what an ID is called.
+func idError(kind, entry string) error {
 	switch {
 	case entry == "":
 		return errors.New("an empty entry allows nobody")
@@ -164,10 +162,10 @@ func (s idSet) has(p chat.Platform, who string) bool {
 	return s.ids[id{p, who}] || s.ids[id{"", who}]
 }
 
-func parseSet(p chat.Platform, entries []string) (s idSet, err error) {
+func parseSet(ps chat.Profiles, p chat.Platform, entries []string) (s idSet, err error) {
 	s.ids = make(map[id]bool)
 	for i, e := range entries {
-		x, bad := parseID(p, e)
+		x, bad := parseID(ps, p, e)
 		switch {
 		case bad != nil:
 			err = errors.Join(err, fmt.Errorf("entry %d: %w", i+1, bad))
@@ -192,7 +190,7 @@ type rules struct {
 	topics, ignored []string
 }
 
-func parseRules(a chat.Account, r AccountRules) (p rules, err error) {
+func parseRules(ps chat.Profiles, a chat.Account, r AccountRules) (p rules, err error) {
 	where := string(a.Platform)
 	if a.Name != "" {
 		where += " account " + a.Name
@@ -203,12 +201,12 @@ func parseRules(a chat.Account, r AccountRules) (p rules, err error) {
 		}
 	}
 	var bad error
-	p.owners, bad = parseSet(a.Platform, r.Owners)
+	p.owners, bad = parseSet(ps, a.Platform, r.Owners)
 	wrap("owners", bad)
 	if p.owners.all {
 		wrap("owners", errors.New("not everybody can be an owner"))
 	}
-	p.allowed, bad = parseSet(a.Platform, r.AllowFrom)
+	p.allowed, bad = parseSet(ps, a.Platform, r.AllowFrom)
 	wrap("allow_from", bad)
 	p.all = r.AllowAll || p.allowed.all
 	p.chats = make(map[string]bool)

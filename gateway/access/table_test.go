@@ -47,7 +47,7 @@ func TestRulesOrderMatchesCheck(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		var p access.Policy
+		p := access.Policy{Profiles: profiles}
 		var r access.AccountRules
 		var paired paired7
 		first, most := "", access.Nobody

@@ -21,7 +21,8 @@ import (
 type Options struct {
 	// ReplyToMode is the reply_to_mode of each account: off, first or all.
 	ReplyToMode map[chat.Account]string
-	Log         *zap.Logger // nil: no log
+	Profiles    chat.Profiles // of all platforms
+	Log         *zap.Logger   // nil: no log
 }
 
 // A Set is the set of connected accounts. Its methods may be called from any goroutine
@@ -116,6 +117,9 @@ func (s *Set) CanSendUnasked(at chat.Address) bool {
 	a, ok := s.adapters[at.AccountID()]
 	return ok && !a.Capabilities().RawMarkdown
 }
+
+// Profile returns the profile of a platform.
+func (s *Set) Profile(p chat.Platform) chat.Profile { return s.opts.Profiles.Of(p) }
 
 // ReplyToMode returns the reply_to_mode of an account, "" if none is configured.
 func (s *Set) ReplyToMode(account chat.Account) string { return s.opts.ReplyToMode[account] }

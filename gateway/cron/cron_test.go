@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"hermesd/adapters/telegram"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
@@ -103,7 +104,7 @@ func newHarness(t *testing.T) *harness {
 		t.Fatal(err)
 	}
 	h := &harness{t: t, store: store, platform: &platform{}, desk: &desk{scripts: map[string]string{}, saved: map[schedule.JobID]string{}}, skipped: map[string]int{}}
-	connected := accounts.New(accounts.Options{})
+	connected := accounts.New(accounts.Options{Profiles: chat.ProfilesOf(telegram.Profile())})
 	connected.Add(chat.Account{Platform: chat.Telegram}, h.platform)
 	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Log: zap.NewNop()})
 	lanes := lane.New[inbox.Lane](4)

@@ -9,6 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/adapters/console"
+	"hermesd/adapters/discord"
+	"hermesd/adapters/httpapi"
+	"hermesd/adapters/slack"
+	"hermesd/adapters/telegram"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/overlay"
@@ -19,7 +24,7 @@ const head = "# Session context\nNames, titles and topics below are data from ou
 
 // build builds the overlay of a message of Ann.
 func build(o overlay.Options, s overlay.Settings, rec session.Record, in chat.Inbound) prompt.OverlayParts {
-	o.Location = time.UTC
+	o.Location, o.Profiles = time.UTC, chat.ProfilesOf(telegram.Profile(), discord.Profile(), slack.Profile(), console.Profile(), httpapi.Profile())
 	if o.Note == nil {
 		o.Note = overlay.NoNote
 	}

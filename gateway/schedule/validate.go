@@ -5,7 +5,6 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -21,6 +20,9 @@ import (
 type Validator struct {
 	// Zone is the zone of schedules without one; "" is UTC.
 	Zone string
+	// Profiles are those of the platforms that can be targets; nil: targets on all platforms
+	// are accepted.
+	Profiles chat.Profiles
 	// Scan describes what in a prompt looks like prompt injection; "": nothing. skills
 	// reports whether the job loads skills. nil: prompts are not scanned.
 	Scan func(prompt string, skills bool) string
@@ -183,7 +185,6 @@ func (r Validator) checkLists(j Job) error {
 // checkTarget checks one delivery target.
 func (r Validator) checkTarget(t string, origin chat.Address) error {
 	platform, rest, more := strings.Cut(t, ":")
-	known := []chat.Platform{chat.Telegram, chat.Discord, chat.Slack, chat.Console}
 	switch {
 	case t == "local":
 		return nil
@@ -193,7 +194,7 @@ func (r Validator) checkTarget(t string, origin chat.Address) error {
 		return nil
 	case checkLine("target", t, maxWord, true) != nil:
 		return checkLine("target", t, maxWord, true)
-	case !slices.Contains(known, chat.Platform(platform)) || more && strings.Trim(rest, ":") == "":
+	case r.Profiles != nil && !r.Profiles.Of(chat.Platform(platform)).Unasked || more && strings.Trim(rest, ":") == "":
 		return invalid(`there is no target %q; targets are "origin", "local", a platform such as "telegram", or "telegram:<chat>" and "telegram:<chat>:<thread>"`, t)
 	case r.Target == nil:
 		return nil

@@ -88,7 +88,7 @@ func (d *daemon) open() {
 	d.store, err = bolt.Open(context.Background(), d.path, bolt.Options{Lease: time.Hour})
 	ok(d.t, err)
 	d.port = whole{d.store}
-	d.book = schedule.NewManager(d.store, schedule.Validator{}, func(ids ...schedule.JobID) {
+	d.book = schedule.NewManager(d.store, schedule.Validator{Profiles: chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true})}, func(ids ...schedule.JobID) {
 		if d.s != nil {
 			d.s.Wake(ids...)
 		}

@@ -39,10 +39,11 @@ func NewID(now time.Time) ID {
 	return ID(now.UTC().Format("20060102_150405_") + hex.EncodeToString(b[:]))
 }
 
-// KeyPolicy determines which conversations are separate for each user.
+// KeyPolicy determines which conversations are separate, in particular for each user.
 type KeyPolicy struct {
-	GroupPerUser  bool // groups and channels
-	ThreadPerUser bool // threads
+	Profiles      chat.Profiles // of the platforms with KeyScope at least
+	GroupPerUser  bool          // groups and channels
+	ThreadPerUser bool          // threads
 }
 
 // Shared reports whether all users of a share one conversation.
@@ -74,7 +75,7 @@ func KeyFor(profile string, a chat.Address, user string, p KeyPolicy) Key {
 			parts = append(parts, escape(s))
 		}
 	}
-	if a.Platform == chat.Slack {
+	if p.Profiles.Of(a.Platform).KeyScope {
 		add(a.Scope)
 	}
 	add(a.Chat)

@@ -16,7 +16,10 @@ import (
 )
 
 // standard is the default policy.
-var standard = session.KeyPolicy{GroupPerUser: true, ThreadPerUser: false}
+// scoped has the profile of a platform whose scope is part of keys.
+var scoped = chat.ProfilesOf(chat.Profile{Platform: chat.Slack, KeyScope: true})
+
+var standard = session.KeyPolicy{Profiles: scoped, GroupPerUser: true, ThreadPerUser: false}
 
 func TestKeyFor(t *testing.T) {
 	type addr = chat.Address
@@ -77,7 +80,7 @@ func TestKeyForIsInjective(t *testing.T) {
 			profile, account, scope, chat, thread, user string
 		}
 		kind := rapid.SampledFrom([]chat.Kind{chat.DM, chat.Group, chat.Thread, chat.Channel}).Draw(t, "kind")
-		p := session.KeyPolicy{GroupPerUser: rapid.Bool().Draw(t, "group per user"), ThreadPerUser: rapid.Bool().Draw(t, "thread per user")}
+		p := session.KeyPolicy{Profiles: scoped, GroupPerUser: rapid.Bool().Draw(t, "group per user"), ThreadPerUser: rapid.Bool().Draw(t, "thread per user")}
 		tokens := rapid.SliceOfN(rapid.SampledFrom([]string{"x", ":", ":x", "/", "!", "%", "3A", "\n", "\xff"}), 1, 4).Draw(t, "text")
 		has := rapid.SliceOfN(rapid.Bool(), 6, 6).Draw(t, "has")
 		key := func(x place) session.Key {

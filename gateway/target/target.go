@@ -246,15 +246,12 @@ func (d *Directory) findChat(ctx context.Context, p chat.Platform, text string) 
 // newChatAddress returns the address of a chat without sessions. It fails if the
 // platform has several accounts.
 func (d *Directory) newChatAddress(p chat.Platform, id, thread string) (chat.Address, error) {
-	at := chat.Address{Platform: p, Kind: chat.Group, Chat: id, Thread: thread}
+	at := chat.Address{Platform: p, Kind: d.parts.Accounts.Profile(p).KindOf(id), Chat: id, Thread: thread}
 	names := d.parts.Accounts.Names(p)
 	if len(names) > 1 {
 		return at, i18n.Errorf("%s has %d accounts, and nobody has written in %s yet; write there once, so that I know which", p, len(names), id)
 	}
 	at.Account = names[0]
-	if p == chat.Telegram && !strings.HasPrefix(id, "-") {
-		at.Kind = chat.DM
-	}
 	return at, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"hermesd/adapters/telegram"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
@@ -86,7 +87,7 @@ func newHarness(t *testing.T) *harness {
 		t.Fatal(err)
 	}
 	h := &harness{t: t, store: store, moves: moves, sending: &platform{}}
-	connected := accounts.New(accounts.Options{})
+	connected := accounts.New(accounts.Options{Profiles: chat.ProfilesOf(telegram.Profile())})
 	connected.Add(chat.Account{Platform: chat.Telegram}, h.sending)
 	connected.Add(chat.Account{Platform: chat.Discord, Name: "a"}, h.sending)
 	connected.Add(chat.Account{Platform: chat.Discord, Name: "b"}, h.sending)

@@ -49,7 +49,7 @@ var allowedImports = map[string]string{
 	"agent/llm/llmtest":            "agent/llm internal/sim/llm",
 	"agent/llm/catalog":            "",
 	"docs/examples":                "",
-	"storage/index/sessionlibrary": "storage agent/tools/sessionsearch gateway/session",
+	"storage/index/sessionlibrary": "storage agent/tools/sessionsearch gateway/chat gateway/session",
 	"agent/injection":              "",
 	"agent/memory":                 "agent/injection",
 	"agent/contextfile":            "agent/injection",
@@ -75,10 +75,11 @@ var allowedImports = map[string]string{
 	"storage":                      "storage agent/llm gateway/chat gateway/session gateway/access gateway/inbox gateway/outbox gateway/schedule",
 	"storage/storagetest":          "gateway storage",
 	"cmd":                          "agent hygiene gateway adapters storage systemd cmd internal",
-	"cmd/internal/config":          "agent hygiene gateway adapters storage cmd/internal/config",
+	"cmd/internal/config":          "agent hygiene gateway adapters storage cmd/internal/config cmd/internal/platforms",
+	"cmd/internal/platforms":       "gateway adapters",
 	"cmd/internal/admin":           "hygiene gateway adapters/console storage agent/prompt agent/llm cmd/internal/admin",
 
-	"cmd/internal/setup":             "agent hygiene gateway adapters storage cmd/internal/config cmd/internal/setup cmd/internal/tui/text",
+	"cmd/internal/setup":             "agent hygiene gateway adapters storage cmd/internal/config cmd/internal/platforms cmd/internal/setup cmd/internal/tui/text",
 	"cmd/internal/setup/yamledit":    "",
 	"cmd/internal/setup/atomicfiles": "",
 }

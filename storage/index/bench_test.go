@@ -128,7 +128,7 @@ func BenchmarkSearch(b *testing.B) {
 		queries["two words"] = append(queries["two words"], f[0]+" "+f[1])
 	}
 	for name, qs := range queries {
-		for scope, s := range map[string]index.Scope{"all": index.OperatorScope(), "own": index.ScopeFor(dm("q", "1"))} {
+		for scope, s := range map[string]index.Scope{"all": index.OperatorScope(), "own": index.ScopeFor(dm("q", "1"), nil)} {
 			b.Run(name+"/"+scope, func(b *testing.B) {
 				var took []time.Duration
 				for n := 0; b.Loop(); n++ {

@@ -14,6 +14,9 @@ import (
 
 type place = chat.Address
 
+// scoped has the profile of a platform whose IDs of people are unique only within a scope.
+var scoped = chat.ProfilesOf(chat.Profile{Platform: chat.Slack, KeyScope: true})
+
 func record(id, owner string, shared bool, at place) session.Record {
 	return session.Record{ID: session.ID(id), Owner: owner, Shared: shared, Address: at, Updated: noon}
 }
@@ -73,7 +76,7 @@ func TestCanariesStayWhereTheyAre(t *testing.T) {
 		var got, law []string
 		for _, sort := range []index.Sort{index.Best, index.Newest} {
 			got = nil
-			for _, h := range find(t, x, index.Query{Text: "canary", Limit: 100, Scope: index.ScopeFor(me), Sort: sort}) {
+			for _, h := range find(t, x, index.Query{Text: "canary", Limit: 100, Scope: index.ScopeFor(me, scoped), Sort: sort}) {
 				got = append(got, string(h.Session))
 			}
 			slices.Sort(got)
@@ -82,7 +85,7 @@ func TestCanariesStayWhereTheyAre(t *testing.T) {
 			}
 		}
 		for _, r := range all {
-			if index.ScopeFor(me).Allows(r) {
+			if index.ScopeFor(me, scoped).Allows(r) {
 				law = append(law, string(r.ID))
 			}
 		}
@@ -122,13 +125,13 @@ func TestSearchMatchesScopeAllows(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		hits, err := x.Search(t.Context(), index.Query{Text: "canary", Scope: index.ScopeFor(all[0]), Limit: 10})
+		hits, err := x.Search(t.Context(), index.Query{Text: "canary", Scope: index.ScopeFor(all[0], scoped), Limit: 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range all {
 			found := slices.ContainsFunc(hits, func(h index.Hit) bool { return h.Session == r.ID })
-			if found != index.ScopeFor(all[0]).Allows(r) {
+			if found != index.ScopeFor(all[0], scoped).Allows(r) {
 				t.Fatalf("%+v is found from %+v: %v", r, all[0], found)
 			}
 		}

@@ -248,8 +248,9 @@ func (s search) loadHit(ctx context.Context, db *sql.DB, f hitRef) (Hit, error) 
 
 // A Scope is the set of sessions that may be seen. The zero Scope is empty.
 type Scope struct {
-	all  bool
-	from session.Record
+	all    bool
+	from   session.Record
+	scoped bool // IDs of people are unique only within Address.Scope
 }
 
 // OperatorScope returns the scope of the local operator: all sessions.
@@ -262,8 +263,8 @@ func OperatorScope() Scope { return Scope{all: true} }
 //     platform;
 //   - in other chats, where others read the answers: the sessions of this chat
 //     that are shared or belong to the same user.
-func ScopeFor(r session.Record) Scope {
-	return Scope{all: r.OwnersOnly && !r.Shared && r.Address.Kind == chat.DM, from: r}
+func ScopeFor(r session.Record, ps chat.Profiles) Scope {
+	return Scope{all: r.OwnersOnly && !r.Shared && r.Address.Kind == chat.DM, from: r, scoped: ps.Of(r.Address.Platform).KeyScope}
 }
 
 // Allows reports whether the session r may be seen.
@@ -293,8 +294,8 @@ func (s Scope) allows(g group) bool {
 	switch {
 	case s.from.ID == "" || g.platform != me.platform || g.account != me.account:
 		return false
-	case g.platform == chat.Slack && g.scope != me.scope:
-		return false // user IDs are per workspace
+	case s.scoped && g.scope != me.scope:
+		return false
 	}
 	own := !g.shared && !me.shared && me.owner != "" && g.owner == me.owner
 	if s.from.Address.Kind == chat.DM && !me.shared {

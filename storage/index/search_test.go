@@ -136,7 +136,7 @@ func FuzzSearch(f *testing.F) {
 		}
 		addTexts(t, x, dm("s", "1"), text)
 		for _, sort := range []index.Sort{index.Best, index.Newest} {
-			for _, h := range find(t, x, index.Query{Text: query, Scope: index.ScopeFor(dm("q", "1")), Sort: sort}) {
+			for _, h := range find(t, x, index.Query{Text: query, Scope: index.ScopeFor(dm("q", "1"), nil), Sort: sort}) {
 				if !utf8.ValidString(h.Snippet) || strings.Contains(h.Snippet, "\n") || len(h.Snippet) > 1000 {
 					t.Fatalf("a snippet of %q: %q", text, h.Snippet)
 				}

@@ -31,6 +31,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/profile"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
@@ -204,7 +205,7 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.agent = agent.New(a.opts.Config.Agent.Config, a.mainProvider(), tools, agent.OnPanic(a.logToolPanic), agent.MaskSecrets(a.masker().Mask))
 	a.console = console.New(console.Options{OnAttach: a.retryWaitingRows})
-	a.accounts = accounts.New(accounts.Options{ReplyToMode: replyModes(a.opts.Config), Log: a.opts.Log})
+	a.accounts = accounts.New(accounts.Options{ReplyToMode: replyModes(a.opts.Config), Profiles: platforms.Profiles(), Log: a.opts.Log})
 	a.accounts.Add(chat.Account{Platform: chat.Console}, a.console)
 	if !a.opts.ConsoleOnly {
 		a.buildAdapters()
@@ -260,7 +261,7 @@ func (a *App) buildGateway(tools tool.Set) error {
 	a.buildPrefix = a.prefix(tools)
 	a.reportToolset()
 	a.overlay = overlay.New(overlay.Options{
-		Location: c.Location(), RedactPII: c.Privacy.RedactPII, Voice: services.Synthesize != nil, Note: a.prompts.memoryNudge,
+		Location: c.Location(), Profiles: platforms.Profiles(), RedactPII: c.Privacy.RedactPII, Voice: services.Synthesize != nil, Note: a.prompts.memoryNudge,
 	}, a.overlaySettings(c))
 	a.gateway = gateway.New(gateway.Options{
 		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Accounts: a.accounts, Access: &a.access, Active: &a.active, Usage: a.usage, Pairing: a.pairing, Moves: a.migrations,
@@ -414,7 +415,7 @@ func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
 // delays until the platform accepts the menu or reports a configuration error.
 func (a *App) publishMenu(ctx context.Context, account chat.Account, m chat.CommandPublisher) {
 	level := access.Member
-	if account.Platform == chat.Discord { // where commands that are not in the menu cannot be entered
+	if platforms.Profiles().Of(account.Platform).FullMenu {
 		level = access.Owner
 	}
 	for wait := 2 * time.Second; ; wait = min(2*wait, 10*time.Minute) {

@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/injection"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/timezone"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/cron"
 	"hermesd/gateway/schedule"
@@ -25,7 +26,7 @@ import (
 // CronRules returns the validator of scheduled prompts that the daemon and the
 // command line share. cfg may be nil; then times are in the time zone of the host.
 func CronRules(cfg *config.Config) schedule.Validator {
-	r := schedule.Validator{Zone: timezone.Name(time.Now()), Scan: scanPrompt}
+	r := schedule.Validator{Zone: timezone.Name(time.Now()), Profiles: platforms.Profiles(), Scan: scanPrompt}
 	if cfg != nil && cfg.Timezone != "" {
 		r.Zone = cfg.Timezone
 	}

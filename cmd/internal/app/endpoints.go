@@ -11,6 +11,7 @@ import (
 	"hermesd/agent/llm/demo"
 	"hermesd/agent/llm/openai"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
 	"hermesd/internal/safehttp"
@@ -103,11 +104,10 @@ func homeChannels(c *config.Config) map[chat.Platform]chat.Address {
 		if prev, ok := m[account.Platform]; s.HomeChannel == "" || ok && prev.Account < account.Name {
 			continue
 		}
-		address := chat.Address{Platform: account.Platform, Account: account.Name, Kind: chat.Group}
+		address := chat.Address{Platform: account.Platform, Account: account.Name}
 		address.Chat, address.Thread, _ = strings.Cut(s.HomeChannel, ":")
-		if address.Platform == chat.Telegram && !strings.HasPrefix(address.Chat, "-") {
-			address.Kind = chat.DM // as incoming messages of this chat: then answers and sent messages share one order
-		}
+		// As incoming messages of this chat: then answers and sent messages share one order.
+		address.Kind = platforms.Profiles().Of(address.Platform).KindOf(address.Chat)
 		m[account.Platform] = address
 	}
 	return m

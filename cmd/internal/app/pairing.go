@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
@@ -15,7 +16,7 @@ import (
 // openPairing opens the pairings and imports those of an upstream Hermes in this
 // home directory.
 func (a *App) openPairing(ctx context.Context) (err error) {
-	if a.pairing, err = pairing.Open(ctx, a.store, a.opts.Log.Named("pairing")); err != nil {
+	if a.pairing, err = pairing.Open(ctx, a.store, platforms.Profiles(), a.opts.Log.Named("pairing")); err != nil {
 		return err
 	}
 	if err := a.pairing.Import(ctx, os.DirFS(a.opts.Home)); err != nil {

@@ -10,6 +10,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/sessionsearch"
 	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/session"
 	"hermesd/storage/index"
 	"hermesd/storage/index/sessionlibrary"
@@ -26,7 +27,7 @@ func (a *App) openIndex() (tool.Tool, error) {
 	a.searchIndex = x
 	a.indexFollower = index.NewFollower(x, a.store, sessionsearch.Name, a.opts.Log)
 	a.givesWay.Store(a.indexFollower)
-	return sessionsearch.New(sessionlibrary.New(x, a.store, a.indexFollower.Wake), sessionsearch.Options{Summarize: a.summarizer()}), nil
+	return sessionsearch.New(sessionlibrary.New(x, a.store, platforms.Profiles(), a.indexFollower.Wake), sessionsearch.Options{Summarize: a.summarizer()}), nil
 }
 
 // maxSummary limits the summary of one found conversation, in tokens.

@@ -14,6 +14,7 @@ import (
 
 	"hermesd/agent/cmdpolicy"
 	"hermesd/agent/tool"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
@@ -155,7 +156,7 @@ func (l *loader) owners(path string, p chat.Platform, entries []string) {
 // ids checks a list of user IDs.
 func (l *loader) ids(path string, p chat.Platform, entries []string) {
 	for i, e := range entries {
-		if err := access.CheckID(p, e); err != nil {
+		if err := access.CheckID(platforms.Profiles(), p, e); err != nil {
 			l.ProblemAt(l.Element(path, i), "%v", err)
 		}
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"hermesd/adapters/httpapi"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
@@ -32,7 +33,7 @@ type Account struct {
 	APIURL      string       `yaml:"api_url" doc:"Address of the platform's API; empty: the public one."`
 	HomeChannel string       `yaml:"home_channel" own:"true" doc:"ID of the default chat for messages without another target, as CHAT or CHAT:THREAD."`
 
-	AllowFrom              []string `yaml:"allow_from" own:"true" doc:"Ids of the people who may speak: numeric (Slack: U…). * is everybody, as guests."`
+	AllowFrom              []string `yaml:"allow_from" own:"true" doc:"Ids of the people who may speak: numeric or U…. * is everybody, as guests."`
 	AllowAll               bool     `yaml:"allow_all" default:"false" own:"true" doc:"Everybody on this platform may speak, as a guest."`
 	AllowAdminFrom         []string `yaml:"allow_admin_from" own:"true" doc:"Ids of the people of this platform who may do everything; as access.owners."`
 	AllowedChats           []string `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"IDs of the groups the bot reads; empty: all. This key does not grant access."`
@@ -112,7 +113,7 @@ func (c *Config) Accounts() map[chat.Account]Account {
 
 // AccessPolicy returns the access rules of the configuration, without pairing.
 func (c *Config) AccessPolicy() access.Policy {
-	p := access.Policy{Config: c.Access, UnknownDM: access.UnknownDMPolicy(c.UnauthorizedDMBehavior), Accounts: make(map[chat.Account]access.AccountRules)}
+	p := access.Policy{Profiles: platforms.Profiles(), Config: c.Access, UnknownDM: access.UnknownDMPolicy(c.UnauthorizedDMBehavior), Accounts: make(map[chat.Account]access.AccountRules)}
 	rules := func(a Account) access.AccountRules {
 		return access.AccountRules{
 			Owners: a.AllowAdminFrom, AllowFrom: a.AllowFrom, AllowAll: a.AllowAll, AllowedChats: a.GroupAllowedChats, Roles: a.AllowedRoles,
@@ -160,7 +161,7 @@ func hearing(policy string, off bool) access.Hearing {
 
 // SessionPolicy returns which sessions are per user.
 func (c *Config) SessionPolicy() session.KeyPolicy {
-	return session.KeyPolicy{GroupPerUser: c.GroupSessionsPerUser, ThreadPerUser: c.ThreadSessionsPerUser}
+	return session.KeyPolicy{Profiles: platforms.Profiles(), GroupPerUser: c.GroupSessionsPerUser, ThreadPerUser: c.ThreadSessionsPerUser}
 }
 
 // Ceilings returns the configured rate limits of sends, by account.

@@ -10,6 +10,7 @@ import (
 	"hermesd/adapters/slack"
 	"hermesd/adapters/telegram"
 	"hermesd/cmd/internal/config"
+	allplatforms "hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
@@ -115,7 +116,7 @@ func checkOwners(p chat.Platform, ids []string) error {
 		if id == "*" {
 			return fmt.Errorf("not everybody can be an owner")
 		}
-		if err := access.CheckID(p, id); err != nil {
+		if err := access.CheckID(allplatforms.Profiles(), p, id); err != nil {
 			return err //nolint:wrapcheck // shown to the user
 		}
 	}

@@ -18,15 +18,17 @@ func (r *UserError) Error() string { return r.Text }
 
 func userErrorf(format string, args ...any) error { return &UserError{fmt.Sprintf(format, args...)} }
 
-// Platforms returns the platforms on which users can be paired.
-func Platforms() []chat.Platform { return []chat.Platform{chat.Discord, chat.Slack, chat.Telegram} }
-
 // checkPlatform returns an error for a platform without pairing.
-func checkPlatform(p chat.Platform) error {
-	if slices.Contains(Platforms(), p) {
+func (b *Manager) checkPlatform(p chat.Platform) error {
+	if b.profiles.Of(p).Pairing {
 		return nil
 	}
-	return userErrorf("there is no pairing on %q; it is for %v", p, Platforms())
+	return userErrorf("there is no pairing on %q; it is for %v", p, b.platforms())
+}
+
+// platforms returns the platforms on which users can be paired.
+func (b *Manager) platforms() []chat.Platform {
+	return b.profiles.Which(func(p chat.Profile) bool { return p.Pairing })
 }
 
 // Approve authorizes the user to whom code was issued and returns the user. A code that
@@ -34,7 +36,7 @@ func checkPlatform(p chat.Platform) error {
 // is locked for LockDuration: codes are neither accepted nor issued. The error is a
 // *UserError or an error of the store.
 func (b *Manager) Approve(ctx context.Context, platform chat.Platform, code string) (p Person, err error) {
-	if err := checkPlatform(platform); err != nil {
+	if err := b.checkPlatform(platform); err != nil {
 		return p, err
 	}
 	code, ok := normalizeCode(code)
@@ -93,7 +95,7 @@ func (s *state) addPaired(p Person) {
 // Revoke removes a paired user and returns the user. It applies from the next message.
 // The error is a *UserError if the user is not paired.
 func (b *Manager) Revoke(ctx context.Context, platform chat.Platform, id string) (p Person, err error) {
-	if err := checkPlatform(platform); err != nil {
+	if err := b.checkPlatform(platform); err != nil {
 		return p, err
 	}
 	err = b.change(ctx, func(s *state, _ time.Time) error {

@@ -1,11 +1,17 @@
 package pairing
 
-import "context"
+import (
+	"context"
+
+	"hermesd/gateway/chat"
+)
 
 // Random and ParseUpstream export unexported functions to tests.
 var (
 	Random        = newCode
-	ParseUpstream = parseUpstream
+	ParseUpstream = func(ps chat.Profiles, p chat.Platform, raw []byte) ([]Person, int, error) {
+		return (&Manager{profiles: ps}).parseUpstream(p, raw)
+	}
 )
 
 // Issue offers a code to p and stores it.

@@ -34,7 +34,7 @@ func (b *Manager) Import(ctx context.Context, home fs.FS) error {
 	var found []file
 	done := b.current.Load().Imported
 	for _, dir := range []string{"platforms/pairing", "pairing"} {
-		for _, p := range Platforms() {
+		for _, p := range b.platforms() {
 			name := dir + "/" + string(p) + "-approved.json"
 			if slices.Contains(done, name) {
 				continue
@@ -82,7 +82,7 @@ func (b *Manager) read(home fs.FS, name string, p chat.Platform) (people []Perso
 	if err != nil {
 		return nil, err
 	}
-	people, skipped, err := parseUpstream(p, raw)
+	people, skipped, err := b.parseUpstream(p, raw)
 	if skipped > 0 {
 		b.log.Warn("upstream pairings with invalid IDs skipped", zap.String("file", name), zap.Int("entries", skipped))
 	}
@@ -91,7 +91,7 @@ func (b *Manager) read(home fs.FS, name string, p chat.Platform) (people []Perso
 
 // parseUpstream parses the users of a file. Entries whose ID is not valid in an
 // allowlist are skipped and counted.
-func parseUpstream(p chat.Platform, raw []byte) (people []Person, skipped int, err error) {
+func (b *Manager) parseUpstream(p chat.Platform, raw []byte) (people []Person, skipped int, err error) {
 	if len(raw) > maxUpstreamSize {
 		return nil, 0, fmt.Errorf("file is larger than %d bytes", maxUpstreamSize)
 	}
@@ -103,7 +103,7 @@ func parseUpstream(p chat.Platform, raw []byte) (people []Person, skipped int, e
 		return nil, 0, err
 	}
 	for id, e := range entries {
-		if strings.TrimSpace(id) != id || access.CheckID("", string(p)+":"+id) != nil {
+		if strings.TrimSpace(id) != id || access.CheckID(b.profiles, "", string(p)+":"+id) != nil {
 			skipped++
 			continue
 		}

@@ -30,7 +30,7 @@ func TestImportRunsOncePerFile(t *testing.T) {
 	}
 	core, logs := observer.New(zap.WarnLevel)
 	d := newDisk()
-	b, err := pairing.Open(t.Context(), d, zap.New(core))
+	b, err := pairing.Open(t.Context(), d, profiles, zap.New(core))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func FuzzUpstream(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		people, _, err := pairing.ParseUpstream(chat.Telegram, []byte(s))
+		people, _, err := pairing.ParseUpstream(profiles, chat.Telegram, []byte(s))
 		for _, p := range people {
 			if err != nil || p.ID == "" || strings.Trim(p.ID, "0123456789") != "" || p.Platform != chat.Telegram || strings.ContainsAny(p.Name, "\n\x1b") || p.At.Year() > 9999 {
 				t.Errorf("%q gives %+v, %v", s, p, err)

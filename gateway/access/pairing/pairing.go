@@ -134,6 +134,7 @@ func (s *state) copyAt(now time.Time) *state {
 // may be called from any goroutine.
 type Manager struct {
 	store      Store
+	profiles   chat.Profiles // of the platforms with pairing at least
 	log        *zap.Logger
 	hashRounds int           // rounds of a new hash
 	changes    atomic.Uint64 // number of changes so far
@@ -152,11 +153,11 @@ const damagedStoreKey = "pairing.damaged"
 
 // Open loads the state from store. If it cannot be decoded it is logged and copied to
 // another key, and no user is paired. log may be nil.
-func Open(ctx context.Context, store Store, log *zap.Logger) (*Manager, error) {
+func Open(ctx context.Context, store Store, profiles chat.Profiles, log *zap.Logger) (*Manager, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	b := &Manager{store: store, log: log, hashRounds: rounds, reserved: make(map[personKey]bool)}
+	b := &Manager{store: store, profiles: profiles, log: log, hashRounds: rounds, reserved: make(map[personKey]bool)}
 	raw, err := store.Value(ctx, StoreKey)
 	if err != nil {
 		return nil, fmt.Errorf("load pairings: %w", err)

@@ -15,6 +15,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"hermesd/adapters/console"
+	"hermesd/adapters/discord"
+	"hermesd/adapters/slack"
+	"hermesd/adapters/telegram"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
 )
@@ -56,11 +60,14 @@ func (d *disk) all() string {
 	return fmt.Sprintf("%s", d.values)
 }
 
+// profiles are those of platforms with pairing, and of one without.
+var profiles = chat.ProfilesOf(telegram.Profile(), discord.Profile(), slack.Profile(), console.Profile())
+
 func newDisk() *disk { return &disk{values: map[string][]byte{}} }
 
 func open(t testing.TB, d *disk) *pairing.Manager {
 	t.Helper()
-	b, err := pairing.Open(t.Context(), d, nil)
+	b, err := pairing.Open(t.Context(), d, profiles, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +77,7 @@ func open(t testing.TB, d *disk) *pairing.Manager {
 
 func TestHashIsSlow(t *testing.T) {
 	d := newDisk()
-	b, err := pairing.Open(t.Context(), d, nil)
+	b, err := pairing.Open(t.Context(), d, profiles, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +122,7 @@ func refused(t testing.TB, err error, part string) {
 }
 
 func TestApprovePairsUntilRevoked(t *testing.T) {
-	for _, on := range pairing.Platforms() {
+	for _, on := range profiles.Which(func(p chat.Profile) bool { return p.Pairing }) {
 		d := newDisk()
 		b := open(t, d)
 		p := person(on, "7")
@@ -308,7 +315,7 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	if _, err := b.Revoke(t.Context(), chat.Telegram, "7"); !errors.Is(err, full) || !b.Paired(chat.Telegram, "7") {
 		t.Errorf("revoked: %v", err)
 	}
-	if _, err := pairing.Open(t.Context(), d, nil); !errors.Is(err, full) {
+	if _, err := pairing.Open(t.Context(), d, profiles, nil); !errors.Is(err, full) {
 		t.Error(err)
 	}
 }
@@ -316,7 +323,7 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 func TestPairedDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowDisk{disk: newDisk(), until: make(chan struct{})}
-		s, err := pairing.Open(t.Context(), slow, nil)
+		s, err := pairing.Open(t.Context(), slow, profiles, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,7 +365,7 @@ func TestOpenKeepsDamagedPairings(t *testing.T) {
 	d := newDisk()
 	d.values["pairing"] = []byte(`{"people":[{"platform":"telegram","id":"7"}`)
 	core, logs := observer.New(zap.ErrorLevel)
-	b, err := pairing.Open(t.Context(), d, zap.New(core))
+	b, err := pairing.Open(t.Context(), d, profiles, zap.New(core))
 	if err != nil || b.Paired(chat.Telegram, "7") {
 		t.Fatalf("opened: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"hermesd/agent/tools/sessionsearch"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 	"hermesd/storage/index"
 )
@@ -22,11 +23,15 @@ type Library struct {
 	index *index.Index
 	store index.Source
 	wake  func()
+
+	profiles chat.Profiles // of all platforms
 }
 
 // New returns a Library. It calls wake when the index is found to be damaged;
 // wake is that of the Follower of the index.
-func New(x *index.Index, s index.Source, wake func()) *Library { return &Library{x, s, wake} }
+func New(x *index.Index, s index.Source, ps chat.Profiles, wake func()) *Library {
+	return &Library{x, s, wake, ps}
+}
 
 // requester returns the requesting session and its scope. A session that is not
 // stored yet, in its first turn, sees nothing.
@@ -35,7 +40,7 @@ func (l *Library) requester(ctx context.Context, id string) (session.Record, ind
 	if err != nil || !ok {
 		return session.Record{}, index.Scope{}, err
 	}
-	return r, index.ScopeFor(r), nil
+	return r, index.ScopeFor(r, l.profiles), nil
 }
 
 // Search returns sessionsearch.ErrNotNow while the index is damaged, and

@@ -1,0 +1,28 @@
+package telegram
+
+import (
+	"strings"
+
+	"hermesd/gateway/chat"
+	"hermesd/internal/lazyregexp"
+)
+
+var userID = lazyregexp.New(`^[0-9]{1,20}$`)
+
+// Profile returns the facts about Telegram that other packages need.
+func Profile() chat.Profile {
+	return chat.Profile{
+		Platform: chat.Telegram, Name: "Telegram",
+		KindOf: kindOf, Person: chat.IDForm{Valid: func(id string) bool { return userID().MatchString(id) }, Is: "numeric id"}, Moves: true,
+		Pairing: true, Unasked: true, ShowIDs: true, HashIDs: true,
+	}
+}
+
+// kindOf returns the kind of the chat with an ID: those of groups and channels are
+// negative.
+func kindOf(id string) chat.Kind {
+	if strings.HasPrefix(id, "-") {
+		return chat.Group
+	}
+	return chat.DM
+}

@@ -1,0 +1,25 @@
+package platforms_test
+
+import (
+	"testing"
+
+	"hermesd/adapters/adaptertest"
+	"hermesd/cmd/internal/platforms"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+)
+
+// The conformance suite checks only the adapters that have a simulator.
+func TestProfiles(t *testing.T) {
+	for name, p := range platforms.Profiles() {
+		if name != p.Platform {
+			t.Errorf("%s is listed as %s", p.Platform, name)
+		}
+		adaptertest.CheckProfile(t, adaptertest.Platform{Profile: p})
+	}
+	for p, want := range map[chat.Platform]string{chat.Console: access.RuleConsole, chat.HTTP: access.RuleHTTPKey, chat.Cron: "", chat.Telegram: "", chat.Discord: "", chat.Slack: ""} {
+		if got, ok := platforms.Profiles()[p]; !ok || got.OwnerRule != want {
+			t.Errorf("the rule of owners on %s is %q, want %q", p, got.OwnerRule, want)
+		}
+	}
+}

@@ -1,0 +1,11 @@
+package schedule
+
+import "hermesd/gateway/chat"
+
+// Profile returns the facts about the platform of scheduled runs that other packages need.
+func Profile() chat.Profile {
+	return chat.Profile{
+		Platform: chat.Cron, Name: "scheduled prompts",
+		KindOf: chat.AlwaysGroup, Person: chat.IDForm{Valid: chat.IsWord, Is: "id"},
+	}
+}
