@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"hermesd/adapters/console"
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
@@ -62,7 +63,7 @@ func newHarness(t fataler, cfg agent.Config, p llm.Provider, tools ...tool.Tool)
 	}
 	return harness{
 		agent: agent.New(cfg, p, set), provider: p,
-		prefix: prompt.Build(prompt.Inputs{Platform: "console", Tools: set.Tools()}),
+		prefix: prompt.Build(prompt.Inputs{Hint: console.Profile().Hint, Tools: set.Tools()}),
 	}
 }
 

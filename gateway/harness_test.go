@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"hermesd/adapters/telegram"
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
@@ -99,7 +100,7 @@ func (w *harness) start() {
 		Store:   store, Agent: agent.New(agent.Config{}, w.model, tools),
 		Accounts: accountsOf(w.adapter), Access: defaultChecker(w.t),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools(), SystemMessage: w.systemMessage}), w.promptNotices
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Hint: chat.ProfilesOf(telegram.Profile()).Of(r.Address.Platform).Hint, Tools: tools.Tools(), SystemMessage: w.systemMessage}), w.promptNotices
 		},
 		Model: "scripted", Mode: inbox.Interrupt, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
 		Streaming: true, Backlog: 24 * time.Hour, Control: control.Options{Version: "test"}, Location: time.UTC,

@@ -47,7 +47,7 @@ func Suite(t *testing.T, p Platform) {
 // CheckProfile checks the profile of a platform.
 func CheckProfile(t *testing.T, p Platform) {
 	v := p.Profile
-	if v.Platform == "" || v.Name == "" || v.KindOf == nil || v.Person.Valid == nil || v.Person.Is == "" || v.OwnerRule != "" && v.Pairing {
+	if v.Platform == "" || v.Name == "" || v.KindOf == nil || v.Person.Valid == nil || v.Person.Is == "" || strings.TrimSpace(v.Hint) == "" || v.OwnerRule != "" && v.Pairing {
 		t.Errorf("profile %+v", v)
 	}
 	if strings.Contains(v.Note+v.Source, "\n") {

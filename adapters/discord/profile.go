@@ -1,9 +1,14 @@
 package discord
 
 import (
+	_ "embed"
+
 	"hermesd/gateway/chat"
 	"hermesd/internal/lazyregexp"
 )
+
+//go:embed hint.md
+var hint string
 
 var userID = lazyregexp.New(`^[0-9]{1,20}$`)
 
@@ -14,5 +19,6 @@ func Profile() chat.Profile {
 		KindOf: chat.AlwaysGroup, Person: chat.IDForm{Valid: func(id string) bool { return userID().MatchString(id) }, Is: "numeric id"},
 		Pairing: true, Unasked: true, FullMenu: true, ShowIDs: true,
 		Note: "Note: what you see of Discord is what you are sent. You cannot search its history, pin or delete messages, or manage channels, roles and members: do not promise it.",
+		Hint: hint,
 	}
 }

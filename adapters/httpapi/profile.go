@@ -1,6 +1,13 @@
 package httpapi
 
-import "hermesd/gateway/chat"
+import (
+	_ "embed"
+
+	"hermesd/gateway/chat"
+)
+
+//go:embed hint.md
+var hint string
 
 // Profile returns the facts about the HTTP API that other packages need. Only the
 // operator and those who have the key from the operator can use it.
@@ -9,5 +16,6 @@ func Profile() chat.Profile {
 		Platform: chat.HTTP, Name: "HTTP API",
 		KindOf: chat.AlwaysGroup, Person: chat.IDForm{Valid: chat.IsWord, Is: "id"},
 		OwnerRule: "http_key", ClientPrompt: true,
+		Hint: hint,
 	}
 }

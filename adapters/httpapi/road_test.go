@@ -84,7 +84,7 @@ func (h *house) open(t *testing.T) {
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Profiles: chat.ProfilesOf(httpapi.Profile()), Note: overlay.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: agent.New(agent.Config{}, h.model, tools), Accounts: connected, Access: checker,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Tools: tools.Tools()}), nil
 		},
 		Model: "scripted", Mode: inbox.Interrupt, Uncertain: outbox.Resend, Streaming: true, Control: control.Options{Version: "test"}, Location: time.UTC, Masker: masker,
 		Limits: gateway.Config{

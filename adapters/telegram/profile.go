@@ -1,11 +1,15 @@
 package telegram
 
 import (
+	_ "embed"
 	"strings"
 
 	"hermesd/gateway/chat"
 	"hermesd/internal/lazyregexp"
 )
+
+//go:embed hint.md
+var hint string
 
 var userID = lazyregexp.New(`^[0-9]{1,20}$`)
 
@@ -13,8 +17,9 @@ var userID = lazyregexp.New(`^[0-9]{1,20}$`)
 func Profile() chat.Profile {
 	return chat.Profile{
 		Platform: chat.Telegram, Name: "Telegram",
-		KindOf: kindOf, Person: chat.IDForm{Valid: func(id string) bool { return userID().MatchString(id) }, Is: "numeric id"}, Moves: true,
+		KindOf: kindOf, Person: chat.IDForm{Valid: func(id string) bool { return userID().MatchString(id) }, Is: "numeric id"},
 		Pairing: true, Unasked: true, ShowIDs: true, HashIDs: true,
+		Hint: hint,
 	}
 }
 

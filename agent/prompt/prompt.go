@@ -19,7 +19,7 @@ import (
 	"hermesd/agent/llm"
 )
 
-//go:embed identity.md gateway.md gateway_short.md guidance/*.md platform/*.md
+//go:embed identity.md gateway.md gateway_short.md guidance/*.md
 var embeddedTexts embed.FS
 
 // DefaultName is the name of the agent in the built-in identity if Inputs.Name
@@ -64,9 +64,8 @@ type Inputs struct {
 	Started time.Time
 	// Session, Model and Provider are part of the prompt unless empty.
 	Session, Model, Provider string
-	// Platform selects the hint about what the platform can display; an unknown
-	// one has none.
-	Platform string
+	// Hint says what the platform can display; "" for none.
+	Hint string
 	// Tools is the tools array, in the order in which it is frozen.
 	Tools []llm.Tool
 }
@@ -122,7 +121,7 @@ func Build(in Inputs) Prefix {
 		{LayerSkills, sanitizeUntrusted(in.Skills)},
 		{LayerContextFiles, sanitizeUntrusted(in.ContextFiles)},
 		{LayerSession, renderSession(in)},
-		{LayerPlatform, clean(loadText("platform/" + in.Platform + ".md"))},
+		{LayerPlatform, clean(in.Hint)},
 	}
 	layers := slices.DeleteFunc(candidates, func(l Layer) bool { return l.Text == "" })
 	tools := make([]llm.Tool, len(in.Tools))

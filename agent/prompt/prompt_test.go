@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"hermesd/adapters/telegram"
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
 )
@@ -27,7 +28,7 @@ func basicInputs(t *testing.T) prompt.Inputs {
 		Session:       "20261121_093000_0a1b2c3d",
 		Model:         "some-model",
 		Provider:      "demo",
-		Platform:      "telegram",
+		Hint:          telegram.Profile().Hint,
 		Tools: []llm.Tool{{
 			Name: "look", Description: "Looks <around> & about.",
 			Schema: json.RawMessage(`{ "type": "object",  "properties": {"a<b": {"type":"string"}} }`),
@@ -79,38 +80,13 @@ func TestSoulReplacesIdentity(t *testing.T) {
 }
 
 func TestEmptyLayersAreOmitted(t *testing.T) {
-	p := prompt.Build(prompt.Inputs{Platform: "no such platform", SystemMessage: " \n\t"})
+	p := prompt.Build(prompt.Inputs{Hint: " \n", SystemMessage: " \n\t"})
 	var names []string
 	for _, l := range p.Layers() {
 		names = append(names, l.Name)
 	}
 	if d := cmp.Diff([]string{"identity", "guidance"}, names); d != "" {
 		t.Error(d)
-	}
-}
-
-func TestPlatformHintsAreDistinct(t *testing.T) {
-	seen := map[string]string{}
-	for _, platform := range []string{"telegram", "discord", "slack", "cron", "console", "http"} {
-		layers := prompt.Build(prompt.Inputs{Platform: platform}).Layers()
-		last := layers[len(layers)-1]
-		if last.Name != "platform" {
-			t.Errorf("%s has no hint", platform)
-		}
-		if other, ok := seen[last.Text]; ok {
-			t.Errorf("%s and %s have the same hint", platform, other)
-		}
-		seen[last.Text] = platform
-	}
-}
-
-func TestPlatformNameCannotReachOtherFiles(t *testing.T) {
-	for _, name := range []string{"../identity", "", "/telegram", "telegram.md", "..", "a\x00b"} {
-		for _, l := range prompt.Build(prompt.Inputs{Platform: name}).Layers() {
-			if l.Name == "platform" {
-				t.Errorf("%q has a hint: %q", name, l.Text)
-			}
-		}
 	}
 }
 
@@ -172,7 +148,7 @@ func TestPrefixJSONRoundTrip(t *testing.T) {
 		in := prompt.Inputs{
 			Name: text.Draw(r, "name"), Soul: text.Draw(r, "soul"), SystemMessage: text.Draw(r, "system"),
 			Guidance: rapid.SliceOfN(text, 0, 3).Draw(r, "guidance"), Session: text.Draw(r, "session"),
-			Platform: rapid.SampledFrom([]string{"telegram", "slack", "x"}).Draw(r, "platform"),
+			Hint: rapid.SampledFrom([]string{"", "A terminal.", "A phone.\n"}).Draw(r, "hint"),
 		}
 		for range rapid.IntRange(0, 3).Draw(r, "tools") {
 			in.Tools = append(in.Tools, llm.Tool{

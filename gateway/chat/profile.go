@@ -18,7 +18,6 @@ type Profile struct {
 	// KindOf returns the kind of a chat of which only the ID is known.
 	KindOf func(id string) Kind
 	Person IDForm // of people
-	Moves  bool   // chats can get a new ID
 
 	// OwnerRule is the name of the rule by which everyone who reaches the adapter is an
 	// owner; "": access is checked.
@@ -27,6 +26,7 @@ type Profile struct {
 	Unasked   bool // a message that answers no other message can be sent
 	FullMenu  bool // commands that are not in the menu cannot be entered
 
+	Hint   string // for the frozen prompt: what the platform can show; its bytes must not change
 	Note   string // for the overlay: what the model cannot do there; one line
 	Source string // for the overlay: where messages come from; "": the kind and the name of the chat
 

@@ -144,7 +144,7 @@ func (w *world) start(at int) {
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: l.agent, Accounts: connected, Access: w.access(),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Platform: string(r.Address.Platform), Tools: tools.Tools()}), nil
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Tools: tools.Tools()}), nil
 		},
 		Model: "claude", CacheTTL: "5m", Mode: w.mode, Policy: session.KeyPolicy{GroupPerUser: true}, Uncertain: outbox.Resend,
 		Streaming: w.streaming, Backlog: 24 * time.Hour, Control: control.Options{Version: "test"}, Location: time.UTC,

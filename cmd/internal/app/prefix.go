@@ -14,6 +14,7 @@ import (
 	memorytool "hermesd/agent/tools/memory"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
@@ -32,7 +33,7 @@ func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []stri
 		}
 		in := prompt.Inputs{
 			Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
-			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Platform: string(r.Address.Platform), Shared: r.Shared,
+			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Hint: platforms.Profiles().Of(r.Address.Platform).Hint, Shared: r.Shared,
 			Enforce: a.enforcement,
 		}
 		window := a.lengths.lengthOf(model)

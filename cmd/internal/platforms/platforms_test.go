@@ -11,7 +11,12 @@ import (
 
 // The conformance suite checks only the adapters that have a simulator.
 func TestProfiles(t *testing.T) {
+	hints := map[string]chat.Platform{}
 	for name, p := range platforms.Profiles() {
+		if other, ok := hints[p.Hint]; ok {
+			t.Errorf("%s and %s have the same hint", p.Platform, other)
+		}
+		hints[p.Hint] = p.Platform
 		if name != p.Platform {
 			t.Errorf("%s is listed as %s", p.Platform, name)
 		}
