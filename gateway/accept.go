@@ -15,23 +15,14 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/session"
 )
 
 // Accept decides about each event, stores the batch with what its senders are told in one
-// write and wakes its lanes. It implements chat.Sink. If it returns an
-// error nothing was accepted, and the adapter should offer the batch again; a chat
-// that was migrated stays so.
+// write and wakes its lanes. If it returns an error nothing was accepted, and the adapter
+// should offer the batch again.
 func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	if len(batch) == 0 {
 		return nil
-	}
-	for _, in := range batch { // before any entry: a migration applies to the events before it too
-		if in.Kind == chat.Migrated && in.MigratedTo != nil {
-			if err := g.migrateChat(ctx, in); err != nil {
-				return err
-			}
-		}
 	}
 	var tally admission.Tally
 	events := make([]event, len(batch))
@@ -40,7 +31,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 		events[i] = g.decide(ctx, in, &tally)
 		admissions[i] = events[i].admission
 	}
-	taken, err := g.opts.Store.Accept(ctx, admissions)
+	taken, err := g.parts.Store.Accept(ctx, admissions)
 	if err != nil {
 		for _, ev := range events {
 			g.settle(ev, false)
@@ -52,7 +43,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	g.storeOutage.recordRecovery()
 	for _, a := range taken { // all claims before the first wake: a turn must see the command that follows it
 		if a.Claim != nil {
-			g.opts.Active.OfferClaim(*a.Claim)
+			g.parts.Turns.Active.OfferClaim(*a.Claim)
 		}
 	}
 	for i, a := range taken {
@@ -71,18 +62,17 @@ type event struct {
 
 // decide gathers the facts about an event, with secrets masked, and decides about it.
 func (g *Gateway) decide(ctx context.Context, in chat.Inbound, t *admission.Tally) event {
-	in.Text = g.opts.Agent.Mask(in.Text)
+	in.Text = g.parts.Settings.Mask(in.Text)
 	if in.ReplyTo != nil {
 		quote := *in.ReplyTo
-		quote.Text = g.opts.Agent.Mask(quote.Text)
+		quote.Text = g.parts.Settings.Mask(quote.Text)
 		in.ReplyTo = &quote
 	}
 	facts, offer := admission.Facts{Now: time.Now()}, (*pairing.Offer)(nil)
 	if in.IgnoreRule == "" && in.Kind != chat.Migrated {
-		in.Address = g.opts.Moves.Current(in.Address) // it may have been sent before the chat migrated
 		offer = g.gather(ctx, in, &facts)
 	}
-	d := g.rules().Decide(in, facts, t)
+	d := g.rules.Decide(in, facts, t)
 	ev := event{offer: offer, admission: inbox.Admission{Entry: d.Entry, Claim: d.Claim}}
 	if offer != nil {
 		ev.admission.Edits = []inbox.ValueEdit{{Key: pairing.StoreKey, Change: offer.Change}}
@@ -92,50 +82,42 @@ func (g *Gateway) decide(ctx context.Context, in chat.Inbound, t *admission.Tall
 		ev.admission.Notices = g.render(d.Notice)
 	}
 	if d.Refusal != nil {
-		ev.admission.Limit = &inbox.Limit{MaxWaiting: g.opts.Limits.MaxQueuedMessages, Outcome: admission.TooManyWaiting, Notices: g.render(d.Refusal)}
+		ev.admission.Limit = &inbox.Limit{MaxWaiting: g.rules.MaxWaiting, Outcome: admission.TooManyWaiting, Notices: g.render(d.Refusal)}
 	}
 	return ev
-}
-
-// rules returns the rules of admission.
-func (g *Gateway) rules() admission.Rules {
-	return admission.Rules{
-		Profile: g.opts.Profile, Policy: g.opts.Policy, Mode: g.opts.Mode, Acknowledge: g.opts.Acknowledge,
-		MaxWaiting: g.opts.Limits.MaxQueuedMessages, Commands: g.commands, Printer: g.opts.Printer,
-	}
 }
 
 // gather adds the facts about an event to f. It returns the pairing code that the sender
 // is offered, if any.
 func (g *Gateway) gather(ctx context.Context, in chat.Inbound, f *admission.Facts) (offer *pairing.Offer) {
-	f.Grant, f.Denial = g.opts.Access.Check(in)
+	f.Grant, f.Denial = g.parts.People.Access.Check(in)
 	if !f.Grant.Valid() {
-		if !f.Denial.OfferPairing || g.opts.Pairing == nil {
+		if !f.Denial.OfferPairing || g.parts.People.Pairing == nil {
 			return nil
 		}
-		offer, f.PairingRule = g.opts.Pairing.Offer(pairing.Person{Platform: in.Address.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.Address})
+		offer, f.PairingRule = g.parts.People.Pairing.Offer(pairing.Person{Platform: in.Address.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.Address})
 		if offer != nil {
 			f.PairingCode = offer.Code
 		}
 		return offer
 	}
-	by, key := f.Grant.Principal(), g.rules().Session(in)
+	by, key := f.Grant.Principal(), g.rules.Session(in)
 	l := inbox.LaneOf(key)
-	f.Waiting, f.Active, f.Paused = g.opts.Store.Waiting(l), g.lanes.Active(l), g.pause.Paused()
-	f.Free = g.lanes.HasCapacity() && !f.Paused
-	f.AnswersOnly = g.delivery.RawMarkdown(in.Address)
+	f.Waiting, f.Active, f.Paused = g.parts.Store.Waiting(l), g.parts.Turns.Lanes.Active(l), g.parts.Turns.Pause.Paused()
+	f.Free = g.parts.Turns.Lanes.HasCapacity() && !f.Paused
+	f.AnswersOnly = g.parts.Delivery.RawMarkdown(in.Address)
 	if in.Kind != chat.Message {
 		return nil
 	}
-	f.Question, f.Approvals = g.approval.Questions.HasQuestion(l), g.approval.Questions.PendingApprovals(l)
+	f.Question, f.Approvals = g.parts.Turns.Questions.HasQuestion(l), g.parts.Turns.Questions.PendingApprovals(l)
 	f.MayChange = g.mayChangeTurn(l, by, in.Address)
-	if name, args, ok := g.rules().UnknownCommand(in, by.Level); ok {
-		_, f.Skill = g.opts.Skill("", name, args)
+	if name, args, ok := g.rules.UnknownCommand(in, by.Level); ok {
+		_, f.Skill = g.parts.Commands.Skill("", name, args)
 	}
 	if f.Active || f.Waiting > 0 {
-		rec, _, err := g.opts.Store.Session(ctx, key)
+		rec, _, err := g.parts.Store.Session(ctx, key)
 		if err != nil {
-			g.opts.Log.Error("cannot load busy mode", zap.String("session", string(key)), zap.Error(err))
+			g.parts.Settings.Log.Error("cannot load busy mode", zap.String("session", string(key)), zap.Error(err))
 		}
 		f.Mode = inbox.Mode(rec.Settings.BusyMode)
 	}
@@ -146,7 +128,7 @@ func (g *Gateway) gather(ctx context.Context, in chat.Inbound, f *admission.Fact
 // part of it. In a shared conversation a guest does so with their own turns only; the
 // message then waits.
 func (g *Gateway) mayChangeTurn(l inbox.Lane, by access.Principal, at chat.Address) bool {
-	return by.Level >= access.Member || !g.opts.Policy.Shared(at) || g.opts.Active.IsSoleAuthor(l, by)
+	return by.Level >= access.Member || !g.rules.Policy.Shared(at) || g.parts.Turns.Active.IsSoleAuthor(l, by)
 }
 
 // render returns the rows of a notice, none if it is nil.
@@ -154,7 +136,7 @@ func (g *Gateway) render(n *admission.Notice) []outbox.Row {
 	if n == nil {
 		return nil
 	}
-	return g.delivery.Render(n.Text, n.Draft)
+	return g.parts.Delivery.Render(n.Text, n.Draft)
 }
 
 // settle ends what decide has reserved for an event. stored reports whether the store has
@@ -176,7 +158,7 @@ func (g *Gateway) announce(ev event, a inbox.Acceptance) {
 	e, notices := ev.admission.Entry, ev.admission.Notices
 	if !a.IsNew {
 		g.reportReceived(e, observe.Duplicate)
-		g.opts.Log.Debug("duplicate event", zap.Stringer("entry", a.ID), zap.String("platform", string(e.Inbound.Address.Platform)))
+		g.parts.Settings.Log.Debug("duplicate event", zap.Stringer("entry", a.ID), zap.String("platform", string(e.Inbound.Address.Platform)))
 		return
 	}
 	e.ID = a.ID
@@ -184,28 +166,28 @@ func (g *Gateway) announce(ev event, a inbox.Acceptance) {
 		e.State, e.Outcome, notices = inbox.Done, &limit.Outcome, limit.Notices
 	}
 	g.reportReceived(e, observe.Accepted)
-	g.delivery.WakeRows(notices)
+	g.parts.Delivery.WakeRows(notices)
 	if e.Inbound.Kind == chat.Callback {
 		text := ""
 		if e.State == inbox.Done {
-			text = g.opts.Printer.T("This button does nothing.")
+			text = g.rules.Printer.T("This button does nothing.")
 		}
-		g.opts.Accounts.AnswerCallback(e.Inbound, text)
+		g.parts.Accounts.AnswerCallback(e.Inbound, text)
 	}
 	switch {
 	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
-		g.opts.Accounts.Dismiss(e.Inbound)
+		g.parts.Accounts.Dismiss(e.Inbound)
 	case e.State == inbox.Done || e.Inbound.Kind == chat.Edit:
 	default:
-		joined := g.runner.PartArrived(e.Lane)
+		joined := g.parts.Turns.Runner.PartArrived(e.Lane)
 		switch {
 		case e.Exclusive || joined:
 		case e.Mode == inbox.Steer:
-			g.approval.Questions.MessageReceived(e.Lane)
+			g.parts.Turns.Questions.MessageReceived(e.Lane)
 		case e.Mode != inbox.Queue && g.mayChangeTurn(e.Lane, e.Principal, e.Inbound.Address):
-			g.runner.Supersede(e.Lane, e.ID)
+			g.parts.Turns.Runner.Supersede(e.Lane, e.ID)
 		}
-		g.lanes.Wake(e.Lane)
+		g.parts.Turns.Lanes.Wake(e.Lane)
 	}
 }
 
@@ -219,7 +201,7 @@ func (g *Gateway) reportReceived(e inbox.Entry, result observe.AcceptResult) {
 	default:
 		a.Result, a.Rule = observe.Denied, e.Outcome.Reason
 	}
-	g.opts.Observe.Emit(a)
+	g.parts.Settings.Observe.Emit(a)
 }
 
 // minAckInterval is the minimum time between two acknowledgements in one lane.
@@ -253,43 +235,4 @@ func (a *ackLimiter) release(l inbox.Lane) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.lastSentAt, l)
-}
-
-// waitsForCommands reports whether immediate commands wait or run for the session of
-// lane l; l is then woken after them. Its next turn starts after them: a message after
-// /new belongs to the new session.
-func (g *Gateway) waitsForCommands(l inbox.Lane) bool {
-	immediate := inbox.ImmediateLaneOf(session.Key(l))
-	if immediate == l || l.Immediate() || !g.hasWork(immediate) {
-		return false
-	}
-	g.lanes.WakeAfter(l, immediate)
-	return g.hasWork(immediate) // else it may have ended before WakeAfter
-}
-
-// hasWork reports whether entries of an immediate lane wait or run.
-func (g *Gateway) hasWork(immediate inbox.Lane) bool {
-	_, offered := g.opts.Active.OfferedClaim(immediate)
-	return offered || g.opts.Store.Waiting(immediate) > 0 || g.lanes.Active(immediate)
-}
-
-// migrateChat moves everything that belongs to a chat to the chat's new ID.
-func (g *Gateway) migrateChat(ctx context.Context, in chat.Inbound) error {
-	rekey := func(r session.Record) session.Key {
-		at := r.Address
-		at.Chat, at.Kind = in.MigratedTo.Chat, in.MigratedTo.Kind
-		return session.KeyFor(g.opts.Profile, at, r.Owner, g.opts.Policy)
-	}
-	err := g.resumption.migrate(ctx, func() error { return g.opts.Store.MigrateChat(ctx, in.Address, *in.MigratedTo, rekey) })
-	if err != nil {
-		return fmt.Errorf("migrate chat %s to %s: %w", in.Address, *in.MigratedTo, err)
-	}
-	if err := g.opts.Moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {
-		return err
-	}
-	if err := g.cron.Manager().Follow(ctx, g.opts.Moves.Current); err != nil {
-		return err
-	}
-	g.opts.Log.Info("chat migrated", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))
-	return g.control.ResumeQueues(ctx) // waiting entries and rows have new lanes and queues
 }

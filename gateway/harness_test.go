@@ -29,6 +29,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
+	"hermesd/gateway/pipeline"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
@@ -48,7 +49,7 @@ type harness struct {
 	promptNotices []string // notices about the prompt
 
 	store     *bolt.Store
-	gw        *gatewaytest.Gateway
+	gw        *pipeline.Pipeline
 	sendCount int
 }
 

@@ -1,8 +1,7 @@
-// Package gateway runs the message pipeline: it accepts the events of adapters,
-// checks access, stores each event under its session key, runs its turn and delivers
-// the answer. The main type is Gateway; its methods may be called from any goroutine.
-// Turns, delivery, scheduling and storage are implemented in other packages; Gateway
-// connects them.
+// Package gateway admits messages: it checks who sent an event, decides what it is and
+// what it does to a running turn, stores it under its session key and wakes what works on
+// it. The main type is Gateway. Turns, delivery, scheduling and storage are implemented in
+// other packages; package pipeline connects them.
 package gateway
 
 import (

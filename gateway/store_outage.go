@@ -59,10 +59,10 @@ func (g *Gateway) notifyStoreFailure(ctx context.Context, admissions []inbox.Adm
 		if e.State != inbox.Waiting || e.Inbound.Kind != chat.Message || e.Occurrence != nil || !g.storeOutage.allow(e.Inbound.Address) {
 			continue
 		}
-		for _, row := range g.delivery.Render(g.opts.Printer.T(storeFailureText), delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure}) {
+		for _, row := range g.parts.Delivery.Render(g.parts.Settings.Printer.T(storeFailureText), delivery.Draft{To: e.Inbound.Address, ReplyTo: e.Inbound.ID, Purpose: chat.PurposeFailure}) {
 			m := row.Msg
 			m.ID = "unstored " + e.Inbound.IdempotencyKey // the same for every repeat
-			g.opts.Accounts.SendOutageNotice(m)
+			g.parts.Accounts.SendOutageNotice(m)
 		}
 	}
 }

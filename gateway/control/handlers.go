@@ -86,6 +86,9 @@ func (p *Pause) Excludes(l inbox.Lane) bool {
 	return p.only != "" && !session.Key(l).HasPlatform(p.profile, p.only)
 }
 
+// IsRestricted reports whether only the turns of one platform may start.
+func (p *Pause) IsRestricted() bool { return p.only != "" }
+
 // set stores and starts or ends the pause.
 func (p *Pause) set(ctx context.Context, on bool) error {
 	var raw []byte

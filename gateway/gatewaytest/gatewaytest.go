@@ -1,14 +1,234 @@
-// Package gatewaytest builds gateways for tests from one plain struct, as the daemon
-// builds them from its configuration.
+// Package gatewaytest builds message pipelines for tests from one plain struct, in the
+// order in which the daemon builds its own.
 package gatewaytest
 
-import "hermesd/gateway"
+import (
+	"context"
+	"time"
 
-// Options configure a Gateway for tests.
-type Options = gateway.Options
+	"go.uber.org/zap"
 
-// A Gateway is a gateway with all of its parts.
-type Gateway = gateway.Gateway
+	"hermesd/agent"
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/pricing"
+	"hermesd/agent/prompt"
+	"hermesd/gateway"
+	"hermesd/gateway/access"
+	"hermesd/gateway/access/pairing"
+	"hermesd/gateway/accounts"
+	"hermesd/gateway/active"
+	"hermesd/gateway/approval"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/chatmigration"
+	"hermesd/gateway/compaction"
+	"hermesd/gateway/control"
+	"hermesd/gateway/conversation"
+	"hermesd/gateway/cron"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/i18n"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/input"
+	"hermesd/gateway/lane"
+	"hermesd/gateway/observe"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/overlay"
+	"hermesd/gateway/pipeline"
+	"hermesd/gateway/reply"
+	"hermesd/gateway/session"
+	"hermesd/gateway/target"
+	"hermesd/gateway/turn"
+	"hermesd/gateway/usage"
+	"hermesd/internal/secret"
+)
 
-// New returns a Gateway. It opens nothing, and runs nothing before Start.
-func New(o Options) *Gateway { return gateway.New(o) }
+// Options configure a Pipeline for tests. Store, Agent, Accounts, Access and Prefix are
+// required; what else is not set does nothing.
+type Options struct {
+	Store    gateway.Store
+	Agent    *agent.Agent
+	Accounts *accounts.Set
+	Access   gateway.Access
+	Active   *active.Turns
+	Usage    *usage.Meter
+	Overlay  *overlay.Builder
+	Moves    *chatmigration.Registry
+	Pairing  *pairing.Manager
+	Host     control.Host
+	Models   control.Models // nil: only Model
+
+	Prefix          func(session.Record) (prompt.Prefix, []string)
+	CheckTool       func(session.Record, access.Principal, string) error // nil: everyone may use every tool
+	Skill           func(id session.ID, name, args string) (text string, ok bool)
+	Discover        func(window int) conversation.Discovery
+	Fetch           func(context.Context, chat.Account, chat.File) (chat.File, error)
+	Attach          func(path string, scope reply.AttachScope) (chat.File, error)
+	Media           input.Media
+	Title           func(ctx context.Context, asked, answer string) (string, agent.Call, error)
+	AllowedCommands func(chat.Address) []string
+	Reset           func(chat.Address) session.ResetPolicy
+
+	Observe          observe.Func
+	OnSessionChanged func(session.ID)
+	OnSessionDeleted func(session.Deleted)
+
+	Control   control.Options  // New sets what the other fields say
+	Cron      cron.Options     // New sets what the other fields say
+	Approvals approval.Options // New sets what the other fields say
+	Scripts   cron.Scripts
+	Outputs   cron.Outputs
+
+	OnlyPlatform chat.Platform
+	Profile      string
+	Model        string
+	Effort       string
+	CacheTTL     string
+	Vision       bool
+	Window       int
+	Placement    prompt.Placement
+	Prefill      []llm.Message
+	Compression  compaction.Options
+	Progress     string
+	Acknowledge  bool
+	Mode         inbox.Mode
+	Policy       session.KeyPolicy
+	Uncertain    outbox.UncertainPolicy
+	RateLimits   map[chat.Account]outbox.RateLimit
+	Streaming    bool
+	EditInterval time.Duration
+	EditFirst    bool
+	Backlog      time.Duration
+	Location     *time.Location // nil: time.Local
+	Printer      i18n.Printer
+	Limits       gateway.Config
+	Masker       *secret.Masker
+	Log          *zap.Logger
+}
+
+// New returns a Pipeline. It opens nothing, and runs nothing before Start.
+func New(o Options) *pipeline.Pipeline {
+	o = withDefaults(o)
+	lanes, questions := lane.New[inbox.Lane](o.Limits.MaxConcurrentTurns), approval.NewQuestions()
+	out := delivery.New(delivery.Options{
+		Store: o.Store, Accounts: o.Accounts, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
+		EditInterval: o.EditInterval, Ceilings: o.RateLimits, Settled: questions.Settled, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
+	})
+	targets := target.New(
+		target.Parts{Store: o.Store, Accounts: o.Accounts, Delivery: out, Moves: o.Moves},
+		target.Options{Location: o.Location, Log: o.Log},
+	)
+	runs := cron.New(cron.Parts{
+		Store: o.Store, Access: o.Access, Targets: targets, Lanes: lanes, Skill: o.Skill, Scripts: o.Scripts, Outputs: o.Outputs,
+	}, o.Cron)
+	in := input.New(input.Parts{
+		Accounts: o.Accounts, Usage: o.Usage, Fetch: o.Fetch, Skill: o.Skill, Media: o.Media, Printer: o.Printer,
+		Options: input.Options{Observe: o.Observe, Log: o.Log.Named("input")},
+	})
+	writer := reply.New(reply.Parts{
+		Delivery: out, Accounts: o.Accounts, Directory: targets, Targets: runs.Targets, Mask: o.Agent.Mask,
+		Files:   reply.Files{Attach: o.Attach, CheckTool: o.CheckTool, Synthesize: o.Media.Synthesize},
+		Options: reply.Options{Printer: o.Printer, Progress: o.Progress, Observe: o.Observe},
+	})
+	return pipeline.New(pipeline.Parts{
+		Store: o.Store, People: gateway.People{Access: o.Access, Pairing: o.Pairing},
+		Chat: pipeline.Chat{
+			Accounts: o.Accounts, Moves: o.Moves, Delivery: out, Targets: targets, Questions: questions, Input: in, Reply: writer,
+		},
+		Agent: pipeline.Agent{
+			Agent: o.Agent, Models: o.Models, Prefix: o.Prefix, Overlay: o.Overlay, CheckTool: o.CheckTool, Discover: o.Discover, Compaction: o.Compression,
+		},
+		Work: pipeline.Work{
+			Lanes: lanes, Active: o.Active, Usage: o.Usage, Pause: control.NewPause(o.Store, o.Profile, o.OnlyPlatform), Cron: runs,
+			Skill: o.Skill, Allowed: o.AllowedCommands,
+		},
+		Host: o.Host, Settings: settings(o),
+	})
+}
+
+// settings returns the settings of a Pipeline.
+func settings(o Options) pipeline.Settings {
+	return pipeline.Settings{
+		Admission: gateway.Settings{
+			Profile: o.Profile, Policy: o.Policy, Mode: o.Mode, Acknowledge: o.Acknowledge, MaxQueuedMessages: o.Limits.MaxQueuedMessages,
+			Printer: o.Printer, Mask: o.Agent.Mask, Observe: o.Observe, Log: o.Log,
+		},
+		Conversation: conversation.Options{
+			Policy: o.Policy, Reset: o.Reset, CacheBytes: o.Limits.TranscriptCacheBytes, Printer: o.Printer, Log: o.Log.Named("conversation"),
+		},
+		Turn: turn.Settings{
+			Printer: o.Printer, Placement: o.Placement, Prefill: o.Prefill, Title: o.Title, Model: model(o),
+			RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
+			Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout,
+			Log: o.Log.Named("turn"), Observe: o.Observe, OnSessionDeleted: o.OnSessionDeleted, OnSessionChanged: o.OnSessionChanged,
+		},
+		Approval: o.Approvals, Control: o.Control, DrainTimeout: o.Limits.DrainTimeout, Log: o.Log,
+	}
+}
+
+// model returns the configured model.
+func model(o Options) conversation.ModelChoice {
+	return conversation.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window}
+}
+
+// setDefault sets *v if it is zero.
+func setDefault[T comparable](v *T, to T) {
+	var zero T
+	if *v == zero {
+		*v = to
+	}
+}
+
+// withDefaults returns o with what is not set replaced by parts that do nothing.
+func withDefaults(o Options) Options {
+	setDefault(&o.Log, zap.NewNop())
+	setDefault(&o.Location, time.Local)
+	setDefault(&o.Active, new(active.Turns))
+	setDefault(&o.Usage, usage.NewMeter(o.Active))
+	setDefault(&o.Overlay, overlay.New(overlay.Options{Location: o.Location, Note: overlay.NoNote}, overlay.Settings{}))
+	setDefault[control.Host](&o.Host, control.NoHost{})
+	setDefault[cron.Scripts](&o.Scripts, cron.NoScripts{})
+	setDefault[cron.Outputs](&o.Outputs, cron.NoOutputs{})
+	if o.Models == nil {
+		o.Models = control.OneModel(model(o))
+	}
+	if o.CheckTool == nil {
+		o.CheckTool = func(session.Record, access.Principal, string) error { return nil }
+	}
+	if o.Skill == nil {
+		o.Skill = func(session.ID, string, string) (string, bool) { return "", false }
+	}
+	if o.Discover == nil {
+		o.Discover = func(int) conversation.Discovery { return nil }
+	}
+	if o.Fetch == nil {
+		o.Fetch = func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) { return f, nil }
+	}
+	if o.Attach == nil {
+		o.Attach = func(string, reply.AttachScope) (chat.File, error) {
+			return chat.File{}, i18n.Errorf("files cannot be sent here")
+		}
+	}
+	if o.AllowedCommands == nil {
+		o.AllowedCommands = func(chat.Address) []string { return nil }
+	}
+	if o.Reset == nil {
+		o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} }
+	}
+	if o.OnSessionChanged == nil {
+		o.OnSessionChanged = func(session.ID) {}
+	}
+	if o.OnSessionDeleted == nil {
+		o.OnSessionDeleted = func(session.Deleted) {}
+	}
+	return withValues(o)
+}
+
+// withValues returns o with Control, Cron and Approvals as the other fields say.
+func withValues(o Options) Options {
+	c := &o.Control
+	c.Model, c.Mode, c.Progress, c.Voice = o.Model, o.Mode, o.Progress, o.Media.Synthesize != nil
+	c.Engine, c.Printer, c.Log = o.Compression.Engine, o.Printer, o.Log
+	setDefault(&c.Prices, pricing.Builtin())
+	o.Cron.Profile, o.Cron.Policy, o.Cron.Printer, o.Cron.Observe, o.Cron.Log = o.Profile, o.Policy, o.Printer, o.Observe, o.Log
+	o.Approvals.Printer, o.Approvals.Log = o.Printer, o.Log.Named("approval")
+	return o
+}

@@ -14,9 +14,9 @@ import (
 	"hermesd/agent"
 	"hermesd/gateway"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/pipeline"
 	"hermesd/gateway/session"
 	"hermesd/storage/bolt"
 )
@@ -30,7 +30,7 @@ type life struct {
 	store   *bolt.Store
 	adapter *telegram.Adapter
 	agent   *agent.Agent
-	gateway *gatewaytest.Gateway
+	gateway *pipeline.Pipeline
 	ran     chan struct{} // closed when the adapter has ended
 	idle    []func()      // close idle connections
 

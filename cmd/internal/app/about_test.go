@@ -71,7 +71,7 @@ func TestCommandsShowStoredState(t *testing.T) {
 	w.askConsole("/skills", "Skills (1)", "/review How to review", "web: needs the tool teleport, which is not offered")
 	w.askConsole("/model claude-opus-4-8", "claude-opus-4-8 answers here", "which costs about $0.")
 	w.askConsole("/model a-model-nobody-knows", "answers here", "again, once.")
-	s := w.app.Gateway().Control().Status()
+	s := w.app.Pipeline().Control().Status()
 	if s.CallStats.Calls != 1 || s.CallStats.Paid <= 0 || len(s.CallStats.Unknown) != 0 || !strings.Contains(s.Caching, "5m TTL") {
 		t.Errorf("status: %+v, %q", s.CallStats, s.Caching)
 	}
@@ -89,7 +89,7 @@ func TestCustomPricesOverrideBuiltin(t *testing.T) {
 	w.start()
 	w.echoConsole("hello")
 	w.askConsole("/model a-model-of-ours", "answers here", "which costs about $")
-	s := w.app.Gateway().Control().Status()
+	s := w.app.Pipeline().Control().Status()
 	if s.CallStats.Paid < 10 || len(s.CallStats.Unknown) != 0 {
 		t.Errorf("status goes by other prices: %+v", s.CallStats)
 	}
@@ -97,7 +97,7 @@ func TestCustomPricesOverrideBuiltin(t *testing.T) {
 	if state := w.app.Reload(w.ctx); !strings.Contains(state.Problem, "prices.yaml:3:34") {
 		t.Errorf("reloaded with %+v", state)
 	}
-	if s := w.app.Gateway().Control().Status(); s.CallStats.Paid < 10 {
+	if s := w.app.Pipeline().Control().Status(); s.CallStats.Paid < 10 {
 		t.Errorf("broken prices took the place of good ones: %+v", s.CallStats)
 	}
 	w.writeFile("prices.yaml", "date: 2026-03-02\nmodels: []\n")

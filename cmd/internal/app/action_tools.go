@@ -34,7 +34,7 @@ import (
 // actionTools returns the tools that change something or that reach users and
 // services outside of the conversation.
 func (a *App) actionTools() ([]tool.Tool, error) {
-	ts := []tool.Tool{clarify.New(), sendmessage.New(a.sendTargets), cronjob.New(cronPort{a})}
+	ts := []tool.Tool{clarify.New(), sendmessage.New(a.sendTargets), cronjob.New(cronPort{a.cron.Manager(), a.store.Job, &a.active, a.masker().Mask})}
 	pages, err := a.webTools()
 	if err != nil {
 		return nil, err

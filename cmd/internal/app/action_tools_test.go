@@ -199,9 +199,9 @@ func TestScheduledPromptScripts(t *testing.T) {
 			when, prompt := "in 3 days", "look at it"
 			draft := schedule.JobPatch{Schedule: &when, Prompt: &prompt, Script: &tt.name, ScriptOnly: &tt.alone}
 			viewer := schedule.Caller{Principal: access.Principal{Platform: "telegram", ID: rec[0].Owner, Level: access.Owner}, Address: rec[0].Address}
-			j, err := w.app.Gateway().Cron().Manager().Create(w.ctx, viewer, "", draft)
+			j, err := w.app.Pipeline().Cron().Manager().Create(w.ctx, viewer, "", draft)
 			w.must(err)
-			_, err = w.app.Gateway().Cron().Manager().Run(w.ctx, viewer, string(j.ID), "now")
+			_, err = w.app.Pipeline().Cron().Manager().Run(w.ctx, viewer, string(j.ID), "now")
 			w.must(err)
 			w.waitText(tt.sees)
 			w.waitFor("the slot is "+tt.slot, func() bool {

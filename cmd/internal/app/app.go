@@ -7,14 +7,8 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -26,26 +20,21 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/files"
 	"hermesd/agent/tools/terminal"
-	"hermesd/agent/tools/todo"
 	"hermesd/agent/tools/web"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
-	"hermesd/cmd/internal/config/profile"
-	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway"
-	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
-	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
-	"hermesd/gateway/command"
+	"hermesd/gateway/cron"
+	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/media"
-	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
+	"hermesd/gateway/pipeline"
 	"hermesd/gateway/session"
 	"hermesd/gateway/target"
 	"hermesd/gateway/usage"
@@ -103,12 +92,14 @@ type App struct {
 	givesWay         atomic.Pointer[index.Follower] // gives way to the store on a full disk
 	console          *console.Adapter
 	accounts         *accounts.Set
-	gateway          *gateway.Gateway
-	targets          *target.Directory // of gateway
+	delivery         *delivery.Delivery
+	targets          *target.Directory
+	cron             *cron.Runs
 	overlay          *overlay.Builder
 	active           active.Turns
 	usage            *usage.Meter // charges active
 	agent            *agent.Agent
+	pipeline         *pipeline.Pipeline
 	models           *models
 	lengths          *contextLengths
 	buildPrefix      func(session.Record) (prompt.Prefix, []string)
@@ -160,285 +151,17 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return a, nil
 }
 
-func (a *App) build(ctx context.Context) (err error) {
-	if a.home, err = storage.Open(a.opts.Home); err != nil {
-		return err
-	}
-	a.cleanups = append(a.cleanups, a.home.Close)
-	damaged := func(err error) {
-		a.telemetry.Damaged()
-		a.opts.Log.Error("damaged record was set aside", zap.Error(err))
-	}
-	failed := func(err error) { // at most once per store
-		a.opts.Log.Error("cannot use store any more; restarting", zap.Error(err))
-		close(a.storeFailed)
-	}
-	if a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnNoSpace: a.freeSpace, OnUnknown: failed, OnCommit: a.telemetry.Committed}); err != nil {
-		return err
-	}
-	a.cleanups = append(a.cleanups, a.store.Close)
-	a.startTracing()
-	if err := a.openPairing(ctx); err != nil {
-		return err
-	}
-	if a.migrations, err = chatmigration.Open(ctx, a.store); err != nil {
-		return err
-	}
-	a.openContextLengths(ctx)
-	if a.printer, err = i18n.For(a.opts.Config.Display.Language); err != nil {
-		return keyError("display.language", err)
-	}
-	if err := a.loadPromptInputs(); err != nil {
-		return err
-	}
-	a.prompts.printer = a.printer
-	if err := a.openSandbox(ctx); err != nil {
-		return err
-	}
-	tools, err := a.buildTools()
-	if err != nil {
-		return err
-	}
-	a.toolSet = tools
-	if a.cache, err = media.Open(MediaDir(a.home), media.Config{MaxBytes: maxFileBytes, CacheBytes: maxCacheBytes}); err != nil {
-		return err
-	}
-	a.agent = agent.New(a.opts.Config.Agent.Config, a.mainProvider(), tools, agent.OnPanic(a.logToolPanic), agent.MaskSecrets(a.masker().Mask))
-	a.console = console.New(console.Options{OnAttach: a.retryWaitingRows})
-	a.accounts = accounts.New(accounts.Options{ReplyToMode: replyModes(a.opts.Config), Profiles: platforms.Profiles(), Log: a.opts.Log})
-	a.accounts.Add(chat.Account{Platform: chat.Console}, a.console)
-	if !a.opts.ConsoleOnly {
-		a.buildAdapters()
-	}
-	return a.buildGateway(tools)
-}
-
-// buildTools opens the workspace and returns the tools of the agent.
-func (a *App) buildTools() (tool.Set, error) {
-	dir := a.opts.Config.Workspace(a.opts.Home)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return tool.Set{}, fmt.Errorf("create workspace: %w", err)
-	}
-	w, err := files.Open(dir)
-	if err != nil {
-		return tool.Set{}, err
-	}
-	a.files = w
-	a.cleanups = append(a.cleanups, w.Close)
-	ts := slices.Concat(w.Tools(), w.Writers(files.Options{Deny: a.checkWritable, Homes: userHomes(), Protect: func(path string) string { return instructs(a.opts.Config, path) }}), []tool.Tool{todo.New()})
-	if searchTool, err := a.openIndex(); err == nil {
-		ts = append(ts, searchTool)
-	} else { // it can be rebuilt at any time; conversations work without it
-		a.opts.Log.Error("cannot open search index", zap.Error(err))
-		a.opts.Say(fmt.Sprintf("⚠️ past conversations cannot be searched: %v", err))
-	}
-	actions, err := a.actionTools()
-	if err != nil {
-		return tool.Set{}, err
-	}
-	if a.makeEngine, err = a.findEngine(a.opts.Config.Context.Engine); err != nil {
-		return tool.Set{}, err
-	}
-	ts = slices.Concat(ts, actions, a.recallTools())
-	ts = append(ts, a.prompts.tools(a.store.SessionByID)...)
-	return tool.NewSet(tool.Without(ts, a.opts.Config.Agent.DisabledToolsets)...)
-}
-
-// buildGateway builds the gateway from everything that build has opened.
-func (a *App) buildGateway(tools tool.Set) error {
-	c := a.opts.Config
-	check, err := a.checker(a.opts.Config)
-	if err != nil {
-		return err
-	}
-	a.access.checker.Store(check)
-	services := a.mediaServices()
-	model := a.opts.Report.Model
-	compression, err := a.compactionOptions()
-	if err != nil {
-		return err
-	}
-	a.buildPrefix = a.prefix(tools)
-	a.reportToolset()
-	a.overlay = overlay.New(overlay.Options{
-		Location: c.Location(), Profiles: platforms.Profiles(), RedactPII: c.Privacy.RedactPII, Voice: services.Synthesize != nil, Note: a.prompts.memoryNudge,
-	}, a.overlaySettings(c))
-	a.gateway = gateway.New(gateway.Options{
-		OnlyPlatform: a.onlyPlatform, Profile: profile.FromHome(a.opts.Home), Store: a.store, Agent: a.agent, Accounts: a.accounts, Access: &a.access, Active: &a.active, Usage: a.usage, Pairing: a.pairing, Moves: a.migrations,
-		Prefix: a.buildPrefix, Models: a.models, CheckTool: a.prompts.toolDenied, Skill: a.prompts.expandSkill, Discover: a.prompts.newDiscovery,
-		Overlay: a.overlay, Host: host{a}, Control: a.controlOptions(),
-		Scripts: scripts{a}, Outputs: outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask},
-		Cron: a.cronOptions(), Printer: a.printer, Media: services, Title: a.titleGenerator(), Approvals: approval.Options{Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer()},
-		Compression: compression, Window: a.lengths.lengthOf(model), Prefill: a.prefill.messages, Placement: prompt.Placement(c.Agent.OverlayPlacement),
-		Attach: a.attach, Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived, Fetch: a.fetcher().Fetch, AllowedCommands: c.AllowedCommands, RateLimits: c.Ceilings(),
-		Model: model.Model, Effort: c.Agent.ReasoningEffort, CacheTTL: c.PromptCaching.TTL(), Vision: hasVision(model.Provider),
-		Reset: resetPolicyFor(c), Progress: c.Display.ToolProgress, Acknowledge: c.Display.BusyAck, Mode: inbox.Mode(c.Display.BusyInputMode), Policy: c.SessionPolicy(),
-		Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), Streaming: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval,
-		EditFirst: c.Delivery.EditFirst, Backlog: c.Backlog.MaxAge, Location: c.Location(),
-		Limits: c.Gateway, Masker: a.masker(), Log: a.opts.Log,
-	})
-	a.targets = a.gateway.Targets()
-	a.targets.SetConfigured(homeChannels(c))
-	a.telemetry.Watch(a.metricSources())
-	return nil
-}
-
-// Limits of incoming files: of one file, and of the media cache.
-const (
-	maxFileBytes  = 50 << 20
-	maxCacheBytes = 2 << 30
-)
-
 // Ready returns a channel that is closed once the daemon accepts messages.
 func (a *App) Ready() <-chan struct{} { return a.ready }
 
-// Gateway returns the message pipeline. It runs while Run does.
-func (a *App) Gateway() *gateway.Gateway { return a.gateway }
+// Pipeline returns the message pipeline. It runs while Run does.
+func (a *App) Pipeline() *pipeline.Pipeline { return a.pipeline }
 
 // Store returns the open store. It is closed when Run returns.
 func (a *App) Store() gateway.Store { return a.store }
 
 // Console returns the adapter of the local chat.
 func (a *App) Console() *console.Adapter { return a.console }
-
-// isWaitingForTerminal reports whether a row has not been shown because no terminal
-// was attached.
-func isWaitingForTerminal(r outbox.Row) bool {
-	return r.State == outbox.NotSent || r.State == outbox.Dead && strings.HasPrefix(r.Reason, console.NoTerminal)
-}
-
-// retryWaitingRows makes the rows that waited for a terminal at an address due.
-func (a *App) retryWaitingRows(to chat.Address) {
-	ctx := context.Background()
-	rows, err := a.store.Outbox(ctx, false)
-	if err != nil {
-		a.opts.Log.Error("cannot list outbox", zap.Error(err))
-		return
-	}
-	for _, r := range rows {
-		if r.Msg.To == to && isWaitingForTerminal(r) {
-			if err := a.store.RetryRow(ctx, r.ID); err != nil {
-				a.opts.Log.Warn("cannot retry outbox row", zap.Stringer("row", r.ID), zap.Error(err))
-			}
-		}
-	}
-	a.gateway.Delivery().Wake(to)
-}
-
-// ErrRestart is returned by Run after a user has requested a restart, and if the store
-// must be opened again.
-var ErrRestart = errors.New("app: restart")
-
-// requestRestart makes Run stop and return ErrRestart.
-func (a *App) requestRestart() { a.restartOnce.Do(func() { close(a.restart) }) }
-
-// Run starts the daemon and runs it until ctx ends or a restart is necessary. Then it
-// stops adapters, turns and deliveries, closes what New opened, and returns the errors
-// of stopping, joined with ErrRestart.
-func (a *App) Run(ctx context.Context) error {
-	defer func() {
-		if err := a.runCleanups(); err != nil {
-			a.opts.Log.Error("cannot stop cleanly", zap.Error(err))
-		}
-	}()
-	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
-		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.gateway.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.gateway.Delivery().Wake, Commands: a.gateway.Commands().All(),
-		Approvals: a.gateway.ApprovalManager(), Cron: a.gateway.Cron().Manager(), CronStatus: a.gateway.Cron().Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
-	}))
-	if err != nil {
-		return err
-	}
-	a.cleanups = append(a.cleanups, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		return control.Close(ctx)
-	})
-	// If ctx ends during the start, the daemon is started and then stopped: messages may
-	// have been accepted already.
-	running := context.WithoutCancel(ctx)
-	if err := a.gateway.Start(running); err != nil {
-		return err
-	}
-	adaptersCtx, stopAdapters := context.WithCancel(running)
-	defer stopAdapters()
-	var parts sync.WaitGroup // the goroutines of start
-	a.start(adaptersCtx, &parts)
-	close(a.ready)
-	a.notify(a.notifier.Ready())
-	defer time.AfterFunc(releaseMemoryDelay, releaseMemory).Stop()
-	var restartErr error
-	select {
-	case <-ctx.Done():
-	case <-a.restart:
-		restartErr = ErrRestart
-	case <-a.storeFailed:
-		restartErr = ErrRestart
-		now, cancel := context.WithCancel(running)
-		cancel() // turns cannot be committed: they run again after the restart, as after a crash
-		running = now
-	}
-	a.notify(a.notifier.Stopping())
-	// Adapters keep accepting while turns finish: accepted messages are on disk.
-	err = a.gateway.Stop(running)
-	stopAdapters()
-	parts.Wait()
-	return errors.Join(restartErr, err)
-}
-
-// releaseMemoryDelay is the time after which all parts have been used once, so that
-// memory needed only by the start can be released.
-const releaseMemoryDelay = 5 * time.Second
-
-// start runs the adapters and the background tasks, each in a goroutine of parts.
-func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
-	for account, ad := range a.accounts.All() {
-		parts.Go(func() {
-			if err := ad.Run(ctx, a.gateway); err != nil && ctx.Err() == nil {
-				a.opts.Log.Error("cannot run platform", zap.String("platform", string(account.Platform)), zap.Error(err))
-				a.opts.Say(fmt.Sprintf("❌ %v", err))
-			}
-		})
-		if m, ok := ad.(chat.CommandPublisher); ok {
-			parts.Go(func() { a.publishMenu(ctx, account, m) })
-		}
-	}
-	if a.indexFollower != nil {
-		parts.Go(func() { a.indexFollower.Run(ctx) })
-	}
-	parts.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.checkAlive)) })
-	parts.Go(func() { a.lengths.fetchReported(ctx) })
-	parts.Go(func() { a.watchConfig(ctx) })
-	parts.Go(func() { a.runExpiry(ctx) })
-}
-
-// publishMenu publishes the command menu of an account. It retries with increasing
-// delays until the platform accepts the menu or reports a configuration error.
-func (a *App) publishMenu(ctx context.Context, account chat.Account, m chat.CommandPublisher) {
-	level := access.Member
-	if platforms.Profiles().Of(account.Platform).FullMenu {
-		level = access.Owner
-	}
-	for wait := 2 * time.Second; ; wait = min(2*wait, 10*time.Minute) {
-		err := m.PublishCommands(ctx, command.Menu(a.gateway.Commands().All(), level))
-		var config *chat.ConfigError
-		if err == nil || ctx.Err() != nil || errors.As(err, &config) {
-			return
-		}
-		a.opts.Log.Warn("cannot publish command menu", zap.String("platform", string(account.Platform)), zap.Error(err))
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
-	}
-}
-
-// notify logs the error of a notification to the service manager.
-func (a *App) notify(err error) {
-	if err != nil {
-		a.opts.Log.Warn("cannot notify service manager", zap.Error(err))
-	}
-}
 
 // runCleanups runs the cleanups in reverse order. It may be called more than once.
 func (a *App) runCleanups() error {

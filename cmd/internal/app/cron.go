@@ -52,7 +52,8 @@ func (a *App) cronOptions() cron.Options {
 	rules.Skill = func(name string) bool { _, ok := a.prompts.library.Catalog().Find(name); return ok }
 	return cron.Options{
 		Scheduler: schedule.Options{CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs},
-		Rules:     rules, Attach: c.AttachToSession,
+		Rules:     rules, Attach: c.AttachToSession, Profile: a.profile(), Policy: a.opts.Config.SessionPolicy(),
+		Printer: a.printer, Observe: a.telemetry.Observe, Log: a.opts.Log,
 	}
 }
 
@@ -104,26 +105,36 @@ const (
 )
 
 // scripts runs the scripts of scheduled prompts. It implements cron.Scripts.
-type scripts struct{ a *App }
+type scripts struct {
+	dir       string // where they are
+	workspace string
+	passEnv   []string
+	mask      func(string) string
+}
+
+func (a *App) scripts() scripts {
+	return scripts{
+		dir: filepath.Join(a.opts.Home, "scripts"), workspace: a.prompts.workspace, passEnv: a.opts.Config.Terminal.EnvPassthrough, mask: a.opts.Report.Secrets.Mask,
+	}
+}
 
 // Run runs the script of a job, a file below scripts in the home directory,
 // and returns its masked output. The script belongs to the operator and runs outside
 // of the sandbox, with the environment that commands get.
 func (s scripts) Run(ctx context.Context, j schedule.Job) (string, error) {
-	a := s.a
-	argv, err := scriptCommand(filepath.Join(a.opts.Home, "scripts"), j.Script)
+	argv, err := scriptCommand(s.dir, j.Script)
 	if err != nil {
 		return "", err
 	}
 	dir := j.Workdir
 	if dir == "" {
-		dir = a.prompts.workspace
+		dir = s.workspace
 	}
-	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: dir, PassEnv: a.opts.Config.Terminal.EnvPassthrough, Timeout: scriptTimeout, MaxKept: maxScriptOutput, MaxOutput: maxScriptOutput})
+	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: dir, PassEnv: s.passEnv, Timeout: scriptTimeout, MaxKept: maxScriptOutput, MaxOutput: maxScriptOutput})
 	if err != nil {
 		return "", err
 	}
-	out := a.opts.Report.Secrets.Mask(strings.ToValidUTF8(string(r.Head)+string(r.Tail), string(utf8.RuneError)))
+	out := s.mask(strings.ToValidUTF8(string(r.Head)+string(r.Tail), string(utf8.RuneError)))
 	switch {
 	case r.Cause != nil:
 		return "", r.Cause
@@ -183,6 +194,10 @@ func lastLine(s string) string {
 type outputs struct {
 	dir  string
 	mask func(string) string
+}
+
+func (a *App) outputs() outputs {
+	return outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask}
 }
 
 // maxOutputs is the number of answers that are kept per job.

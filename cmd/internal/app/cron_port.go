@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"hermesd/agent/tools/cronjob"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
@@ -12,25 +13,30 @@ import (
 
 // A cronPort connects the tool cronjob with the schedule. It acts in the name of the
 // actor of the turn.
-type cronPort struct{ a *App }
+type cronPort struct {
+	manager *schedule.Manager
+	jobs    func(context.Context, schedule.JobID) (schedule.Job, bool, error)
+	active  *active.Turns
+	mask    func(string) string
+}
 
 // resolveCaller returns the job manager and the caller of a tool call. In a
 // scheduled run that is the creator of the job, in the chat in which the job was
 // created.
 func (d cronPort) resolveCaller(ctx context.Context, by cronjob.Caller) (*schedule.Manager, schedule.Caller, error) {
-	actor, ok := d.a.active.Actor(session.ID(by.Session))
+	actor, ok := d.active.Actor(session.ID(by.Session))
 	if !ok {
 		return nil, schedule.Caller{}, errors.New("nobody speaks in this conversation now")
 	}
 	v := schedule.Caller{Principal: actor.Principal, Address: actor.Address, ChatName: actor.Name}
 	if actor.Address.Platform == chat.Cron {
-		j, known, err := d.a.store.Job(ctx, schedule.JobID(actor.Address.Chat))
+		j, known, err := d.jobs(ctx, schedule.JobID(actor.Address.Chat))
 		if err != nil || !known {
 			return nil, v, errors.Join(errors.New("the job of this run cannot be found"), err)
 		}
 		v.Address, v.ChatName = j.Origin, j.OriginName
 	}
-	return d.a.gateway.Cron().Manager(), v, nil
+	return d.manager, v, nil
 }
 
 // withJob calls f with the job manager and the caller, and converts the job that f
@@ -56,7 +62,7 @@ func jobForModel(v schedule.JobView) cronjob.Job {
 func (d cronPort) maskPatch(p cronjob.JobPatch) schedule.JobPatch {
 	for _, text := range []**string{&p.Name, &p.Prompt} {
 		if *text != nil {
-			masked := d.a.agent.Mask(**text)
+			masked := d.mask(**text)
 			*text = &masked
 		}
 	}

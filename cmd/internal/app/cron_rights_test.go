@@ -46,7 +46,7 @@ func TestMemberSchedulesOnlyForOwnChat(t *testing.T) {
 	c.Say(bob, "/cron run news")
 	w.waitTextIn(c, "echo: tell the news")
 
-	jobs, err := w.app.Gateway().Cron().Manager().List(w.ctx, schedule.OperatorCaller())
+	jobs, err := w.app.Pipeline().Cron().Manager().List(w.ctx, schedule.OperatorCaller())
 	w.must(err)
 	if len(jobs) != 1 {
 		t.Fatalf("jobs: %+v", jobs)

@@ -326,7 +326,7 @@ func TestAttachmentErrorsAreReportedTogether(t *testing.T) {
 	w.releaseModel()
 	w.waitFor("the model is asked", func() bool { return strings.Contains(w.newestRequest().Newest(), "and now?") })
 	w.waitFor("the turn is over", func() bool { // otherwise the next message joins this turn
-		st := w.app.Gateway().Control().Status()
+		st := w.app.Pipeline().Control().Status()
 		return st.TurnsRunning == 0 && st.TurnsQueued == 0
 	})
 	w.askEcho(last)

@@ -238,7 +238,7 @@ func (w *harness) waitHealth(s chat.State, words string) {
 func (w *harness) waitHealthOf(on chat.Account, s chat.State, words string) {
 	w.Helper()
 	w.waitFor(fmt.Sprintf("health of %s is %s %q", on.Platform, s, words), func() bool {
-		return slices.ContainsFunc(w.app.Gateway().Control().Status().Accounts, func(a accounts.Health) bool {
+		return slices.ContainsFunc(w.app.Pipeline().Control().Status().Accounts, func(a accounts.Health) bool {
 			return a.Account == on && a.State == s && strings.Contains(a.Error, words)
 		})
 	})

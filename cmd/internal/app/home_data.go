@@ -11,7 +11,6 @@ import (
 	"hermesd/agent/skills"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/control"
 	"hermesd/gateway/session"
 )
 
@@ -36,15 +35,6 @@ func dirName(person string) string {
 		return "%" // no escaped ID is equal to this
 	}
 	return strings.ReplaceAll(url.PathEscape(person), ".", "%2E")
-}
-
-// controlOptions returns what chat commands show of prices and caching.
-func (a *App) controlOptions() control.Options {
-	main := a.opts.Report.Model
-	return control.Options{
-		Version: a.opts.Version, Prices: a.opts.Report.Prices,
-		Caching: llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.TTL()),
-	}
 }
 
 // A host is the process of an App, and its home directory; it implements control.Host.

@@ -25,6 +25,7 @@ import (
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/overlay"
+	"hermesd/gateway/pipeline"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
@@ -65,7 +66,7 @@ func rogueTool(name string, running chan<- struct{}, end <-chan struct{}) tool.T
 
 // rogueGateway is a gateway in which, after misbehave, one session burns a processor
 // in a tool and another one hangs in one.
-func rogueGateway(t *testing.T) (g *gatewaytest.Gateway, misbehave func()) {
+func rogueGateway(t *testing.T) (g *pipeline.Pipeline, misbehave func()) {
 	t.Helper()
 	store, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "hermesd.db"), bolt.Options{})
 	if err != nil {
@@ -126,7 +127,7 @@ func rogueGateway(t *testing.T) (g *gatewaytest.Gateway, misbehave func()) {
 }
 
 // acceptTime sends text as user n and returns how long it took to be accepted.
-func acceptTime(t *testing.T, g *gatewaytest.Gateway, n int, text string) time.Duration {
+func acceptTime(t *testing.T, g *pipeline.Pipeline, n int, text string) time.Duration {
 	t.Helper()
 	in := chat.Inbound{
 		IdempotencyKey: fmt.Sprint("k", n), ID: fmt.Sprint(n), Kind: chat.Message, Text: text, SentAt: time.Now(), Addressed: true,
@@ -156,7 +157,7 @@ func minLatency(limit time.Duration, round func() time.Duration) time.Duration {
 
 // p99 returns the 99th percentile of the latency, with each message from a different
 // user.
-func p99(t *testing.T, g *gatewaytest.Gateway, from int) time.Duration {
+func p99(t *testing.T, g *pipeline.Pipeline, from int) time.Duration {
 	t.Helper()
 	took := make([]time.Duration, 120)
 	for i := range took {

@@ -48,7 +48,7 @@ func (a *App) addMetricsKey(o httpapi.Options) (httpapi.Options, error) {
 // metricSources returns what the metrics read from the daemon at each scrape.
 func (a *App) metricSources() metrics.Sources {
 	return metrics.Sources{
-		Status: a.gateway.Control().Status, Prices: a.opts.Report.Prices,
+		Status: a.pipeline.Control().Status, Prices: a.opts.Report.Prices,
 		Outbox: func(ctx context.Context) ([]outbox.Row, error) { return a.store.Outbox(ctx, false) },
 		Config: func() (read time.Time, ok bool, waiting int) {
 			s := a.configState()

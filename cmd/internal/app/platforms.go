@@ -12,12 +12,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/adapters/console"
 	"hermesd/adapters/discord"
 	"hermesd/adapters/httpapi"
 	"hermesd/adapters/slack"
 	"hermesd/adapters/telegram"
 	"hermesd/cmd/internal/config"
-	"hermesd/cmd/internal/config/profile"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/control"
@@ -35,9 +35,14 @@ func connectors() map[chat.Platform]connector {
 	}
 }
 
-// buildAdapters builds the adapters of all accounts. An account with invalid
-// settings stays down; the others work.
+// buildAdapters builds the adapters of all accounts, and the local chat. An account with
+// invalid settings stays down; the others work.
 func (a *App) buildAdapters() {
+	a.console = console.New(console.Options{OnAttach: a.retryWaitingRows})
+	a.accounts.Add(chat.Account{Platform: chat.Console}, a.console)
+	if a.opts.ConsoleOnly {
+		return
+	}
 	for account, s := range a.opts.Config.Accounts() {
 		ad, err := connectors()[account.Platform](a, account, s)
 		a.addAdapter(account, ad, err)
@@ -206,7 +211,7 @@ func (a *App) httpLookup(ctx context.Context, key string) (k httpapi.StoredMessa
 
 // isNewSession reports whether the conversation of an address has no messages.
 func (a *App) isNewSession(ctx context.Context, at chat.Address) (bool, error) {
-	rec, ok, err := a.store.Session(ctx, session.KeyFor(profile.FromHome(a.opts.Home), at, "", a.opts.Config.SessionPolicy()))
+	rec, ok, err := a.store.Session(ctx, session.KeyFor(a.profile(), at, "", a.opts.Config.SessionPolicy()))
 	return err == nil && (!ok || rec.Messages == 0), err
 }
 

@@ -96,7 +96,7 @@ func (w *harness) requestBody(e llm.Entry) map[string]json.RawMessage {
 // prefixBreaks returns the prefix breaks since the daemon was started, without the
 // beginnings of sessions.
 func (w *harness) prefixBreaks() map[string]int {
-	b := w.app.Gateway().Control().Status().Breaks
+	b := w.app.Pipeline().Control().Status().Breaks
 	delete(b, "new_session")
 	return b
 }

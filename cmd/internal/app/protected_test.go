@@ -135,7 +135,7 @@ func TestScheduledRunChangesNoProtectedFile(t *testing.T) {
 	w.start()
 	w.waitConnected()
 	when, text, to := "every 12h", use("write_file", `{"path":".git/hooks/pre-commit","content":"evil"}`), []string{w.placeholders().Replace("telegram:$ANN")}
-	jobs := w.app.Gateway().Cron().Manager()
+	jobs := w.app.Pipeline().Cron().Manager()
 	_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "job", schedule.JobPatch{Schedule: &when, Prompt: &text, Deliver: &to})
 	w.must(err)
 	_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "job", "")

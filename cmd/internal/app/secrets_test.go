@@ -146,9 +146,9 @@ func (w *harness) runScript(key string) {
 	rec := recs[slices.IndexFunc(recs, func(r session.Record) bool { return r.Owner != "" })]
 	when, prompt, name := "in 3 days", "look at it", "a.sh"
 	caller := schedule.Caller{Principal: access.Principal{Platform: "telegram", ID: rec.Owner, Level: access.Owner}, Address: rec.Address}
-	j, err := w.app.Gateway().Cron().Manager().Create(w.ctx, caller, "", schedule.JobPatch{Schedule: &when, Prompt: &prompt, Script: &name})
+	j, err := w.app.Pipeline().Cron().Manager().Create(w.ctx, caller, "", schedule.JobPatch{Schedule: &when, Prompt: &prompt, Script: &name})
 	w.must(err)
-	_, err = w.app.Gateway().Cron().Manager().Run(w.ctx, caller, string(j.ID), "now")
+	_, err = w.app.Pipeline().Cron().Manager().Run(w.ctx, caller, string(j.ID), "now")
 	w.must(err)
 	w.waitText("the key is <secret>")
 	w.askBot("after the script", "after the script")

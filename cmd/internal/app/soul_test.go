@@ -35,7 +35,7 @@ func TestScheduledPromptContextFiles(t *testing.T) {
 				at = ""
 			}
 			to := []string{w.placeholders().Replace("telegram:$ANN")}
-			jobs := w.app.Gateway().Cron().Manager()
+			jobs := w.app.Pipeline().Cron().Manager()
 			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "news", schedule.JobPatch{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
 			w.must(err)
 			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "news", "")

@@ -40,7 +40,7 @@ func (a *App) checkAlive() error {
 	case err != nil:
 		return err
 	}
-	s := a.gateway.Control().Status()
+	s := a.pipeline.Control().Status()
 	return a.watchdog.check(s.TurnsQueued, s.TurnsRunning, time.Now())
 }
 

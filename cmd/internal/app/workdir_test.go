@@ -28,7 +28,7 @@ func TestScheduledPromptToolsUseItsFolder(t *testing.T) {
 			w.waitConnected()
 			at, when, text := w.path(c.workdir), "every 12h", use("terminal", c.command)
 			to := []string{w.placeholders().Replace("telegram:$ANN")}
-			jobs := w.app.Gateway().Cron().Manager()
+			jobs := w.app.Pipeline().Cron().Manager()
 			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "garden", schedule.JobPatch{Schedule: &when, Prompt: &text, Workdir: &at, Deliver: &to})
 			w.must(err)
 			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "garden", "")
@@ -61,7 +61,7 @@ func TestScheduledPromptMayScheduleIfAllowed(t *testing.T) {
 			w.waitFor("the run is told", func() bool {
 				return slices.ContainsFunc(w.visibleTexts(w.chat)[before:], func(s string) bool { return strings.HasPrefix(s, c.sees) })
 			})
-			jobs, err := w.app.Gateway().Cron().Manager().List(w.ctx, schedule.OperatorCaller())
+			jobs, err := w.app.Pipeline().Cron().Manager().List(w.ctx, schedule.OperatorCaller())
 			w.must(err)
 			made := map[string]schedule.JobView{}
 			for _, j := range jobs {
@@ -88,7 +88,7 @@ func TestScheduledRunAsksNoQuestions(t *testing.T) {
 			w.start()
 			w.waitConnected()
 			when, text, to := "every 12h", use("terminal", `{"command":"`+command+`"}`), []string{w.placeholders().Replace("telegram:$ANN")}
-			jobs := w.app.Gateway().Cron().Manager()
+			jobs := w.app.Pipeline().Cron().Manager()
 			_, err := jobs.Create(w.ctx, schedule.Caller{Principal: access.Principal{Platform: chat.Cron, ID: "somebody", Level: access.Owner}}, "job", schedule.JobPatch{Schedule: &when, Prompt: &text, Deliver: &to})
 			w.must(err)
 			_, err = jobs.Run(w.ctx, schedule.OperatorCaller(), "job", "")

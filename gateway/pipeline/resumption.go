@@ -1,4 +1,4 @@
-package gateway
+package pipeline
 
 import (
 	"cmp"
@@ -10,7 +10,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/lane"
 )
 
 // A resumption resumes the turns that were running when earlier processes died, so that
@@ -18,7 +20,10 @@ import (
 // crash, then one by one those that were running at more (suspects). Lanes without such
 // a turn are not affected.
 type resumption struct {
-	g *Gateway
+	store interrupted
+	lanes *lane.Set[inbox.Lane]
+	pause *control.Pause
+	log   *zap.Logger
 
 	mu      sync.Mutex // guards what follows
 	waiting []inbox.Entry
@@ -26,12 +31,21 @@ type resumption struct {
 	timer   *time.Timer             // ends the wait for running; nil if there were no suspects
 }
 
+// interrupted lists the turns that were interrupted; see gateway.Store.
+type interrupted interface {
+	Interrupted(ctx context.Context) ([]inbox.Entry, error)
+}
+
+func newResumption(p Parts) *resumption {
+	return &resumption{store: p.Store, lanes: p.Work.Lanes, pause: p.Work.Pause, log: p.Settings.Log}
+}
+
 // maxSoloTime is how long the next suspect waits for turns that have been resumed.
 const maxSoloTime = 2 * time.Minute
 
 // load reads the interrupted turns from the store. It must be called before lanes run.
 func (r *resumption) load(ctx context.Context) error {
-	entries, err := r.g.opts.Store.Interrupted(ctx)
+	entries, err := r.store.Interrupted(ctx)
 	if err != nil {
 		return err
 	}
@@ -40,7 +54,7 @@ func (r *resumption) load(ctx context.Context) error {
 	r.running = make(map[inbox.Lane]inbox.ID)
 	for _, e := range entries {
 		switch {
-		case r.g.pause.Excludes(e.Lane):
+		case r.pause.Excludes(e.Lane):
 		case e.IsSuspect() && !e.IsGuilty():
 			r.waiting = append(r.waiting, e)
 		default:
@@ -51,7 +65,7 @@ func (r *resumption) load(ctx context.Context) error {
 		r.running = nil
 		return nil
 	}
-	r.g.opts.Log.Warn("turns that ran at several crashes are resumed one by one", zap.Int("turns", len(r.waiting)))
+	r.log.Warn("turns that ran at several crashes are resumed one by one", zap.Int("turns", len(r.waiting)))
 	// Messages wait for immediate commands before them. What has crashed most comes last.
 	slices.SortStableFunc(r.waiting, func(a, b inbox.Entry) int {
 		switch {
@@ -82,7 +96,7 @@ func (r *resumption) migrate(ctx context.Context, move func() error) error {
 	if err := move(); err != nil || len(r.waiting) == 0 {
 		return err
 	}
-	entries, err := r.g.opts.Store.Interrupted(ctx)
+	entries, err := r.store.Interrupted(ctx)
 	if err != nil {
 		return fmt.Errorf("list interrupted turns: %w", err)
 	}
@@ -109,9 +123,9 @@ func (r *resumption) laneRan(l inbox.Lane) {
 	if !ok {
 		return
 	}
-	entries, err := r.g.opts.Store.Interrupted(context.Background())
+	entries, err := r.store.Interrupted(context.Background())
 	if err != nil { // the timer goes on
-		r.g.opts.Log.Error("cannot list interrupted turns", zap.Error(err))
+		r.log.Error("cannot list interrupted turns", zap.Error(err))
 		return
 	}
 	if slices.ContainsFunc(entries, func(e inbox.Entry) bool { return e.Lane == l && e.ID == id }) {
@@ -134,7 +148,7 @@ func (r *resumption) resumeNextLocked() {
 	next := r.waiting[0]
 	r.waiting = r.waiting[1:]
 	r.running[next.Lane] = next.ID
-	r.g.lanes.Wake(next.Lane)
+	r.lanes.Wake(next.Lane)
 }
 
 // timeout resumes the next suspect although an earlier one runs, unless no turn may
@@ -145,7 +159,7 @@ func (r *resumption) timeout() {
 	if len(r.waiting) == 0 {
 		return
 	}
-	if !r.g.pause.Paused() {
+	if !r.pause.Paused() {
 		r.resumeNextLocked()
 	}
 	r.timer.Reset(maxSoloTime)

@@ -1,0 +1,198 @@
+// Package pipeline puts the message pipeline together and runs it: the parts between
+// the adapters, the store and the model, from the acceptance of an event to the sending
+// of its answer. The daemon and the tests build it by the same function, so that tests
+// run what users run. The main type is Pipeline.
+package pipeline
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent"
+	"hermesd/agent/prompt"
+	"hermesd/gateway"
+	"hermesd/gateway/access"
+	"hermesd/gateway/accounts"
+	"hermesd/gateway/active"
+	"hermesd/gateway/approval"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/chatmigration"
+	"hermesd/gateway/command"
+	"hermesd/gateway/compaction"
+	"hermesd/gateway/control"
+	"hermesd/gateway/conversation"
+	"hermesd/gateway/cron"
+	"hermesd/gateway/delivery"
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/input"
+	"hermesd/gateway/lane"
+	"hermesd/gateway/overlay"
+	"hermesd/gateway/reply"
+	"hermesd/gateway/session"
+	"hermesd/gateway/target"
+	"hermesd/gateway/turn"
+	"hermesd/gateway/usage"
+	"hermesd/hygiene"
+)
+
+// Parts are what a Pipeline is built from. All are set.
+type Parts struct {
+	Store    gateway.Store
+	People   gateway.People
+	Chat     Chat
+	Agent    Agent
+	Work     Work
+	Host     control.Host
+	Settings Settings
+}
+
+// Chat is the side of the platforms.
+type Chat struct {
+	Accounts  *accounts.Set
+	Moves     *chatmigration.Registry // chats that got a new ID
+	Delivery  *delivery.Delivery
+	Targets   *target.Directory
+	Questions *approval.Questions // which Delivery tells of the rows that it has sent
+	Input     *input.Composer
+	Reply     *reply.Writer
+}
+
+// An Agent is what runs of the agent need.
+type Agent struct {
+	Agent      *agent.Agent
+	Models     control.Models
+	Prefix     func(session.Record) (prompt.Prefix, []string) // see conversation.Parts
+	Overlay    *overlay.Builder
+	CheckTool  func(session.Record, access.Principal, string) error // see turn.Agent
+	Discover   func(window int) conversation.Discovery              // see turn.Agent
+	Compaction compaction.Options
+}
+
+// Work is what turns are made of, and what is known of them while they run.
+type Work struct {
+	Lanes   *lane.Set[inbox.Lane] // Pipeline.Start starts them
+	Active  *active.Turns
+	Usage   *usage.Meter
+	Pause   *control.Pause
+	Cron    *cron.Runs
+	Skill   func(id session.ID, name, args string) (text string, ok bool) // see gateway.Commands
+	Allowed func(chat.Address) []string                                   // see turn.Work
+}
+
+// Settings are the values that configure the parts of a Pipeline.
+type Settings struct {
+	Admission    gateway.Settings
+	Conversation conversation.Options
+	Turn         turn.Settings
+	Approval     approval.Options
+	Control      control.Options
+	DrainTimeout time.Duration // see Pipeline.Stop
+	Log          *zap.Logger
+}
+
+// A Pipeline accepts messages and runs their turns. Accept may be called as soon as the
+// Pipeline exists; turns run between Start and Stop. Its methods may be called from any
+// goroutine.
+type Pipeline struct {
+	parts      Parts
+	commands   *command.Table
+	approval   *approval.Service
+	control    *control.Control
+	runner     *turn.Runner
+	gateway    *gateway.Gateway
+	resumption *resumption
+
+	stopOnce         sync.Once
+	cancelBackground context.CancelFunc // stops background
+	background       sync.WaitGroup     // the scheduler and the pruning loop
+}
+
+var _ chat.Sink = (*Pipeline)(nil)
+
+// New returns a Pipeline that accepts messages. Its turns do not run before Start.
+func New(p Parts) *Pipeline {
+	pl := &Pipeline{parts: p, resumption: newResumption(p)}
+	locks := new(session.Locks)
+	passes := hygiene.NewPasses(p.Agent.Agent, locks, p.Settings.Log.Named("hygiene"))
+	pl.approval = approval.New(approval.Parts{
+		Questions: p.Chat.Questions, Permanent: approval.NewManager(p.Store), Jobs: p.Work.Cron, Active: p.Work.Active,
+		Delivery: p.Chat.Delivery, Mask: p.Agent.Agent.Mask, Options: p.Settings.Approval,
+	})
+	pl.control = control.New(control.Parts{
+		Store: p.Store, Host: p.Host, Models: p.Agent.Models, Overlay: p.Agent.Overlay, Targets: p.Chat.Targets, Options: p.Settings.Control,
+		Runtime: control.Runtime{
+			Lanes: p.Work.Lanes, Turns: turns{p.Work.Active, passes}, Accounts: p.Chat.Accounts, Pause: p.Work.Pause, Usage: p.Work.Usage,
+			Cron: p.Work.Cron, Delivery: p.Chat.Delivery,
+		},
+	})
+	specs := command.Localized(p.Settings.Admission.Printer, command.Specs())
+	pl.commands = command.NewTable(specs, pl.control.Handlers(), pl.approval.Handlers(), p.Work.Cron.Handlers())
+	pl.runner = turn.New(turn.Parts{
+		Store: p.Store, Settings: p.Settings.Turn,
+		Compactor: compaction.New(compaction.Parts{
+			Store: p.Store, Passes: passes, Prefill: p.Settings.Turn.Prefill, Printer: p.Settings.Turn.Printer, Observe: p.Settings.Turn.Observe,
+			Options: p.Agent.Compaction,
+		}),
+		Sessions: conversation.NewBook(conversation.Parts{
+			Store: p.Store, Locks: locks, Passes: passes, Prefix: p.Agent.Prefix, HasBackground: hasBackground(p.Host), Options: p.Settings.Conversation,
+		}),
+		Agent: turn.Agent{
+			Agent: p.Agent.Agent, Choose: p.Agent.Models.Choose, Overlay: overlays(p), CheckTool: p.Agent.CheckTool, Discover: p.Agent.Discover,
+			Active: p.Work.Active, Usage: p.Work.Usage,
+		},
+		Chat: turn.Chat{Input: p.Chat.Input, Reply: p.Chat.Reply, Approval: pl.approval},
+		Work: turn.Work{
+			Commands: pl.commands, Allowed: p.Work.Allowed, Scheduled: p.Work.Cron,
+			Lanes: readiness{p.Store, p.Work.Lanes, p.Work.Active, p.Work.Pause, pl.resumption},
+		},
+	})
+	pl.gateway = gateway.New(gateway.Parts{
+		Store: p.Store, People: p.People, Delivery: p.Chat.Delivery, Accounts: p.Chat.Accounts, Settings: p.Settings.Admission,
+		Turns:    gateway.Turns{Runner: pl.runner, Active: p.Work.Active, Lanes: p.Work.Lanes, Pause: p.Work.Pause, Questions: p.Chat.Questions},
+		Commands: gateway.Commands{Table: pl.commands, Skill: p.Work.Skill},
+	})
+	return pl
+}
+
+// turns are the turns of a pipeline; they implement control.Turns.
+type turns struct {
+	*active.Turns
+	passes *hygiene.Passes
+}
+
+func (t turns) Compactions() hygiene.Stats { return t.passes.Stats() }
+
+// hasBackground returns a function that reports whether a background command of a session
+// runs.
+func hasBackground(h control.Host) func(session.ID) bool {
+	return func(id session.ID) bool {
+		n, _ := h.Background(id)
+		return n > 0
+	}
+}
+
+// overlays returns a function that builds the overlay of a turn.
+func overlays(p Parts) func(session.Record, inbox.Entry) prompt.OverlayParts {
+	return func(rec session.Record, e inbox.Entry) prompt.OverlayParts {
+		places := overlay.Places{Platforms: p.Chat.Accounts.Platforms(), Homes: p.Chat.Targets.HomeChannels()}
+		return p.Agent.Overlay.Build(rec, e.Inbound, places)
+	}
+}
+
+// Commands returns the table of chat commands.
+func (pl *Pipeline) Commands() *command.Table { return pl.commands }
+
+// Control returns what users and operators ask and change.
+func (pl *Pipeline) Control() *control.Control { return pl.control }
+
+// Cron returns the runs of scheduled prompts.
+func (pl *Pipeline) Cron() *cron.Runs { return pl.parts.Work.Cron }
+
+// Targets returns the directory of the chats that messages can be sent to.
+func (pl *Pipeline) Targets() *target.Directory { return pl.parts.Chat.Targets }
+
+// ApprovalManager returns the manager of permanent approvals.
+func (pl *Pipeline) ApprovalManager() *approval.Manager { return pl.approval.Permanent }
