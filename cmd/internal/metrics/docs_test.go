@@ -20,16 +20,15 @@ import (
 
 var update = flag.Bool("update", false, "write the generated part of docs/metrics.md")
 
-// table returns the table of all metrics.
-func table() string {
+// list returns the list of all metrics.
+func list() string {
 	var b strings.Builder
-	b.WriteString("| metric | means |\n|---|---|\n")
 	for _, d := range metrics.Definitions() {
 		name := d.Name
 		if len(d.Labels) > 0 {
 			name += "{" + strings.Join(d.Labels, ",") + "}"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s |\n", name, d.Help)
+		fmt.Fprintf(&b, "- `%s`: %s\n", name, d.Help)
 	}
 	return b.String()
 }
@@ -50,7 +49,7 @@ func TestTheDocsListTheMetrics(t *testing.T) {
 	if !ok || !ended {
 		t.Fatalf("%s has no place for the metrics", page)
 	}
-	want := head + opening + table() + closing + tail
+	want := head + opening + list() + closing + tail
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
