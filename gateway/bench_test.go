@@ -16,15 +16,11 @@ import (
 	"hermesd/agent/llm/anthropic"
 	"hermesd/agent/prompt"
 	"hermesd/gateway"
-	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/control"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
-	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
 )
 
@@ -74,12 +70,8 @@ func BenchmarkTurnInLongSession(b *testing.B) {
 			sent := make(chan struct{}, 1)
 			w := &notifyingAdapter{fakeAdapter: newFakeAdapter(), sent: sent}
 			provider := anthropic.New(anthropic.Options{Key: "sk-ant-benchmark", HTTP: &http.Client{Transport: instantTransport{}}})
-			turns := new(active.Turns)
 			gw := gatewaytest.New(gatewaytest.Options{
-				Active: turns, Usage: usage.NewMeter(turns),
-				Host:    control.NoHost{},
-				Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{}),
-				Store:   store, Agent: agent.New(agent.Config{}, provider, noTools(b)),
+				Store: store, Agent: agent.New(agent.Config{}, provider, noTools(b)),
 				Accounts: accountsOf(w), Access: defaultChecker(b),
 				Prefix: func(r session.Record) (prompt.Prefix, []string) {
 					return prompt.Build(prompt.Inputs{Session: string(r.ID)}), nil

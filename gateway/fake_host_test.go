@@ -5,13 +5,13 @@ import (
 
 	"hermesd/agent/memory"
 	"hermesd/agent/skills"
-	"hermesd/gateway/control"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
 )
 
 // A fakeHost has what is set.
 type fakeHost struct {
-	control.NoHost
+	gatewaytest.NoHost
 	restart    func()
 	background *atomic.Int64 // number of background commands
 	memories   *memory.Store

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
@@ -101,4 +102,10 @@ func New(p Parts) *Gateway {
 		acks:        ackLimiter{lastSentAt: make(map[inbox.Lane]time.Time)},
 		storeOutage: storeOutage{notified: make(map[chat.Address]time.Time)},
 	}
+}
+
+// Access decides whether the sender of an event is authorized. Its decisions may change
+// at any time; each event is checked once, when it is accepted.
+type Access interface {
+	Check(in chat.Inbound) (access.Grant, access.Denial)
 }

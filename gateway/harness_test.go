@@ -22,7 +22,6 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
-	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
 	"hermesd/gateway/gatewaytest"
@@ -31,7 +30,6 @@ import (
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
 	"hermesd/gateway/session"
-	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
 )
 
@@ -93,10 +91,7 @@ func (w *harness) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	turns := new(active.Turns)
 	o := gatewaytest.Options{
-		Active: turns, Usage: usage.NewMeter(turns),
-		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: agent.New(agent.Config{}, w.model, tools),
 		Accounts: accountsOf(w.adapter), Access: defaultChecker(w.t),

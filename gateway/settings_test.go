@@ -25,7 +25,10 @@ func (m *models) Choose(s session.Settings) (conversation.ModelChoice, error) {
 	if s.Model == "" {
 		return conversation.ModelChoice{Model: "scripted", Effort: s.Effort}, nil
 	}
-	return conversation.ModelChoice{Provider: m.second, Model: s.Model, Effort: s.Effort}, m.away
+	if m.away != nil {
+		return conversation.ModelChoice{Model: "scripted", Effort: s.Effort}, m.away
+	}
+	return conversation.ModelChoice{Provider: m.second, Model: s.Model, Effort: s.Effort}, nil
 }
 
 func (m *models) Names() []string { return []string{"a/scripted", "b/second"} }

@@ -24,7 +24,6 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
-	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
 	"hermesd/gateway/gatewaytest"
@@ -32,7 +31,6 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
-	"hermesd/gateway/usage"
 	"hermesd/internal/secret"
 	"hermesd/internal/sim/memnet"
 	"hermesd/storage/bolt"
@@ -77,10 +75,7 @@ func (h *house) open(t *testing.T) {
 	masker.Add(key)
 	connected := accounts.New(accounts.Options{})
 	connected.Add(account, a)
-	turns := new(active.Turns)
 	gw := gatewaytest.New(gatewaytest.Options{
-		Active: turns, Usage: usage.NewMeter(turns),
-		Host:    control.NoHost{},
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Profiles: chat.ProfilesOf(httpapi.Profile()), Note: overlay.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: agent.New(agent.Config{}, h.model, tools), Accounts: connected, Access: checker,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {

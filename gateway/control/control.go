@@ -91,26 +91,6 @@ type Host interface {
 	Restart()
 }
 
-// NoHost is a Host without a home directory, which runs no commands and cannot restart.
-type NoHost struct{}
-
-var _ Host = NoHost{}
-
-// Memories returns none.
-func (NoHost) Memories(session.Record) (*memory.Store, []memory.Target) { return nil, nil }
-
-// Skills returns none.
-func (NoHost) Skills() (*skills.Catalog, []string) { return nil, nil }
-
-// Background returns 0 and a function that does nothing.
-func (NoHost) Background(session.ID) (int, func()) { return 0, func() {} }
-
-// CanRestart returns false.
-func (NoHost) CanRestart() bool { return false }
-
-// Restart does nothing.
-func (NoHost) Restart() {}
-
 // Parts are what a Control reads and changes. All are required.
 type Parts struct {
 	Store   Store

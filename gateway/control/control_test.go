@@ -10,7 +10,6 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/session"
 )
 
 func TestStatus(t *testing.T) {
@@ -90,18 +89,5 @@ func TestRestartIsAnnouncedOnce(t *testing.T) {
 	rows, err := w.store.Outbox(t.Context(), true)
 	if err != nil || len(rows) != 1 || rows[0].Msg.To != from || rows[0].Msg.Text.Text != "I am back: hermesd 1.2.3." {
 		t.Errorf("%+v, %v", rows, err)
-	}
-}
-
-func TestOneModel(t *testing.T) {
-	m := control.OneModel{Model: "demo", Window: 8}
-	if c, err := m.Choose(session.Settings{}); err != nil || c.Model != "demo" || c.Window != 8 {
-		t.Errorf("%+v, %v", c, err)
-	}
-	if _, _, err := m.Resolve("other"); err == nil || err.Error() != "there is only demo" {
-		t.Errorf("%v", err)
-	}
-	if got := m.Names(); !slices.Equal(got, []string{"demo"}) || m.Name(session.Settings{}) != "demo" || m.Price(session.Settings{}, 1000) != "" {
-		t.Errorf("%q", got)
 	}
 }

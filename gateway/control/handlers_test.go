@@ -19,6 +19,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/control"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
@@ -98,7 +99,7 @@ func (w *harness) create(id session.ID, title string, used time.Time) session.Re
 }
 
 // twoModels are a model and another one.
-type twoModels struct{ control.OneModel }
+type twoModels struct{ gatewaytest.OneModel }
 
 func (twoModels) Names() []string { return []string{"a/one", "b/two"} }
 func (twoModels) Name(s session.Settings) string {
@@ -230,7 +231,7 @@ func TestRestartCommand(t *testing.T) {
 	if w.host.restarts != 2 {
 		t.Errorf("%d restarts", w.host.restarts)
 	}
-	w.parts.Host = control.NoHost{}
+	w.parts.Host = gatewaytest.NoHost{}
 	c := call("/restart now")
 	c.Principal.Level = access.Owner
 	if r := w.run(c); r.AfterCommit != nil || r.Text != "This daemon cannot restart itself: it ends with its terminal." {
@@ -367,7 +368,7 @@ func TestMemoryOnlyInDirectChatOfOwner(t *testing.T) {
 	if _, err := w.table().Run(t.Context(), c); err == nil {
 		t.Error("an error is lost")
 	}
-	w.parts.Host = control.NoHost{}
+	w.parts.Host = gatewaytest.NoHost{}
 	if got := w.run(c).Text; !strings.HasPrefix(got, "Memories are switched off") {
 		t.Errorf("%q", got)
 	}

@@ -21,6 +21,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/overlay"
@@ -54,7 +55,7 @@ func (s *turns) Compactions() hygiene.Stats                     { return hygiene
 
 // A host counts restarts and ended background commands.
 type host struct {
-	control.NoHost
+	gatewaytest.NoHost
 	restarts, background int
 	memories             *memory.Store
 	library              *skills.Library
@@ -123,7 +124,7 @@ func newHarness(t *testing.T) *harness {
 		}
 	})
 	w.parts = control.Parts{
-		Store: store, Host: w.host, Models: control.OneModel{Model: "demo", Window: 1000}, Targets: w,
+		Store: store, Host: w.host, Models: gatewaytest.OneModel{Model: "demo", Window: 1000}, Targets: w,
 		Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{Personality: map[string]string{"poet": "", "pirate": ""}}),
 		Runtime: control.Runtime{
 			Lanes: lanes, Turns: &w.turns, Accounts: connected, Pause: control.NewPause(store, "", ""),

@@ -9,7 +9,6 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/conversation"
-	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
 )
 
@@ -104,8 +103,8 @@ func (ctl *Control) voice(_ context.Context, c command.Call) (command.Result, er
 // Models is the set of models that a session may use. Its methods may be called from
 // any goroutine.
 type Models interface {
-	// Choose returns the model of the settings. Its error is shown to the user and says
-	// why the model is unavailable.
+	// Choose returns the model of the settings. If it is unavailable, that is the
+	// configured one, and the error, which is shown to the user, says why.
 	Choose(session.Settings) (conversation.ModelChoice, error)
 	// Names returns the models that users may choose, as provider/name, the configured
 	// one first.
@@ -119,30 +118,6 @@ type Models interface {
 	// the model of the settings; "" if it is not known.
 	Price(s session.Settings, tokens int) string
 }
-
-// OneModel are Models of which there is only one.
-type OneModel conversation.ModelChoice
-
-var _ Models = OneModel{}
-
-// Choose returns the model.
-func (m OneModel) Choose(session.Settings) (conversation.ModelChoice, error) {
-	return conversation.ModelChoice(m), nil
-}
-
-// Names returns its name.
-func (m OneModel) Names() []string { return []string{m.Model} }
-
-// Name returns its name.
-func (m OneModel) Name(session.Settings) string { return m.Model }
-
-// Resolve returns an error.
-func (m OneModel) Resolve(string) (provider, model string, err error) {
-	return "", "", i18n.Errorf("there is only %s", m.Model)
-}
-
-// Price returns "": the price is not known.
-func (OneModel) Price(session.Settings, int) string { return "" }
 
 // maxModelButtons is the maximum number of models shown as buttons.
 const maxModelButtons = 8

@@ -25,6 +25,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/cron"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
@@ -395,7 +396,7 @@ func TestPrepare(t *testing.T) {
 func TestPrepareWithoutScriptsAndOutputs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHarness(t)
-		h.parts.Scripts, h.parts.Outputs = cron.NoScripts{}, cron.NoOutputs{}
+		h.parts.Scripts, h.parts.Outputs = gatewaytest.NoScripts{}, gatewaytest.NoOutputs{}
 		h.restart(h.parts.Access)
 		first := h.create(principal("7", access.Owner), schedule.JobPatch{Prompt: ptrTo("look"), Script: ptrTo("new.sh")}, nil)
 		if _, err := h.Prepare(t.Context(), occurrenceOf(first), false); err == nil || !strings.HasPrefix(err.Error(), "Scripts cannot be run here. Have the job changed") {

@@ -59,23 +59,6 @@ type Outputs interface {
 // ErrNoScripts is the error of Scripts that runs no script.
 var ErrNoScripts = errors.New("cron: scripts cannot be run")
 
-// NoScripts is the Scripts that runs none.
-type NoScripts struct{}
-
-// Run returns ErrNoScripts.
-func (NoScripts) Run(context.Context, schedule.Job) (string, error) { return "", ErrNoScripts }
-
-// NoOutputs is the Outputs that stores nothing.
-type NoOutputs struct{}
-
-// Save does nothing.
-func (NoOutputs) Save(schedule.OccurrenceID, string) error { return nil }
-
-// Newest returns an error.
-func (NoOutputs) Newest(schedule.JobID) (string, error) {
-	return "", errors.New("cron: answers of runs are not stored")
-}
-
 // Parts are the parts that Runs uses. All of them are set.
 type Parts struct {
 	Store   Store

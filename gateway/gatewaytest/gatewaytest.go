@@ -155,7 +155,7 @@ func settings(o Options) pipeline.Settings {
 			Policy: o.Policy, Reset: o.Reset, CacheBytes: o.Limits.TranscriptCacheBytes, Printer: o.Printer, Log: o.Log.Named("conversation"),
 		},
 		Turn: turn.Settings{
-			Printer: o.Printer, Placement: o.Placement, Prefill: o.Prefill, Title: o.Title, Model: model(o),
+			Printer: o.Printer, Placement: o.Placement, Prefill: o.Prefill, Title: o.Title,
 			RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
 			Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout,
 			Log: o.Log.Named("turn"), Observe: o.Observe, OnSessionDeleted: o.OnSessionDeleted, OnSessionChanged: o.OnSessionChanged,
@@ -184,11 +184,11 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Active, new(active.Turns))
 	setDefault(&o.Usage, usage.NewMeter(o.Active))
 	setDefault(&o.Overlay, overlay.New(overlay.Options{Location: o.Location, Note: overlay.NoNote}, overlay.Settings{}))
-	setDefault[control.Host](&o.Host, control.NoHost{})
-	setDefault[cron.Scripts](&o.Scripts, cron.NoScripts{})
-	setDefault[cron.Outputs](&o.Outputs, cron.NoOutputs{})
+	setDefault[control.Host](&o.Host, NoHost{})
+	setDefault[cron.Scripts](&o.Scripts, NoScripts{})
+	setDefault[cron.Outputs](&o.Outputs, NoOutputs{})
 	if o.Models == nil {
-		o.Models = control.OneModel(model(o))
+		o.Models = OneModel(model(o))
 	}
 	if o.CheckTool == nil {
 		o.CheckTool = func(session.Record, access.Principal, string) error { return nil }

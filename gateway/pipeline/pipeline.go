@@ -114,7 +114,7 @@ var _ chat.Sink = (*Pipeline)(nil)
 
 // New returns a Pipeline that accepts messages. Its turns do not run before Start.
 func New(p Parts) *Pipeline {
-	pl := &Pipeline{parts: p, resumption: newResumption(p)}
+	pl := &Pipeline{parts: p, resumption: &resumption{store: p.Store, lanes: p.Work.Lanes, pause: p.Work.Pause, log: p.Settings.Log}}
 	locks := new(session.Locks)
 	passes := hygiene.NewPasses(p.Agent.Agent, locks, p.Settings.Log.Named("hygiene"))
 	pl.approval = approval.New(approval.Parts{
@@ -137,10 +137,11 @@ func New(p Parts) *Pipeline {
 			Options: p.Agent.Compaction,
 		}),
 		Sessions: conversation.NewBook(conversation.Parts{
-			Store: p.Store, Locks: locks, Passes: passes, Prefix: p.Agent.Prefix, HasBackground: hasBackground(p.Host), Options: p.Settings.Conversation,
+			Store: p.Store, Locks: locks, Passes: passes, Prefix: p.Agent.Prefix, Options: p.Settings.Conversation,
+			HasBackground: func(id session.ID) bool { n, _ := p.Host.Background(id); return n > 0 },
 		}),
 		Agent: turn.Agent{
-			Agent: p.Agent.Agent, Choose: p.Agent.Models.Choose, Overlay: overlays(p), CheckTool: p.Agent.CheckTool, Discover: p.Agent.Discover,
+			Agent: p.Agent.Agent, Choose: p.Agent.Models.Choose, Overlay: p.overlay, CheckTool: p.Agent.CheckTool, Discover: p.Agent.Discover,
 			Active: p.Work.Active, Usage: p.Work.Usage,
 		},
 		Chat: turn.Chat{Input: p.Chat.Input, Reply: p.Chat.Reply, Approval: pl.approval},
@@ -165,21 +166,10 @@ type turns struct {
 
 func (t turns) Compactions() hygiene.Stats { return t.passes.Stats() }
 
-// hasBackground returns a function that reports whether a background command of a session
-// runs.
-func hasBackground(h control.Host) func(session.ID) bool {
-	return func(id session.ID) bool {
-		n, _ := h.Background(id)
-		return n > 0
-	}
-}
-
-// overlays returns a function that builds the overlay of a turn.
-func overlays(p Parts) func(session.Record, inbox.Entry) prompt.OverlayParts {
-	return func(rec session.Record, e inbox.Entry) prompt.OverlayParts {
-		places := overlay.Places{Platforms: p.Chat.Accounts.Platforms(), Homes: p.Chat.Targets.HomeChannels()}
-		return p.Agent.Overlay.Build(rec, e.Inbound, places)
-	}
+// overlay returns the overlay of a turn.
+func (p Parts) overlay(rec session.Record, e inbox.Entry) prompt.OverlayParts {
+	places := overlay.Places{Platforms: p.Chat.Accounts.Platforms(), Homes: p.Chat.Targets.HomeChannels()}
+	return p.Agent.Overlay.Build(rec, e.Inbound, places)
 }
 
 // Commands returns the table of chat commands.

@@ -10,9 +10,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/gateway"
+	"hermesd/gateway/active"
 	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
+	"hermesd/gateway/session"
 )
 
 // A resumption resumes the turns that were running when earlier processes died, so that
@@ -20,7 +23,7 @@ import (
 // crash, then one by one those that were running at more (suspects). Lanes without such
 // a turn are not affected.
 type resumption struct {
-	store interrupted
+	store gateway.Store
 	lanes *lane.Set[inbox.Lane]
 	pause *control.Pause
 	log   *zap.Logger
@@ -29,15 +32,6 @@ type resumption struct {
 	waiting []inbox.Entry
 	running map[inbox.Lane]inbox.ID // first entries of resumed turns that have not ended
 	timer   *time.Timer             // ends the wait for running; nil if there were no suspects
-}
-
-// interrupted lists the turns that were interrupted; see gateway.Store.
-type interrupted interface {
-	Interrupted(ctx context.Context) ([]inbox.Entry, error)
-}
-
-func newResumption(p Parts) *resumption {
-	return &resumption{store: p.Store, lanes: p.Work.Lanes, pause: p.Work.Pause, log: p.Settings.Log}
 }
 
 // maxSoloTime is how long the next suspect waits for turns that have been resumed.
@@ -173,4 +167,40 @@ func (r *resumption) stop() {
 	if r.timer != nil {
 		r.timer.Stop()
 	}
+}
+
+// A readiness decides whether the next turn of a lane may start. It implements turn.Lanes.
+type readiness struct {
+	store      gateway.Store
+	lanes      *lane.Set[inbox.Lane]
+	active     *active.Turns
+	pause      *control.Pause
+	resumption *resumption
+}
+
+// Wake implements turn.Lanes.
+func (r readiness) Wake(l inbox.Lane) { r.lanes.Wake(l) }
+
+// MayRun is false for a turn that is not resumed yet after crashes, a message after a
+// command that waits or runs, and a message during a pause.
+func (r readiness) MayRun(l inbox.Lane) bool {
+	return !r.resumption.isHeld(l) && !r.waitsForCommands(l) && (l.Immediate() || !r.pause.Blocks(l))
+}
+
+// waitsForCommands reports whether immediate commands wait or run for the session of
+// lane l; l is then woken after them. Its next turn starts after them: a message after
+// /new belongs to the new session.
+func (r readiness) waitsForCommands(l inbox.Lane) bool {
+	immediate := inbox.ImmediateLaneOf(session.Key(l))
+	if immediate == l || l.Immediate() || !r.hasWork(immediate) {
+		return false
+	}
+	r.lanes.WakeAfter(l, immediate)
+	return r.hasWork(immediate) // else it may have ended before WakeAfter
+}
+
+// hasWork reports whether entries of an immediate lane wait or run.
+func (r readiness) hasWork(immediate inbox.Lane) bool {
+	_, offered := r.active.OfferedClaim(immediate)
+	return offered || r.store.Waiting(immediate) > 0 || r.lanes.Active(immediate)
 }

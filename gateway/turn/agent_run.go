@@ -66,7 +66,7 @@ func (t *turn) runAgent(ctx context.Context) {
 		problems = append([]string{s.ResetNotice}, problems...)
 	}
 	var modelErr error
-	if s.Model, modelErr = t.runner.chooseModel(s.Record.Settings); modelErr != nil {
+	if s.Model, modelErr = t.runner.parts.Agent.Choose(s.Record.Settings); modelErr != nil {
 		problems = append(problems, t.T("The model of this conversation cannot be used (%s); %s answers. `/model` chooses another.", t.LocalizeError(modelErr), s.Model.Model))
 	}
 	problems, s.Notes = append(s.Notes, problems...), nil

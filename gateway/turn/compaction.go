@@ -27,7 +27,7 @@ func (t *turn) compressSession(ctx context.Context, focus string) {
 		return
 	}
 	defer t.runner.parts.Sessions.Release(s)
-	s.Model, _ = t.runner.chooseModel(s.Record.Settings)
+	s.Model, _ = t.runner.parts.Agent.Choose(s.Record.Settings)
 	compactor := t.newCompaction(s)
 	text, made, err := compactor.Compress(ctx, focus)
 	if err == nil && made != nil { // else the commit has no conversation

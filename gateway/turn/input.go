@@ -101,6 +101,6 @@ func (h *inputWaits) notify(l inbox.Lane) bool {
 // composeInput returns one user message with the content of entries for the model of the
 // session; see input.Composer.
 func (t *turn) composeInput(ctx context.Context, entries []inbox.Entry, rec *session.Record) (llm.Message, []string) {
-	model, _ := t.runner.chooseModel(rec.Settings)
+	model, _ := t.runner.parts.Agent.Choose(rec.Settings)
 	return t.runner.parts.Chat.Input.Compose(ctx, entries, rec, model.Vision)
 }

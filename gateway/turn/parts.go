@@ -40,7 +40,7 @@ type Parts struct {
 // An Agent is what a run of the agent and its tools need.
 type Agent struct {
 	Agent *agent.Agent
-	// Choose returns the model of a session.
+	// Choose returns the model of a session; see control.Models.
 	Choose func(session.Settings) (conversation.ModelChoice, error)
 	// Overlay returns the overlay of a turn.
 	Overlay func(session.Record, inbox.Entry) prompt.OverlayParts
@@ -80,8 +80,7 @@ type Lanes interface {
 
 // Settings are the values that configure turns, and the functions that hear of them.
 type Settings struct {
-	Printer   i18n.Printer             // translates the daemon's own texts
-	Model     conversation.ModelChoice // of a session whose chosen model cannot be used
+	Printer   i18n.Printer // translates the daemon's own texts
 	Placement prompt.Placement
 	Prefill   []llm.Message // between the prompt and the transcript of every call
 	// Title returns a title for a conversation that started with question and answer,

@@ -111,7 +111,7 @@ func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, 
 		input = llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.Text, Text: run.Input}}}
 	}
 	var modelErr error
-	if t.session.Model, modelErr = t.runner.chooseModel(t.session.Record.Settings); modelErr != nil {
+	if t.session.Model, modelErr = t.runner.parts.Agent.Choose(t.session.Record.Settings); modelErr != nil {
 		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", modelErr, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.compaction.Window(ctx, len(steps) > 0)

@@ -12,20 +12,9 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/command"
-	"hermesd/gateway/conversation"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 )
-
-// chooseModel returns the model for a session. If the chosen model cannot be used it
-// returns the default model and an error.
-func (r *Runner) chooseModel(s session.Settings) (conversation.ModelChoice, error) {
-	c, err := r.parts.Agent.Choose(s)
-	if err != nil {
-		return r.parts.Settings.Model, err
-	}
-	return c, nil
-}
 
 // applySettings adds the session changes of a command to m, and returns an additional
 // text for the user.

@@ -28,15 +28,12 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
-	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/overlay"
 	"hermesd/gateway/session"
-	"hermesd/gateway/usage"
 	"hermesd/internal/secret"
 	"hermesd/internal/sim/llm"
 	sim "hermesd/internal/sim/telegram"
@@ -137,12 +134,8 @@ func (w *world) start(at int) {
 	}
 	connected := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{account: "first"}})
 	connected.Add(account, l.adapter)
-	turns := new(active.Turns)
 	l.gateway = gatewaytest.New(gatewaytest.Options{
-		Active: turns, Usage: usage.NewMeter(turns),
-		Host:    control.NoHost{},
-		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
-		Store:   store, Agent: l.agent, Accounts: connected, Access: w.access(),
+		Store: store, Agent: l.agent, Accounts: connected, Access: w.access(),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Tools: tools.Tools()}), nil
 		},

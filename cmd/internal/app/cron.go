@@ -105,36 +105,26 @@ const (
 )
 
 // scripts runs the scripts of scheduled prompts. It implements cron.Scripts.
-type scripts struct {
-	dir       string // where they are
-	workspace string
-	passEnv   []string
-	mask      func(string) string
-}
-
-func (a *App) scripts() scripts {
-	return scripts{
-		dir: filepath.Join(a.opts.Home, "scripts"), workspace: a.prompts.workspace, passEnv: a.opts.Config.Terminal.EnvPassthrough, mask: a.opts.Report.Secrets.Mask,
-	}
-}
+type scripts struct{ a *App }
 
 // Run runs the script of a job, a file below scripts in the home directory,
 // and returns its masked output. The script belongs to the operator and runs outside
 // of the sandbox, with the environment that commands get.
 func (s scripts) Run(ctx context.Context, j schedule.Job) (string, error) {
-	argv, err := scriptCommand(s.dir, j.Script)
+	a := s.a
+	argv, err := scriptCommand(filepath.Join(a.opts.Home, "scripts"), j.Script)
 	if err != nil {
 		return "", err
 	}
 	dir := j.Workdir
 	if dir == "" {
-		dir = s.workspace
+		dir = a.prompts.workspace
 	}
-	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: dir, PassEnv: s.passEnv, Timeout: scriptTimeout, MaxKept: maxScriptOutput, MaxOutput: maxScriptOutput})
+	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: dir, PassEnv: a.opts.Config.Terminal.EnvPassthrough, Timeout: scriptTimeout, MaxKept: maxScriptOutput, MaxOutput: maxScriptOutput})
 	if err != nil {
 		return "", err
 	}
-	out := s.mask(strings.ToValidUTF8(string(r.Head)+string(r.Tail), string(utf8.RuneError)))
+	out := a.opts.Report.Secrets.Mask(strings.ToValidUTF8(string(r.Head)+string(r.Tail), string(utf8.RuneError)))
 	switch {
 	case r.Cause != nil:
 		return "", r.Cause
@@ -194,10 +184,6 @@ func lastLine(s string) string {
 type outputs struct {
 	dir  string
 	mask func(string) string
-}
-
-func (a *App) outputs() outputs {
-	return outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask}
 }
 
 // maxOutputs is the number of answers that are kept per job.

@@ -36,7 +36,7 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 
 // Script runs the script of a job.
 func (a *App) Script(ctx context.Context, j schedule.Job) (string, error) {
-	return a.scripts().Run(ctx, j)
+	return scripts{a}.Run(ctx, j)
 }
 
 // Resets returns the reset policy of a configuration.

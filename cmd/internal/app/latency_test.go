@@ -19,15 +19,11 @@ import (
 	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
-	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/control"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
 	"hermesd/gateway/session"
-	"hermesd/gateway/usage"
 	"hermesd/storage/bolt"
 )
 
@@ -93,12 +89,8 @@ func rogueGateway(t *testing.T) (g *pipeline.Pipeline, misbehave func()) {
 	a := agent.New(agent.Config{}, model, tools)
 	connected := accounts.New(accounts.Options{})
 	connected.Add(on, silentPlatform{})
-	turns := new(active.Turns)
 	g = gatewaytest.New(gatewaytest.Options{
-		Active: turns, Usage: usage.NewMeter(turns),
-		Host:    control.NoHost{},
-		Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{}),
-		Store:   store, Agent: a, Accounts: connected, Access: check,
+		Store: store, Agent: a, Accounts: connected, Access: check,
 		Prefix: func(session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Tools: tools.Tools()}), nil
 		},

@@ -75,13 +75,13 @@ func (m *models) endpointFor(s session.Settings) (config.Endpoint, error) {
 func (m *models) Choose(s session.Settings) (conversation.ModelChoice, error) {
 	e, err := m.endpointFor(s)
 	if err != nil {
-		return conversation.ModelChoice{}, err
+		e, s = m.endpoints[0], session.Settings{}
 	}
 	c := conversation.ModelChoice{Provider: m.providerFor(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: hasVision(e.Provider), Window: m.lengths.lengthOf(e)}
 	if s.Effort != "" {
 		c.Effort = s.Effort
 	}
-	return c, nil
+	return c, err
 }
 
 // modelName returns the name of a model for users: PROVIDER/MODEL.
