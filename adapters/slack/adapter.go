@@ -5,17 +5,16 @@
 // redelivered event arrives in a new envelope, so an event is identified by its
 // channel and ts; the two events of a mention count as one.
 //
-//	Slack ── envelope ──► socketmode ──► intake.put     never waits
+//	Slack ── envelope ──► connection ──► intake.put     never waits
 //	                                        │ queue, in order
 //	                                     intake.work
 //	                                        ├── convert (names are looked up)
 //	                                        ├── sink.Accept, until it takes the batch
 //	                                        │      │ nil: on disk
-//	Slack ◄── envelope_id ── AckCtx ◄───────┘◄─────┘
+//	Slack ◄── envelope_id ──────────────────┘◄─────┘
 //
-// One socketmode.Client serves one socket and ends with it. When Slack asks to
-// disconnect a socket, the next one is opened first and the old one is read
-// until it is empty. After a time without a socket Slack may have stopped
+// When Slack asks to disconnect a socket, the next one is opened first and the old
+// one is read until it is empty. After a time without a socket Slack may have stopped
 // redelivering, so the histories of the channels with conversations are fetched;
 // Health reports what could not be fetched.
 //
@@ -137,21 +136,15 @@ func New(cfg Config, o Options) (*Adapter, error) {
 		}
 	}
 	a.wire.RT = a.health.Clock(a.wire.RT)
-	a.api = a.client(a.wire)
+	a.api = slack.New(cfg.Token.Reveal(),
+		slack.OptionAppLevelToken(cfg.AppToken.Reveal()),
+		slack.OptionAPIURL(cfg.APIURL),
+		slack.OptionHTTPClient(a.wire),
+		slack.OptionLog(log.New(io.Discard, "", 0)),
+	)
 	a.people = directory.New(a.api, o.Log)
 	a.places = checkpoint.New(a.memoryKey(), o.Memory, o.Log)
 	return a, nil
-}
-
-// client returns a library client that sends its requests through c. It does not
-// connect.
-func (a *Adapter) client(c connection.Doer) *slack.Client {
-	return slack.New(a.cfg.Token.Reveal(),
-		slack.OptionAppLevelToken(a.cfg.AppToken.Reveal()),
-		slack.OptionAPIURL(a.cfg.APIURL),
-		slack.OptionHTTPClient(c),
-		slack.OptionLog(log.New(io.Discard, "", 0)),
-	)
 }
 
 // memoryKey contains the app's ID and not the account's name, because an account
@@ -179,7 +172,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 		wg.Go(func() { in.work(ctx) })
 		wg.Go(func() { a.places.Keep(ctx) })
 		stop(connection.Run(ctx, connection.Options{
-			Handler: &socketHandler{a: a, in: in}, Client: a.client, Wire: a.wire, Socket: a.o.Socket,
+			Handler: &socketHandler{a: a, in: in}, API: a.api, Wire: a.wire, Socket: a.o.Socket,
 			Proxy: a.cfg.Proxy, Last: a.places.Alive(), Log: a.log,
 		}))
 	}

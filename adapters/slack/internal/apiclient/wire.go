@@ -1,6 +1,5 @@
-// Package apiclient sends the requests of slack-go: calls of the Web API, for
-// which it records whether Slack may have received a failed one, and sockets,
-// for which it reports signs of life and disconnect requests.
+// Package apiclient sends the requests of slack-go. For each failed call of the Web
+// API it records whether Slack may have received it.
 package apiclient
 
 import (

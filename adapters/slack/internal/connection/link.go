@@ -1,24 +1,23 @@
 // Package connection keeps one socket to Slack open. The entry point is Run.
 //
-// One client of the library serves one socket and ends with it. When Slack asks
-// to disconnect a socket, the next one is opened first, and the old one is read
-// until it is empty.
+// When Slack asks to disconnect a socket, the next one is opened first, and the old
+// one is read until it is empty. The library's socket mode is not used: it closes a
+// socket on such a request, and does not acknowledge types that it does not know.
 package connection
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"math/rand/v2"
-	"net/http"
+	"net"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/gorilla/websocket"
 	"github.com/slack-go/slack"
-	"github.com/slack-go/slack/socketmode"
 	"go.uber.org/zap"
 
 	"hermesd/adapters/internal/transport"
@@ -67,13 +66,14 @@ type Handler interface {
 	Proof() time.Time
 }
 
-// Options are the dependencies of Run. All except Socket are required.
+// Options are the dependencies of Run. All except Socket and Proxy are required.
 type Options struct {
 	Handler Handler
-	// Client creates the library's client over c.
-	Client func(c Doer) *slack.Client
-	Wire   *apiclient.Client
-	Socket apiclient.Dial
+	API     *slack.Client
+	Wire    *apiclient.Client
+	// Socket opens the connection of a socket, TLS included; nil means the network,
+	// through the proxy.
+	Socket func(ctx context.Context, network, address string) (net.Conn, error)
 	Proxy  secret.Value
 	// Last is when an earlier process was last connected; the zero Time means
 	// never.
@@ -81,21 +81,16 @@ type Options struct {
 	Log  *zap.Logger
 }
 
-// A Doer is an HTTP client as used by the library.
-type Doer interface {
-	Do(*http.Request) (*http.Response, error)
-}
-
 // Run keeps the account connected until ctx ends, and waits for its goroutines.
 // It returns early only with a *chat.ConfigError.
 func Run(ctx context.Context, o Options) error {
-	proxy, err := transport.Proxy(o.Proxy)
+	d, err := dialer(o)
 	if err != nil {
 		return &chat.ConfigError{Platform: chat.Slack, Reason: err.Error()}
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	k := &sockets{o: o, ctx: ctx, back: backoff.Backoff{First: First}, fail: fail, last: o.Last, line: apiclient.SocketOptions{Socket: o.Socket, Proxy: proxy, Alive: o.Handler.Alive}}
+	k := &sockets{o: o, ctx: ctx, back: backoff.Backoff{First: First}, fail: fail, last: o.Last, dialer: d}
 	k.mu.Lock()
 	k.openLocked(0)
 	k.mu.Unlock()
@@ -110,11 +105,11 @@ func Run(ctx context.Context, o Options) error {
 
 // sockets keeps one socket open, and at most two while one is replaced.
 type sockets struct {
-	o    Options
-	ctx  context.Context //nolint:containedctx // of the call of Run that owns this value
-	fail context.CancelCauseFunc
-	line apiclient.SocketOptions
-	wg   sync.WaitGroup
+	o      Options
+	ctx    context.Context //nolint:containedctx // of the call of Run that owns this value
+	fail   context.CancelCauseFunc
+	dialer *websocket.Dialer
+	wg     sync.WaitGroup
 
 	mu   sync.Mutex // guards the fields below
 	cur  *socket    // the active socket
@@ -125,7 +120,7 @@ type sockets struct {
 	last time.Time // time of the last sign of life of the last lost socket
 }
 
-// A socket is one connection, and one client of the library.
+// A socket is one connection.
 type socket struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when the socket has ended
@@ -158,79 +153,87 @@ func (k *sockets) openLocked(d time.Duration) {
 	})
 }
 
-// run opens a socket and handles its events until it ends.
+// dialer returns the dialer of the sockets.
+func dialer(o Options) (*websocket.Dialer, error) {
+	d := &websocket.Dialer{
+		HandshakeTimeout: 10 * time.Second,
+		WriteBufferSize:  32 << 10, // Slack does not support fragmented messages
+	}
+	if o.Socket != nil {
+		d.NetDialContext, d.NetDialTLSContext = o.Socket, o.Socket
+		return d, nil
+	}
+	var err error
+	d.NetDialContext = transport.NewDialer().DialContext
+	d.Proxy, err = transport.Proxy(o.Proxy)
+	return d, err
+}
+
+// run opens a socket and handles its messages until it ends.
 func (k *sockets) run(ctx context.Context, s *socket) error {
-	line := k.line
-	line.OnDisconnect = func(reason string) { k.leave(s, reason) }
-	c := socketmode.New(k.o.Client(&once{Client: k.o.Wire}),
-		socketmode.OptionDialer(line.Dialer()),
-		socketmode.OptionPingInterval(pingWait),
-		socketmode.OptionReadLimit(readLimit),
-		socketmode.OptionLog(log.New(io.Discard, "", 0)),
-	)
-	ran := make(chan error, 1)
-	var wg sync.WaitGroup
-	wg.Go(func() { ran <- c.RunContext(ctx) })
-	err := k.pump(ctx, s, c, ran)
-	s.stop()
-	wg.Wait()
-	return err
-}
-
-// pump receives the library's events without delay.
-func (k *sockets) pump(ctx context.Context, s *socket, c *socketmode.Client, ran <-chan error) error {
-	for connected := false; ; {
-		select {
-		case <-ctx.Done():
-			return ctx.Err() //nolint:wrapcheck // the caller canceled
-		case err := <-ran:
-			return err
-		case e := <-c.Events:
-			switch e.Type {
-			case socketmode.EventTypeConnecting:
-				if connected {
-					return errLost // the library would open another one, which is done here instead
-				}
-			case socketmode.EventTypeConnected:
-				connected = true
-			case socketmode.EventTypeHello:
-				k.hello(s, e.Request.NumConnections)
-			case socketmode.EventTypeConnectionError:
-				if ce, ok := e.Data.(*slack.ConnectionErrorEvent); ok {
-					return ce.ErrorObj
-				}
-			case socketmode.EventTypeEventsAPI, socketmode.EventTypeInteractive, socketmode.EventTypeSlashCommand:
-				k.take(ctx, c, inbound.Envelope{Type: e.Request.Type, ID: e.Request.EnvelopeID, Payload: e.Request.Payload})
-			case socketmode.EventTypeErrorBadMessage:
-				// The library knows fewer types than Slack sends, and does not
-				// acknowledge unknown ones.
-				if bad, ok := e.Data.(*socketmode.ErrorBadMessage); ok {
-					k.bad(ctx, c, bad)
-				}
-			}
-		}
+	_, address, err := k.o.API.StartSocketModeContext(ctx)
+	if err != nil {
+		return err //nolint:wrapcheck // ended converts it
 	}
-}
-
-func (k *sockets) bad(ctx context.Context, c *socketmode.Client, bad *socketmode.ErrorBadMessage) {
-	env, ok := inbound.Open(bad.Message)
-	if !ok {
-		k.o.Log.Warn("cannot parse socket message: no envelope", zap.Error(bad.Cause))
-		return
+	c, resp, err := k.dialer.DialContext(ctx, address, nil)
+	if err != nil {
+		return fmt.Errorf("open the socket: %w", err)
 	}
-	k.o.Log.Info("client library cannot parse envelope", zap.String("type", env.Type), zap.Error(bad.Cause))
-	k.take(ctx, c, env)
-}
-
-// take passes an envelope on. Its acknowledgment is sent on the socket that
-// delivered it. A late acknowledgment is sent too, although Slack has stopped
-// waiting and delivers the event again.
-func (k *sockets) take(ctx context.Context, c *socketmode.Client, env inbound.Envelope) {
-	k.o.Handler.Take(env, func() error {
-		ctx, cancel := context.WithTimeout(ctx, ackWithin)
-		defer cancel()
-		return c.AckCtx(ctx, env.ID, nil) //nolint:wrapcheck // the caller adds the operation
+	_ = resp.Body.Close() // it is empty
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	c.SetReadLimit(readLimit)
+	if err := c.SetReadDeadline(time.Now().Add(pingWait)); err != nil {
+		return errLost
+	}
+	c.SetPingHandler(func(data string) error {
+		k.o.Handler.Alive()
+		_ = c.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(ackWithin)) // reading notices a lost connection
+		return c.SetReadDeadline(time.Now().Add(pingWait))
 	})
+	var writing sync.Mutex // the connection takes one writer at a time
+	ack := func(id string) error {
+		writing.Lock()
+		defer writing.Unlock()
+		if err := c.SetWriteDeadline(time.Now().Add(ackWithin)); err != nil {
+			return err //nolint:wrapcheck // the caller adds the operation
+		}
+		return c.WriteJSON(map[string]string{"envelope_id": id}) //nolint:wrapcheck // as above
+	}
+	for {
+		_, raw, err := c.ReadMessage()
+		if ctx.Err() != nil {
+			return ctx.Err() //nolint:wrapcheck // the caller canceled
+		}
+		if err != nil {
+			return errLost
+		}
+		k.o.Handler.Alive()
+		k.receive(s, raw, ack)
+	}
+}
+
+// receive handles a message. An envelope of any type is passed on. Its
+// acknowledgment is sent on the socket that delivered it, also when it is late
+// and Slack has stopped waiting and delivers the event again.
+func (k *sockets) receive(s *socket, raw []byte, ack func(id string) error) {
+	var m struct {
+		Type        string `json:"type"`
+		Connections int    `json:"num_connections"`
+		Reason      string `json:"reason"`
+	}
+	_ = json.Unmarshal(raw, &m) // what can be decoded
+	env, ok := inbound.Open(raw)
+	switch {
+	case m.Type == "hello":
+		k.hello(s, m.Connections)
+	case m.Type == "disconnect":
+		k.leave(s, m.Reason)
+	case ok:
+		k.o.Handler.Take(env, func() error { return ack(env.ID) })
+	default:
+		k.o.Log.Warn("cannot parse socket message: no envelope", zap.Int("bytes", len(raw)))
+	}
 }
 
 // hello records that a socket is ready, and how many sockets Slack counts.
@@ -362,24 +365,4 @@ func endWords(reason string, err error) string {
 		return fmt.Sprintf("no socket to Slack: %v", err)
 	}
 	return "no socket to Slack: " + se.Reason
-}
-
-// once is an HTTP client that opens one socket. The library would open the next
-// one by itself, before it is known whether there is one already.
-type once struct {
-	*apiclient.Client
-	mu   sync.Mutex
-	used bool
-}
-
-// Do implements the library's HTTP client.
-func (o *once) Do(req *http.Request) (*http.Response, error) {
-	o.mu.Lock()
-	used := o.used
-	o.used = true
-	o.mu.Unlock()
-	if used {
-		return nil, errLost
-	}
-	return o.Client.Do(req)
 }

@@ -1,0 +1,4 @@
+package connection
+
+// Dialer is dialer, for tests.
+var Dialer = dialer
