@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -51,13 +52,13 @@ var wildcards = []string{"nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me
 // host, the word itself is a host, with or without port and path. Otherwise it is any text:
 // URLs, addresses in their usual form and names of this machine are found in it.
 func (e *evaluator) address(word string, host bool) (address, bool) {
-	if !host && !strings.ContainsAny(word, ".:@。") && !strings.Contains(strings.ToLower(word), "localhost") {
+	if !host && !mayName(word) {
 		return address{}, false
 	}
 	word = strings.ReplaceAll(norm.NFKC.String(word), "。", ".")
 	var found []address
 	for _, m := range inURL.FindAllStringSubmatch(word, 32) {
-		if m[1] != "file" && len(m[1]) > 1 {
+		if m[1] != "file" && len(m[1]) > 1 && !strings.HasPrefix(m[1], "sqlite") {
 			before, _, _ := strings.Cut(m[2], `\`) // programs differ in what a backslash is
 			for _, at := range []string{m[2], before} {
 				found = append(found, newAddress(at[strings.LastIndexByte(at, '@')+1:], ports[strings.ToLower(m[1])]))
@@ -90,6 +91,21 @@ func (e *evaluator) address(word string, host bool) (address, bool) {
 		return address{}, false
 	}
 	return found[0], true
+}
+
+// mayName reports whether a text may have an address in it.
+func mayName(text string) bool {
+	dots := 0
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == ':' || c == '@' || c >= utf8.RuneSelf:
+			return true
+		case c == '.':
+			dots++
+		}
+	}
+	lower := strings.ToLower(text)
+	return dots > 2 || strings.Contains(lower, "local") || strings.Contains(lower, ".internal") || strings.Contains(lower, ".lan") || strings.HasPrefix(text, "/dev/")
 }
 
 // allowed reports whether an address is a port of this machine on which a background process
@@ -134,6 +150,33 @@ func newAddress(word, port string) address {
 	return a
 }
 
+// reach notes that a command connects to an address that is not public. In a full sandbox one
+// of this machine may be that of the command line's own network.
+func (e *evaluator) reach(c *call, a address) {
+	n := len(e.findings)
+	e.find("address", a.String(), withTarget(c.shape(), a.String()))
+	if a.loopback {
+		e.later(n)
+	}
+}
+
+// later puts off findings until it is known whether the command line has a network of its own.
+func (e *evaluator) later(n int) {
+	if e.place.Sandbox == Full {
+		e.loopback = append(e.loopback, e.findings[n:]...)
+		e.findings = e.findings[:n]
+	}
+}
+
+// device returns the address that a file name of bash stands for.
+func (e *evaluator) device(name string) (address, bool) {
+	if !deviceIP.MatchString(name) {
+		return address{}, false
+	}
+	host, port, _ := strings.Cut(name[len("/dev/tcp/"):], "/")
+	return newAddress(host+":"+port, ""), true
+}
+
 // connect examines a command of the table that uses the network.
 func (e *evaluator) connect(c *call) {
 	public := false
@@ -153,17 +196,13 @@ func (e *evaluator) connect(c *call) {
 		if len(w) > 300 || slices.ContainsFunc(e.table.sets["collectors"], func(s string) bool { return strings.Contains(lower, s) }) {
 			e.find("upload", title(c.argv, c.row), "")
 		}
-		if a, ok := e.address(w, true); ok && !(a.loopback && c.is("local")) {
-			n := len(e.findings)
-			e.find("address", a.String(), withTarget(c.shape(), a.String()))
-			if a.loopback && e.place.Sandbox == Full {
-				e.loopback = append(e.loopback, e.findings[n:]...)
-				e.findings = e.findings[:n]
+		if a, ok := e.address(w, true); ok && !(a.loopback && (c.is("local") || !(e.background && e.place.Sandbox == Full) && e.table.patterns["health"].MatchString(w))) {
+			if e.reach(c, a); a.loopback && e.place.Sandbox == Full {
 				continue
 			}
 		}
 		public = public || strings.ContainsAny(w, ".:")
 	}
 	e.network = e.network || public || len(e.loopback) == 0
-	e.downloads = e.downloads || public && c.is("fetch")
+	e.downloads = e.downloads || public && c.is("fetch") && (c.kind == "write" || len(c.outputs) > 0 || c.option("-O", "-J", "--remote-name") || e.table.patterns["keeps"].MatchString(e.source))
 }

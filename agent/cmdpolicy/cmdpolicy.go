@@ -109,7 +109,7 @@ const (
 	MaxLength   = 64 << 10 // bytes of a command; a longer one needs an approval
 	maxCommands = 2000     // commands that are examined in one command line
 	maxDepth    = 6        // scripts within scripts
-	maxValues   = 8        // values of one word
+	maxValues   = 16       // values of one word
 	maxValue    = 1 << 10  // bytes of a value
 	maxShape    = 300      // bytes of a shape
 	maxDetails  = 8
@@ -124,7 +124,7 @@ func Evaluate(command string, p Place) Result {
 	}
 	e.script(command)
 	for _, t := range e.table.texts {
-		if t.re.MatchString(command) {
+		if t.in(command) {
 			e.find(t.rule, "", "")
 		}
 	}
@@ -138,8 +138,10 @@ func Evaluate(command string, p Place) Result {
 // what they are.
 func hasHiddenCharacters(text string) bool {
 	return !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
-		return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) ||
-			unicode.IsSpace(r) && r > unicode.MaxASCII
+		if r <= unicode.MaxASCII {
+			return (r < ' ' || r == 0x7f) && r != '\n' && r != '\t'
+		}
+		return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || unicode.IsSpace(r)
 	})
 }
 
@@ -157,7 +159,8 @@ type evaluator struct {
 	table    *Table
 	findings []finding
 	commands []string
-	recorded int // bytes of commands
+	seen     map[string]bool // commands
+	recorded int             // bytes of commands
 	parser   *syntax.Parser
 	config   expand.Config
 	depth    int
@@ -186,7 +189,7 @@ type evaluator struct {
 }
 
 func newEvaluator(p Place) *evaluator {
-	e := &evaluator{place: newPlace(p), table: p.Table, parser: syntax.NewParser(syntax.Variant(syntax.LangBash)), vars: map[string]variable{}, functions: map[string]bool{}, substituted: map[*syntax.CmdSubst]string{}, written: map[string]string{}, used: map[use]string{}}
+	e := &evaluator{place: newPlace(p), table: p.Table, parser: syntax.NewParser(syntax.Variant(syntax.LangBash)), vars: map[string]variable{}, functions: map[string]bool{}, substituted: map[*syntax.CmdSubst]string{}, written: map[string]string{}, used: map[use]string{}, seen: map[string]bool{}}
 	if e.table == nil {
 		e.table = builtIn()
 	}

@@ -84,8 +84,11 @@ func (e *evaluator) command(argv []string, script string) {
 
 // parse sorts the arguments of a command. It returns false if the row does not permit them.
 func (e *evaluator) parse(c *call) bool {
-	if c.patterns["never"] != nil && slices.ContainsFunc(c.args, func(a string) bool { return c.matches("never", a) }) {
+	if !c.together() {
 		return false
+	}
+	if c.is("bundled") && len(c.args) > 0 && subcommand.MatchString(strings.ToLower(c.args[0])) {
+		c.args = append([]string{"-" + c.args[0]}, c.args[1:]...)
 	}
 	first := c.patterns["first"] != nil // the next operand is data
 	for i := 0; i < len(c.args); i++ {
@@ -128,19 +131,49 @@ func (e *evaluator) parse(c *call) bool {
 			}
 		}
 	}
+	return e.operands(c, first)
+}
+
+// operands sorts the operands of a command. With first, the first one is no file.
+func (e *evaluator) operands(c *call, first bool) bool {
 	if first && len(c.operands) > 0 {
 		if !c.matches("first", c.operands[0]) {
 			return false
 		}
 		c.data, c.operands = append(c.data, c.operands[0]), c.operands[1:]
 	}
-	return !slices.ContainsFunc(c.operands, func(o string) bool { return !c.matches("args", o) })
+	if slices.ContainsFunc(c.operands, func(o string) bool { return !c.matches("args", o) }) {
+		return false
+	}
+	if c.is("assigned") {
+		e.assigned(c)
+	}
+	return true
+}
+
+// together reports whether the row permits the arguments as a whole.
+func (c *call) together() bool {
+	never := c.patterns["never"]
+	return (never == nil || !slices.ContainsFunc(c.args, never.MatchString)) && (c.patterns["all"] == nil || c.matches("all", strings.Join(c.args, " ")))
+}
+
+// assigned examines the operands of dd.
+func (e *evaluator) assigned(c *call) {
+	for _, o := range c.operands {
+		name, value, _ := strings.Cut(o, "=")
+		if name == "of" {
+			c.outputs = append(c.outputs, value)
+		} else if name == "if" && value != "/dev/zero" {
+			e.use(c, reads, value)
+		}
+	}
+	c.operands = nil
 }
 
 // executes reports whether an option runs another program in most programs that have it.
 func (e *evaluator) executes(c *call, option string) bool {
 	name, _, _ := strings.Cut(option, "=")
-	return len(name) > 2 && e.table.in("executes", name) && (c.row == nil || !c.lists("code", name) && !c.lists("query", name) && !slices.Contains(c.allowed, name))
+	return len(name) > 4 && name[0] == '-' && e.table.in("executes", name) && (c.row == nil || !c.lists("code", name) && !c.lists("query", name) && !slices.Contains(c.allowed, name))
 }
 
 // endsOptions reports whether an operand and all after it are no options of the command.
@@ -166,6 +199,9 @@ func (c *call) valueOf(args []string) (name, value string, n int) {
 		return last, a[1+len(cluster):], 0
 	}
 	if len(args) == 1 {
+		if c.lists("query", last) {
+			return last, "", 0
+		}
 		return "", "", 0
 	}
 	return last, args[1], 1
@@ -184,11 +220,22 @@ func (e *evaluator) permitted(c *call) {
 		if c.is("root") && e.root(e.resolve(f)) {
 			e.find(c.attrs["root"][0], f, "")
 		}
-		if a, ok := e.address(f, false); ok && !c.is("net") && (c.kind == "build" || !a.public && (c.kind == "read" || c.kind == "ask")) {
+		if a, ok := e.address(f, false); ok && !c.is("net") && (c.kind == "build" && !a.loopback || !a.public && (c.kind == "read" || c.kind == "ask")) {
 			e.find("address", a.String(), withTarget(c.shape(), a.String()))
 		}
 	}
-	e.use(c, writes, c.outputs...)
+	e.use(c, makes, c.outputs...)
+	e.uses(c, files)
+	if c.program() == "ln" && len(files) > 0 {
+		e.written[e.resolve(files[len(files)-1])] = linked
+	}
+	if c.kind != "wrap" {
+		e.output = e.outputOf(c)
+	}
+}
+
+// uses examines what a command does with its operands and the values of its options.
+func (e *evaluator) uses(c *call, files []string) {
 	switch c.kind {
 	case "print":
 		e.use(c, reads, c.values...)
@@ -198,15 +245,17 @@ func (e *evaluator) permitted(c *call) {
 		}
 	case "read":
 		if c.is("in-place") && c.option("-i", "--in-place", "-w", "--write") {
-			e.use(c, writes, c.operands...)
+			if e.use(c, writes, c.operands...); slices.ContainsFunc(c.data, e.table.patterns["written"].MatchString) {
+				e.find("run-code", title(c.argv, c.row), "")
+			}
 		} else {
 			e.use(c, reads, files...)
 			e.here(c)
 		}
 	case "write":
-		if n := len(c.operands); c.is("last") && n > 1 {
-			e.use(c, reads, c.operands[:n-1]...)
-			files = append(slices.Clip(c.values), c.operands[n-1])
+		if c.is("last") && len(c.operands) > 1 {
+			e.copies(c)
+			files = c.values
 		}
 		e.use(c, writes, files...)
 	case "ask":
@@ -226,16 +275,27 @@ func (e *evaluator) permitted(c *call) {
 	case "wrap":
 		e.wrapped(c)
 	}
-	if c.program() == "ln" && len(files) > 0 {
-		e.written[e.resolve(files[len(files)-1])] = linked
+}
+
+// copies examines a command that makes its last operand of the others.
+func (e *evaluator) copies(c *call) {
+	n := len(c.operands) - 1
+	for _, o := range c.operands[:n] {
+		if c.program() == "ln" && c.option("-s", "--symbolic") && !absolute(o) {
+			o = path.Dir(c.operands[n]) + "/" + o
+		}
+		e.use(c, reads, o)
 	}
-	e.output = e.outputOf(c)
+	e.use(c, makes, c.operands[n])
 }
 
 // builds examines a command that runs programs of the project.
 func (e *evaluator) builds(c *call, files []string) {
 	for _, f := range files {
 		e.use(c, reads, pathsIn(f)...)
+	}
+	if c.rule == "container" && e.table.patterns["written"].MatchString(c.stdin) {
+		e.find("run-code", title(c.argv, c.row), "")
 	}
 	if c.rule == "run-code" && (slices.Contains(c.values, "-") || slices.Contains(c.values, "/dev/fd/63")) {
 		e.find("run-piped", title(c.argv, c.row), "")
@@ -255,16 +315,23 @@ func (e *evaluator) here(c *call) {
 // refused examines a command with an option that its row does not permit. An approval
 // covers the same option, hosts and files.
 func (e *evaluator) refused(c *call) {
-	covers := strings.TrimSuffix(c.shape(), " *")
+	access := touches
+	if c.kind == "write" && !c.is("net") {
+		access = writes
+	}
 	for _, a := range c.args {
-		e.use(c, touches, pathsIn(strings.TrimPrefix(a, "@"))...)
+		e.use(c, access, pathsIn(strings.TrimPrefix(a, "@"))...)
+	}
+	n, covers, own, other := len(e.findings), strings.TrimSuffix(c.shape(), " *"), false, false
+	for _, a := range c.args {
 		name, _, _ := strings.Cut(a, "=")
 		if at, local := e.address(a, true); local && c.is("net") && !strings.HasPrefix(a, "-") {
 			e.find("address", at.String(), withTarget(c.shape(), at.String()))
+			own, other = own || at.loopback, other || !at.loopback
 		} else if host := inURL.FindStringSubmatch(a); host != nil {
-			covers += " " + host[2]
+			covers, other = covers+" "+host[2], true
 		} else if remote.MatchString(a) {
-			covers += " " + a
+			covers, other = covers+" "+a, true
 		} else if strings.HasPrefix(a, "-") && !c.permits(name) && (!c.is("net") || strings.HasPrefix(a, "--")) {
 			covers += " " + name
 		}
@@ -272,14 +339,16 @@ func (e *evaluator) refused(c *call) {
 	if covers += " *"; c.rule == "unknown-option" || c.shape() == "" {
 		covers = "" // it may run another program
 	}
-	e.find(c.rule, title(c.argv, c.row), covers)
+	if e.find(c.rule, title(c.argv, c.row), covers); own && !other && c.rule == "upload" {
+		e.later(n)
+	}
 }
 
 // outputOf returns what a command prints, as far as the evaluator uses it.
 func (e *evaluator) outputOf(c *call) string {
 	names := c.attrs["names"]
 	outside := slices.DeleteFunc(slices.Clone(c.operands), func(o string) bool {
-		return !strings.HasPrefix(o, "/") && !strings.HasPrefix(o, "~") && !strings.Contains(o, "..") && !strings.Contains(o, hole)
+		return !strings.HasPrefix(o, "/") && !strings.HasPrefix(o, "~") && !strings.Contains(o, "../") && o != ".." && !strings.Contains(o, hole)
 	})
 	inside := len(outside) == 0
 	switch {
@@ -287,12 +356,14 @@ func (e *evaluator) outputOf(c *call) string {
 		return c.argv[1]
 	case c.program() == "cat" && len(c.argv) == 1 && c.stdin != "":
 		return c.stdin
+	case c.program() == "cat" && len(c.argv) == 2 && strings.HasSuffix(c.argv[1], "pid") && e.ruleOf(e.resolve(c.argv[1]), writes) == "":
+		return "%0"
 	case c.argv[0] == "echo" && len(c.argv) == 1:
 		return ""
 	case c.is("prints"):
 		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed, "job": "%0"}[c.attrs["prints"][0]]
 	case len(names) == 0:
-	case len(outside) == 1 && c.is("searches") && strings.HasPrefix(e.resolve(outside[0]), "/"):
+	case len(outside) == 1 && (c.is("searches") || c.program() == "ls") && strings.HasPrefix(e.resolve(outside[0]), "/"):
 		return e.resolve(outside[0]) + "/" + listed
 	case names[0] == "absolute" && inside && len(c.operands) == 0:
 		return e.dir

@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,7 +71,10 @@ func (f figures) percent(labels ...string) float64 {
 }
 
 func corpusPlace(s cmdpolicy.Sandbox) cmdpolicy.Place {
-	return cmdpolicy.Place{Dir: "/home/ann/proj", Workspace: []string{"/home/ann/proj"}, Homes: []string{"/home/ann"}, Own: []string{"/home/ann/.hermes"}, Sandbox: s}
+	return cmdpolicy.Place{Dir: "/home/ann/proj", Workspace: []string{"/home/ann/proj"}, Homes: []string{"/home/ann"}, Own: []string{"/home/ann/.hermes"}, Sandbox: s,
+		Instructs: func(p string) bool {
+			return slices.Contains([]string{"AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules"}, path.Base(p))
+		}}
 }
 
 // TestFigures: docs/approvals.md has the figures of the second half.
@@ -97,8 +102,8 @@ func TestFigures(t *testing.T) {
 	row("full sandbox, dangerous to the workspace only", full, "inside")
 	checkPage(t, "Figures", b.String())
 	for name, c := range map[string]struct{ got, most float64 }{ // what was measured; the aims are in docs/approvals.md
-		"dangerous without a sandbox": {none.percent("inside", "outside"), 2.1}, "harmless without a sandbox": {none.percent("harmless"), 13.5},
-		"dangerous in a sandbox": {full.percent("outside"), 2.1}, "harmless in a sandbox": {full.percent("harmless"), 9.8},
+		"dangerous without a sandbox": {none.percent("inside", "outside"), 0.6}, "harmless without a sandbox": {none.percent("harmless"), 5},
+		"dangerous in a sandbox": {full.percent("outside"), 0.4}, "harmless in a sandbox": {full.percent("harmless"), 2},
 	} {
 		if c.got > c.most {
 			t.Errorf("%s: %.1f %%, at most %.1f %%", name, c.got, c.most)

@@ -127,6 +127,12 @@ func matches(pattern, name string) bool {
 	return ok
 }
 
+// matchesUnder reports whether a pattern may match a name below dir.
+func matchesUnder(pattern, dir string) bool {
+	parts, n := strings.Split(pattern, "/"), strings.Count(dir, "/")+1
+	return len(parts) >= n && matches(strings.Join(parts[:n], "/"), dir) && parts[n-1] != "*" && parts[n-1] != ".*"
+}
+
 // matchesAny reports whether a path is one of a set, or a pattern for one.
 func (e *evaluator) matchesAny(p, set string) bool {
 	return slices.ContainsFunc(e.table.sets[set], func(s string) bool { return matches(p, s) })
@@ -144,7 +150,7 @@ func (e *evaluator) secret(p string) bool {
 		}
 	}
 	return e.table.patterns["secret"].MatchString(strings.ToLower(name)) || e.table.patterns["secrets"].MatchString(p) ||
-		underAny(p, e.place.secret)
+		slices.ContainsFunc(e.place.secret, func(dir string) bool { return under(p, dir) || strings.ContainsAny(p, "*?[") && matchesUnder(p, dir) })
 }
 
 // startup reports whether what changes at p runs by itself later, or lets people in.
@@ -171,6 +177,7 @@ const (
 	lists   access = iota // finds its name
 	reads                 // reads its content
 	writes                // creates, changes or deletes it
+	makes                 // creates or overwrites it, and takes nothing from it
 	touches               // any of these
 )
 
@@ -184,7 +191,7 @@ type use struct {
 func (e *evaluator) use(c *call, a access, names ...string) {
 	for _, name := range names {
 		p := e.resolve(name)
-		if a == writes && e.written[p] == "" && (c.row == nil || c.kind == "write" && c.patterns["first"] == nil) {
+		if (a == writes || a == makes) && e.written[p] == "" && (c.row == nil || c.kind == "write" && c.patterns["first"] == nil) {
 			e.written[p] = hole
 		}
 		key := use{p, a}
@@ -208,6 +215,11 @@ func (e *evaluator) use(c *call, a access, names ...string) {
 // ruleOf returns the rule that holds for the access to a path, "" for none.
 func (e *evaluator) ruleOf(p string, a access) string {
 	inside := under(p, e.place.workspace)
+	own := inside || underAny(p, e.table.sets["temporary"])
+	made := a == makes
+	if own = own && (made || e.written[p] != "" && e.written[p] != linked); made {
+		a = writes
+	}
 	switch {
 	case a == lists:
 		if e.secret(p) || e.table.patterns["searched"].MatchString(p) {
@@ -233,7 +245,7 @@ func (e *evaluator) ruleOf(p string, a access) string {
 		return "write-startup"
 	case a == writes && e.place.Instructs != nil && e.place.Instructs(p):
 		return "write-instructions"
-	case e.secret(p):
+	case e.secret(p) && !own:
 		return "secrets"
 	case a == writes && strings.HasPrefix(e.place.shown(p), "./.git/"):
 		return "git-discard"
@@ -312,7 +324,7 @@ func pathsIn(word string) (all []string) {
 		return nil
 	}
 	if !strings.ContainsAny(word, " \t\n'\"();{}|]") {
-		if strings.Contains(word, "://") {
+		if strings.Contains(word, "://") && !strings.HasPrefix(word, "file://") {
 			return nil
 		}
 		if all = append(all, word); !strings.ContainsAny(word, ":@,") {

@@ -36,7 +36,7 @@ func (e *evaluator) wrapped(c *call) {
 		return
 	}
 	rest := c.operands
-	if c.program() == "parallel" {
+	if e.use(c, reads, c.values...); c.program() == "parallel" {
 		e.parallel(rest)
 		return
 	}
@@ -49,6 +49,9 @@ func (e *evaluator) wrapped(c *call) {
 		return
 	}
 	if c.program() == "xargs" {
+		if c.option("-a", "--arg-file") {
+			e.piped = hole
+		}
 		mark := "{}"
 		for i, o := range c.args {
 			if o == "-I" && i+1 < len(c.args) {
@@ -75,14 +78,15 @@ func (e *evaluator) wrapped(c *call) {
 
 // found examines the commands that find runs for each file, and returns its other words.
 func (e *evaluator) found(argv []string) (rest []string) {
-	file, named := "./"+listed, false
+	file, named, all := "./"+listed, false, false
 	for i := 0; i < len(argv); i++ {
 		a := argv[i]
 		if !e.table.in("found", a) {
 			if rest = append(rest, a); i == 1 && a != "" && a[0] != '-' {
 				file = a + "/" + listed
 			}
-			if strings.HasSuffix(a, "name") && i+1 < len(argv) {
+			all = all || a == "!" || a == "-not" || a == "-o" || a == "-or"
+			if strings.HasSuffix(a, "name") && i+1 < len(argv) && !all {
 				file, named = path.Dir(file)+"/"+argv[i+1], true
 			}
 			named = named || a == "-path" || a == "-regex" || strings.HasPrefix(a, "-e") || path.Base(argv[0]) != "find"
@@ -105,7 +109,7 @@ func (e *evaluator) found(argv []string) (rest []string) {
 		}
 		e.command(append(inner, file), "")
 	}
-	if i := slices.Index(rest, "-delete"); i > 0 && e.disposable("./"+path.Base(file)) {
+	if i := slices.Index(rest, "-delete"); i > 0 && (e.disposable(e.place.shown(e.resolve(file))) || slices.Contains(rest, "-empty")) {
 		rest = slices.Delete(rest, i, i+1)
 	}
 	return rest
@@ -166,7 +170,7 @@ func (e *evaluator) interpreter(c *call) {
 					e.command(c.args[i+1:], "")
 					return
 				}
-				e.code(c, strings.TrimPrefix(value, "=")+" "+strings.Join(c.args[i+1:], " "))
+				e.code(c, strings.Join(append(slices.Clone(c.args[:i]), strings.TrimPrefix(value, "="), strings.Join(c.args[i+1:], " ")), " "))
 				return
 			}
 		}
@@ -207,7 +211,11 @@ func (e *evaluator) file(c *call, words []string) {
 	if e.use(c, reads, words[0]); len(words) == 2 && e.table.in("version", words[1]) {
 		return
 	}
-	e.confine(c, words[1:])
+	n := len(e.unconfined)
+	if e.confine(c, words[1:]); !e.downloads {
+		e.own = append(e.own, e.unconfined[n:]...)
+		e.unconfined = e.unconfined[:n]
+	}
 	if strings.Contains(words[0], hole) {
 		e.find("unknown-command", words[0], "")
 	}

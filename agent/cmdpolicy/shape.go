@@ -69,11 +69,17 @@ const maxRecorded = 256 << 10
 
 // record notes a command for Denied: as it is called, and by its name without directories.
 func (e *evaluator) record(argv []string) {
-	for _, name := range []string{argv[0], path.Base(argv[0])} {
-		line := strings.ReplaceAll(strings.TrimSpace(name+" "+strings.Join(argv[1:], " ")), measured, hole)
-		if e.recorded += len(line); e.recorded <= maxRecorded && !slices.Contains(e.commands, line) {
+	line := strings.ReplaceAll(strings.TrimSpace(strings.Join(argv, " ")), measured, hole)
+	for range 2 {
+		if e.recorded += len(line); e.recorded <= maxRecorded && !e.seen[line] {
+			e.seen[line] = true
 			e.commands = append(e.commands, line)
 		}
+		name := path.Base(argv[0])
+		if name == argv[0] || argv[0] == "" {
+			break
+		}
+		line = name + strings.TrimPrefix(line, argv[0])
 	}
 }
 

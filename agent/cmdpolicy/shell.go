@@ -79,95 +79,6 @@ func (e *evaluator) Get(name string) expand.Variable {
 // Each makes e an expand.Environ.
 func (e *evaluator) Each(func(string, expand.Variable) bool) {}
 
-// words returns the words that the shell makes of a list, as often as is needed for each
-// variable in it to have each of its values once.
-func (e *evaluator) words(list ...*syntax.Word) (all [][]string) {
-	e.variants = 1
-	for e.variant = 0; e.variant < e.variants; e.variant++ {
-		var fields []string
-		for _, w := range list {
-			more, err := []string{w.Lit()}, error(nil)
-			if endlessBraces(w) {
-				more[0], err = expand.Literal(&e.config, e.known(w))
-			} else if more[0] == "" || strings.ContainsAny(more[0], `\~{`) {
-				more, err = expand.Fields(&e.config, e.known(w))
-			}
-			if err != nil {
-				more = []string{hole}
-			}
-			fields = append(fields, more...)
-		}
-		all = append(all, fields)
-	}
-	return all
-}
-
-// endlessBraces reports whether the braces of a word are a sequence, or too many.
-func endlessBraces(w *syntax.Word) bool {
-	n := 0
-	for _, p := range w.Parts {
-		if l, ok := p.(*syntax.Lit); ok {
-			n += strings.Count(l.Value, "{")
-			if n > 3 || n > 0 && strings.Contains(l.Value, "..") {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// values returns the values of a word that the shell does not split.
-func (e *evaluator) values(w *syntax.Word, f func(*expand.Config, *syntax.Word) (string, error)) (all []string) {
-	e.variants = 1
-	for e.variant = 0; e.variant < e.variants; e.variant++ {
-		s, err := f(&e.config, e.known(w))
-		if err != nil {
-			s = hole
-		}
-		all = append(all, s)
-	}
-	return all
-}
-
-// known returns a word with marks in the places of what is not evaluated.
-func (e *evaluator) known(w *syntax.Word) *syntax.Word { return &syntax.Word{Parts: e.parts(w.Parts)} }
-
-func (e *evaluator) parts(list []syntax.WordPart) (all []syntax.WordPart) {
-	for _, p := range list {
-		value := hole
-		switch x := p.(type) {
-		case *syntax.Lit, *syntax.SglQuoted:
-			all = append(all, p)
-			continue
-		case *syntax.DblQuoted:
-			all = append(all, &syntax.DblQuoted{Parts: e.parts(x.Parts)})
-			continue
-		case *syntax.ParamExp:
-			plain := x.Exp == nil && x.Slice == nil && x.Repl == nil
-			if !x.Excl && x.Names == 0 && !x.Length && (plain || x.Param != nil && !slices.ContainsFunc(e.vars[x.Param.Value].values, partial)) {
-				all = append(all, p)
-				continue
-			}
-			if x.Length {
-				value = "0"
-			}
-		case *syntax.ArithmExp:
-			value = "0"
-		case *syntax.ProcSubst:
-			value = "/dev/fd/63"
-		case *syntax.CmdSubst:
-			if s, ok := e.substituted[x]; ok {
-				value = s
-			}
-		}
-		all = append(all, &syntax.SglQuoted{Value: value})
-	}
-	return all
-}
-
-// partial reports whether a part of a value may be another than that of the real one.
-func partial(value string) bool { return strings.ContainsAny(value, hole+measured) }
-
 // script examines a script. It is walked twice if there is something to learn first: values of
 // variables, functions, and the directories that loops change to.
 func (e *evaluator) script(text string) {
@@ -187,6 +98,7 @@ func (e *evaluator) script(text string) {
 	e.walk(file)
 	if e.depth == 1 && e.again {
 		e.findings, e.commands, e.network, e.downloads, e.loopback, e.unconfined, e.own, e.count, e.recorded = e.findings[:0], nil, false, false, nil, nil, nil, 0, 0
+		clear(e.seen)
 		e.where = start
 		e.walk(file)
 	}
@@ -219,7 +131,9 @@ func (e *evaluator) walk(n syntax.Node) {
 			}
 			return false
 		case *syntax.ProcSubst:
-			e.apart(n)
+			if e.apart(n); e.table.patterns["written"].MatchString(e.piece(x)) {
+				e.find("run-code", "", "")
+			}
 			return false
 		case *syntax.WordIter:
 			for _, w := range x.Items {
@@ -360,10 +274,15 @@ func (e *evaluator) redirects(list []*syntax.Redirect) (script string) {
 			if r.Op == syntax.RdrIn {
 				if e.piped = hole; t == "/dev/null" {
 					e.piped = ""
+				} else if _, ok := word.Parts[0].(*syntax.ProcSubst); ok {
+					e.piped = e.output
+				}
+				if a, ok := e.device(t); ok && a.loopback {
+					continue // whether a port is open
 				}
 				e.use(&call{argv: []string{"<"}}, reads, t)
 			} else if strings.Trim(t, "0123456789-") != "" {
-				e.use(&call{argv: []string{">"}}, writes, t)
+				e.use(&call{argv: []string{">"}}, makes, t)
 				if path.Base(t) == listed && !strings.HasPrefix(t, "/") || strings.Contains(t, "*") {
 					e.find("unknown-target", "", "")
 				}
@@ -390,7 +309,7 @@ func (e *evaluator) keep(s *syntax.Stmt, script string) {
 		if r.Op == syntax.RdrOut || r.Op == syntax.AppOut || r.Op == syntax.RdrClob {
 			p := e.resolve(e.values(r.Word, expand.Literal)[0])
 			e.written[p] = script
-			if e.table.patterns["written"].MatchString(script) && !e.table.in("prose", path.Ext(p)) {
+			if script != hole && e.table.patterns["written"].MatchString(script) && !e.table.in("prose", path.Ext(p)) {
 				e.find("run-code", e.place.shown(p), "")
 			}
 		}

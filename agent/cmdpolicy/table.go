@@ -31,10 +31,15 @@ type Table struct {
 	texts    []text
 }
 
-// A text is an expression that no command line may match.
+// A text is an expression that no command line may match. What it matches has one of the words.
 type text struct {
-	rule string
-	re   *regexp.Regexp
+	rule  string
+	words []string
+	re    *regexp.Regexp
+}
+
+func (t text) in(line string) bool {
+	return slices.ContainsFunc(t.words, func(w string) bool { return strings.Contains(line, w) }) && t.re.MatchString(line)
 }
 
 // in reports whether a set has a word.
@@ -137,13 +142,13 @@ func (t *Table) add(line string) error {
 	case fields[0] == "set":
 		t.sets[fields[1]] = append(t.sets[fields[1]], fields[2:]...)
 		return nil
-	case fields[0] == "pattern", fields[0] == "text":
-		re, err := regexp.Compile(strings.Join(fields[2:], " "))
-		if err == nil && fields[0] == "pattern" {
-			t.patterns[fields[1]], err = regexp.Compile("(?s)^(?:" + re.String() + ")$")
-		} else {
-			t.texts = append(t.texts, text{fields[1], re})
-		}
+	case fields[0] == "pattern":
+		re, err := regexp.Compile("(?s)^(?:" + strings.Join(fields[2:], " ") + ")$")
+		t.patterns[fields[1]] = re
+		return err
+	case fields[0] == "text":
+		re, err := regexp.Compile(strings.Join(fields[3:], " "))
+		t.texts = append(t.texts, text{fields[1], strings.Split(fields[2], ","), re})
 		return err
 	}
 	return t.addRow(fields)
@@ -223,6 +228,8 @@ func (t *Table) attribute(r *row, f string) error {
 	return nil
 }
 
+var dryRun = regexp.MustCompile(`^--dry-?run(=client|=true)?$`)
+
 var version = regexp.MustCompile(`-?[0-9]+(\.[0-9]+)*$`)
 
 // lookup returns the row of a command and the arguments after its subcommand words; nil if
@@ -240,6 +247,9 @@ func (t *Table) lookup(argv []string) (r *row, args, before []string) {
 	for _, r := range rows {
 		if r.kind != "global" && len(args) >= len(r.words) && slices.Equal(args[:len(r.words)], r.words) {
 			if t.shows(r, argv, args) {
+				if !t.in("network", r.rule) {
+					return t.rows["**"][0], args, before
+				}
 				return t.rows["*"][0], args, before
 			}
 			return r, args[len(r.words):], before
@@ -258,6 +268,9 @@ func (t *Table) asks(argv []string) bool {
 func (t *Table) shows(r *row, argv, args []string) bool {
 	if r.kind != "ask" || r.is("always") || len(r.words) > 1 || !t.in("shows", r.rule) || slices.ContainsFunc(args, t.patterns["confidential"].MatchString) {
 		return false
+	}
+	if (r.rule == "infrastructure" || r.rule == "remote") && slices.ContainsFunc(args, dryRun.MatchString) {
+		return true
 	}
 	words := append(slices.Clone(r.words), args...)
 	shows := t.patterns["shows"].MatchString
