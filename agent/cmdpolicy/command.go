@@ -112,11 +112,11 @@ func (e *evaluator) parse(c *call) bool {
 			switch {
 			case name == "":
 				c.values = append(c.values, pathsIn(a)...)
-			case c.lists("query", name) && !c.matches("value", value):
+			case c.takes[name] == "query" && !c.matches("value", value):
 				return false
-			case c.lists("query", name) && !c.is("net"):
+			case c.takes[name] == "query" && !c.is("net"):
 				c.values = append(c.values, pathsIn(value)...)
-			case c.lists("text", name), c.lists("query", name):
+			case c.takes[name] == "text", c.takes[name] == "query":
 				c.data = append(c.data, value)
 			case e.table.in("outputs", name):
 				c.outputs = append(c.outputs, value)
@@ -173,7 +173,7 @@ func (e *evaluator) assigned(c *call) {
 // executes reports whether an option runs another program in most programs that have it.
 func (e *evaluator) executes(c *call, option string) bool {
 	name, _, _ := strings.Cut(option, "=")
-	return len(name) > 4 && name[0] == '-' && e.table.in("executes", name) && (c.row == nil || !c.lists("code", name) && !c.lists("query", name) && !slices.Contains(c.allowed, name))
+	return len(name) > 4 && name[0] == '-' && e.table.in("executes", name) && (c.row == nil || !c.lists("code", name) && c.takes[name] != "query" && !slices.Contains(c.allowed, name))
 }
 
 // endsOptions reports whether an operand and all after it are no options of the command.
@@ -199,7 +199,7 @@ func (c *call) valueOf(args []string) (name, value string, n int) {
 		return last, a[1+len(cluster):], 0
 	}
 	if len(args) == 1 {
-		if c.lists("query", last) {
+		if c.takes[last] == "query" {
 			return last, "", 0
 		}
 		return "", "", 0

@@ -201,7 +201,9 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 			e.walk(a)
 		}
 		for _, w := range x.Args {
-			e.walk(w)
+			if w.Lit() == "" {
+				e.walk(w)
+			}
 		}
 		e.output = hole
 		for i, argv := range e.words(x.Args...) {
@@ -264,7 +266,9 @@ func (e *evaluator) redirects(list []*syntax.Redirect) (script string) {
 		if r.Hdoc != nil {
 			word = r.Hdoc
 		}
-		e.walk(word)
+		if word.Lit() == "" {
+			e.walk(word)
+		}
 		if r.Hdoc != nil || r.Op == syntax.WordHdoc {
 			script = strings.Join(e.values(word, expand.Document), "\n")
 			e.piped = hole

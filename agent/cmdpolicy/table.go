@@ -52,8 +52,9 @@ type row struct {
 	rule     string // of the kinds ask and block: why; of others: why a refused option needs an approval
 	attrs    map[string][]string
 	patterns map[string]*regexp.Regexp
-	allowed  []string // options; nil: all
-	refused  []string // options
+	takes    map[string]string // options with a value, and the attribute that names them
+	allowed  []string          // options; nil: all
+	refused  []string          // options
 }
 
 func (r *row) is(attribute string) bool { return r != nil && r.attrs[attribute] != nil }
@@ -63,9 +64,7 @@ func (r *row) lists(attribute, option string) bool {
 }
 
 // valued reports whether an option is followed by a value.
-func (r *row) valued(o string) bool {
-	return r.lists("val", o) || r.lists("text", o) || r.lists("query", o)
-}
+func (r *row) valued(o string) bool { return r.takes[o] != "" }
 
 // matches reports whether a word matches a pattern of the row; any does if it has none.
 func (r *row) matches(pattern, word string) bool {
@@ -161,13 +160,18 @@ func (t *Table) addRow(fields []string) error {
 	if i < 1 {
 		return errors.New("it has no kind: write PROGRAM [SUBCOMMAND] :KIND [OPTION]…, for example \"kubectl get :read net\"")
 	}
-	r := &row{kind: fields[i][1:], attrs: map[string][]string{}, patterns: map[string]*regexp.Regexp{}}
+	r := &row{kind: fields[i][1:], attrs: map[string][]string{}, patterns: map[string]*regexp.Regexp{}, takes: map[string]string{}}
 	if !slices.Contains(kinds, r.kind) {
 		return fmt.Errorf("unknown kind %q: use one of %s", r.kind, strings.Join(kinds, ", "))
 	}
 	for _, f := range fields[i+1:] {
 		if err := t.attribute(r, f); err != nil {
 			return err
+		}
+	}
+	for _, key := range []string{"val", "text", "query"} {
+		for _, o := range r.attrs[key] {
+			r.takes[o] = key
 		}
 	}
 	if r.patterns["value"] == nil {

@@ -13,9 +13,9 @@ import (
 func (e *evaluator) words(list ...*syntax.Word) (all [][]string) {
 	e.variants = 1
 	for e.variant = 0; e.variant < e.variants; e.variant++ {
-		var fields []string
+		fields := make([]string, 0, len(list))
 		for _, w := range list {
-			if word, ok := plain(w); ok {
+			if word, ok := e.plain(w.Parts, false); ok {
 				fields = append(fields, word)
 				continue
 			}
@@ -35,23 +35,36 @@ func (e *evaluator) words(list ...*syntax.Word) (all [][]string) {
 	return all
 }
 
-// plain returns the value of a word in which the shell replaces nothing.
-func plain(w *syntax.Word) (value string, ok bool) {
-	for _, p := range w.Parts {
+// plain returns the value of a word that the shell neither splits nor evaluates: of text,
+// and of variables in double quotes.
+func (e *evaluator) plain(list []syntax.WordPart, quoted bool) (value string, ok bool) {
+	for _, p := range list {
+		part := ""
 		switch x := p.(type) {
 		case *syntax.Lit:
-			if strings.ContainsAny(x.Value, `\~{`) {
+			if part = x.Value; strings.ContainsAny(part, `\~{`) && (!quoted || strings.Contains(part, `\`)) {
 				return "", false
 			}
-			value += x.Value
 		case *syntax.SglQuoted:
-			if x.Dollar {
+			if part = x.Value; x.Dollar {
 				return "", false
 			}
-			value += x.Value
+		case *syntax.DblQuoted:
+			if part, ok = e.plain(x.Parts, true); !ok || x.Dollar {
+				return "", false
+			}
+		case *syntax.ParamExp:
+			if !quoted || x.Exp != nil || x.Slice != nil || x.Repl != nil || x.Excl || x.Length || x.Width || x.Index != nil || x.Names != 0 || x.Param == nil || x.Param.Value == "@" || x.Param.Value == "*" {
+				return "", false
+			}
+			v := e.Get(x.Param.Value)
+			if part = v.Str; v.Kind != expand.String {
+				return "", false
+			}
 		default:
 			return "", false
 		}
+		value += part
 	}
 	return value, true
 }
@@ -74,9 +87,12 @@ func endlessBraces(w *syntax.Word) bool {
 func (e *evaluator) values(w *syntax.Word, f func(*expand.Config, *syntax.Word) (string, error)) (all []string) {
 	e.variants = 1
 	for e.variant = 0; e.variant < e.variants; e.variant++ {
-		s, err := f(&e.config, e.known(w))
-		if err != nil {
-			s = hole
+		s, ok := e.plain(w.Parts, false)
+		if !ok {
+			var err error
+			if s, err = f(&e.config, e.known(w)); err != nil {
+				s = hole
+			}
 		}
 		all = append(all, s)
 	}
