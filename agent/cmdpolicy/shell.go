@@ -194,7 +194,7 @@ var pauses = regexp.MustCompile(`\b(?:break|exit|return|wait|read)\b|\bsleep [^&
 // statement examines a statement: its redirections, then its command.
 func (e *evaluator) statement(s *syntax.Stmt) {
 	at, piped := e.where, e.piped
-	script := e.redirects(s.Redirs)
+	script, targets := e.redirects(s.Redirs)
 	switch x := s.Cmd.(type) {
 	case *syntax.CallExpr:
 		for _, a := range x.Assigns {
@@ -231,7 +231,7 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 	default:
 		e.walk(x)
 	}
-	e.keep(s, script)
+	e.keep(s, script, targets)
 	if e.piped = piped; s.Background || s.Coprocess {
 		e.background = true
 		e.where = at
@@ -259,8 +259,9 @@ func (e *evaluator) piece(n syntax.Node) string {
 	return e.source[min(from, len(e.source)):max(min(to, len(e.source)), min(from, len(e.source)))]
 }
 
-// redirects examines redirections. It returns the text of a here-document.
-func (e *evaluator) redirects(list []*syntax.Redirect) (script string) {
+// redirects examines redirections. It returns the text of a here-document, and the files that
+// are written.
+func (e *evaluator) redirects(list []*syntax.Redirect) (script string, targets []string) {
 	for _, r := range list {
 		word := r.Word
 		if r.Hdoc != nil {
@@ -287,19 +288,20 @@ func (e *evaluator) redirects(list []*syntax.Redirect) (script string) {
 				e.use(&call{argv: []string{"<"}}, reads, t)
 			} else if strings.Trim(t, "0123456789-") != "" {
 				e.use(&call{argv: []string{">"}}, makes, t)
+				targets = append(targets, e.resolve(t))
 				if path.Base(t) == listed && !strings.HasPrefix(t, "/") || strings.Contains(t, "*") {
 					e.find("unknown-target", "", "")
 				}
 			}
 		}
 	}
-	return script
+	return script, targets
 }
 
-// keep remembers the text that a statement writes into a file.
-func (e *evaluator) keep(s *syntax.Stmt, script string) {
+// keep remembers the text that a statement writes into files.
+func (e *evaluator) keep(s *syntax.Stmt, script string, files []string) {
 	call, ok := s.Cmd.(*syntax.CallExpr)
-	if !ok || len(call.Args) == 0 || len(s.Redirs) == 0 {
+	if !ok || len(call.Args) == 0 || len(files) == 0 {
 		return
 	}
 	switch call.Args[0].Lit() {
@@ -309,13 +311,10 @@ func (e *evaluator) keep(s *syntax.Stmt, script string) {
 	default:
 		script = hole
 	}
-	for _, r := range s.Redirs {
-		if r.Op == syntax.RdrOut || r.Op == syntax.AppOut || r.Op == syntax.RdrClob {
-			p := e.resolve(e.values(r.Word, expand.Literal)[0])
-			e.written[p] = script
-			if script != hole && e.table.patterns["written"].MatchString(script) && !e.table.in("prose", path.Ext(p)) {
-				e.find("run-code", e.place.shown(p), "")
-			}
+	for _, p := range files {
+		e.written[p] = script
+		if script != hole && e.table.patterns["written"].MatchString(script) && !e.table.in("prose", path.Ext(p)) {
+			e.find("run-code", e.place.shown(p), "")
 		}
 	}
 }
