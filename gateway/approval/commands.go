@@ -10,6 +10,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/markup"
+	"hermesd/gateway/schedule"
 )
 
 // Handlers returns the handlers of the chat commands about questions and approvals.
@@ -70,13 +71,38 @@ func (s *Service) approvals(ctx context.Context, c command.Call) (string, error)
 	switch strings.ToLower(verb) {
 	case "", "list":
 		return formatApprovals(c, permanent, current), nil
+	case "add":
+		return s.addForJob(ctx, c, name)
 	case "remove", "delete":
 		return s.removeApproval(ctx, c, strings.TrimSpace(name), permanent, current)
 	}
 	return c.T(approvalsUsage), nil
 }
 
-const approvalsUsage = "`/approvals` lists the approvals that are remembered; `/approvals remove <number>` removes one."
+const approvalsUsage = "`/approvals` lists the approvals that are remembered; `/approvals remove <number>` removes one; `/approvals add <job> <shape>` approves in the runs of a job what a refusal there names."
+
+// addForJob approves a shape in the runs of a job, permanently. args are the ID of the job and
+// the shape.
+func (s *Service) addForJob(ctx context.Context, c command.Call, args string) (string, error) {
+	id, shape, _ := strings.Cut(strings.TrimSpace(args), " ")
+	if shape = strings.TrimSpace(shape); shape == "" {
+		return c.T(approvalsUsage), nil
+	}
+	if s.Mask(shape) != shape {
+		return c.T("A shape with a secret is never remembered."), nil
+	}
+	j, _, ok, err := s.Jobs.JobCreator(ctx, schedule.JobID(id))
+	if err != nil {
+		return "", err
+	}
+	if !ok {
+		return c.T("There is no job %s; `/cron` lists them.", markup.Code(id)), nil
+	}
+	if err := s.Permanent.Add(ctx, c.Principal, j.ID, shape); err != nil {
+		return "", err
+	}
+	return c.T("Allowed, from now on in the runs of the job %s: %s", markup.Code(id), codeLines(shape)), nil
+}
 
 // removeApproval removes the approval with a number of the list, or all with a shape.
 func (s *Service) removeApproval(ctx context.Context, c command.Call, name string, permanent []Record, current []string) (string, error) {

@@ -11,6 +11,7 @@ import (
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/schedule"
 	"hermesd/storage/bolt"
 )
 
@@ -146,4 +147,41 @@ func TestApprovalsCommand(t *testing.T) {
 			t.Errorf("%+v, %v", list, err)
 		}
 	})
+}
+
+// oneJob has the job j1.
+type oneJob struct{}
+
+func (oneJob) JobCreator(_ context.Context, id schedule.JobID) (schedule.Job, access.Principal, bool, error) {
+	return schedule.Job{ID: "j1"}, owner, id == "j1", nil
+}
+
+// An owner approves in a chat what a run of a job needs, and only there.
+func TestApprovalForAJob(t *testing.T) {
+	s, _ := newService(t, approval.Options{Mode: "manual"})
+	s.Jobs = oneJob{}
+	unattended := at
+	unattended.Entry.Inbound.Address.Platform = chat.Cron
+	unattended.Entry.Occurrence = &schedule.OccurrenceID{Job: "j1"}
+	err := s.Approve(t.Context(), unattended, build)
+	if err == nil || !strings.Contains(err.Error(), "\n/approvals add j1 make\nhermesd approvals add --job j1 'make'") {
+		t.Errorf("%v", err)
+	}
+	for _, step := range []struct{ text, want string }{
+		{"/approvals add j1", "`/approvals` lists"},
+		{"/approvals add j2 make", "There is no job `j2`"},
+		{"/approvals add j1 curl -H sk-1", "A shape with a secret"},
+		{"/approvals add j1 make", "Allowed, from now on in the runs of the job `j1`: `make`"},
+	} {
+		if got := run(t, s, owner, step.text).Text; !strings.HasPrefix(got, step.want) {
+			t.Errorf("%s says %q", step.text, got)
+		}
+	}
+	if err := s.Approve(t.Context(), unattended, build); err != nil {
+		t.Error(err)
+	}
+	list, err := s.Permanent.List(t.Context())
+	if err != nil || len(list) != 1 || list[0].Job != "j1" || list[0].Principal != owner {
+		t.Errorf("%+v, %v", list, err)
+	}
 }

@@ -158,13 +158,17 @@ func (s *Service) decideUnattended(ctx context.Context, t Turn, req tool.Approva
 	if len(missing) == 0 {
 		return errors.New(text)
 	}
-	scope, flag := "permanently", ""
-	if t.Entry.Occurrence != nil {
-		scope, flag = "for the runs of this job", "--job "+string(t.Entry.Occurrence.Job)+" "
+	if t.Entry.Occurrence == nil {
+		text += ". An owner can approve it permanently, on the command line:"
+		for _, shape := range missing {
+			text += "\nhermesd approvals add " + shellQuote(shape)
+		}
+		return errors.New(text)
 	}
-	text += ". An owner can approve it " + scope + ", on the command line:"
+	job := string(t.Entry.Occurrence.Job)
+	text += ". An owner can approve it for the runs of this job, in a chat or on the command line:"
 	for _, shape := range missing {
-		text += "\nhermesd approvals add " + flag + shellQuote(shape)
+		text += "\n/approvals add " + job + " " + shape + "\nhermesd approvals add --job " + job + " " + shellQuote(shape)
 	}
 	return errors.New(text)
 }

@@ -39,7 +39,7 @@ func Specs() []Spec {
 		{Name: "busy", Args: "[mode]", Help: "what a message does while a turn runs: interrupt, queue or steer", Level: access.Guest, SharedLevel: access.Member},
 		{Name: "approve", Args: "[id] [session|always]", Help: "allow what a turn asks to run", Level: access.Guest, Immediate: true},
 		{Name: "deny", Args: "[id]", Help: "refuse what a turn asks to run", Level: access.Guest, Immediate: true},
-		{Name: "approvals", Args: "[remove <number>]", Help: "list the remembered approvals, or remove one", Level: access.Owner, Immediate: true},
+		{Name: "approvals", Args: "[remove <number>|add <job> <shape>]", Help: "list the remembered approvals, remove one, or add one for a job", Level: access.Owner, Immediate: true},
 		{Name: "answer", Args: "<question> <text>", Help: "answer a question of a running turn", Level: access.Guest, Immediate: true},
 		{Name: "verbose", Args: "[off|new|all|verbose]", Help: "show tool calls while a turn runs", Level: access.Guest, SharedLevel: access.Member},
 		{Name: "voice", Args: "[on|off]", Help: "speak answers too", Level: access.Guest, SharedLevel: access.Member},
