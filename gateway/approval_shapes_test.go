@@ -11,12 +11,12 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/store"
 )
 
 // A hangingTool requests the approval of an approvalTool, and then never ends.
@@ -74,7 +74,7 @@ func TestApprovalAlwaysSurvivesKill(t *testing.T) {
 
 // An orderedStore reports an approval that is stored after the reply to it.
 type orderedStore struct {
-	gateway.Store
+	store.Store
 	t *testing.T
 }
 
@@ -131,7 +131,7 @@ func TestApprovalAlwaysThatCannotBeStored(t *testing.T) {
 }
 
 // A valuelessStore stores no values.
-type valuelessStore struct{ gateway.Store }
+type valuelessStore struct{ store.Store }
 
 func (valuelessStore) EditValue(context.Context, string, func([]byte) ([]byte, error)) error {
 	return errors.New("no space left on device")

@@ -107,7 +107,7 @@ func BenchmarkTurnInLongSession(b *testing.B) {
 // fill appends n messages to the transcript of the only session.
 func fill(b *testing.B, store *bolt.Store, n int) {
 	ctx := b.Context()
-	recs, err := store.Sessions(ctx, 1)
+	recs, err := store.Sessions(ctx, session.Query{Max: 1})
 	if err != nil || len(recs) != 1 {
 		b.Fatal(len(recs), err)
 	}

@@ -12,10 +12,11 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // Messages that arrive in the same batch after a command are processed after it.
@@ -30,7 +31,7 @@ func TestCommandAppliesToLaterMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.advance(time.Minute)
-		recs, err := w.store.Sessions(t.Context(), 0)
+		recs, err := w.store.Sessions(t.Context(), session.Query{})
 		if err != nil || len(recs) != 2 {
 			t.Fatalf("%d sessions, %v", len(recs), err)
 		}
@@ -82,7 +83,7 @@ func TestStopCancelsClaimedMessage(t *testing.T) {
 // A slowStore delays the first claim of a turn, before or after it is stored, or all
 // releases, until resume is closed.
 type slowStore struct {
-	gateway.Store
+	store.Store
 	delay  string // claim, claimed or release
 	resume chan struct{}
 	once   sync.Once

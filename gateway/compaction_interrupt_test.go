@@ -155,7 +155,7 @@ func (w *harness) replaceSession() session.ID {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	recs, err := store.Sessions(ctx, 1)
+	recs, err := store.Sessions(ctx, session.Query{Max: 1})
 	if err != nil || len(recs) != 1 {
 		w.t.Fatal(len(recs), err)
 	}

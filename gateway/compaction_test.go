@@ -87,7 +87,7 @@ func answerWithUsage(text string, prompt int) llmtest.Answer {
 // summaries.
 func (w *harness) allTexts() []string {
 	w.t.Helper()
-	recs, err := w.store.Sessions(w.t.Context(), 1)
+	recs, err := w.store.Sessions(w.t.Context(), session.Query{Max: 1})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -12,11 +12,11 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 )
 
 func TestFailureMessageForModelErrors(t *testing.T) {
@@ -162,7 +162,7 @@ func TestQueueLimitHoldsWithinBatch(t *testing.T) {
 }
 
 // A dyingStore accepts events and fails on later outbound messages.
-type dyingStore struct{ gateway.Store }
+type dyingStore struct{ store.Store }
 
 func (dyingStore) Enqueue(context.Context, []outbox.Row) ([]outbox.Row, error) {
 	return nil, errors.New("the process dies here")
@@ -212,7 +212,7 @@ func TestAcceptReturnsStoreError(t *testing.T) {
 
 // A refusingStore fails the next commits permanently.
 type refusingStore struct {
-	gateway.Store
+	store.Store
 	left atomic.Int32
 }
 

@@ -20,13 +20,14 @@ import (
 	"hermesd/gateway/lane"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/turn"
 )
 
 // Parts are the collaborators of a Gateway. All are set, except where it says what nil
 // means.
 type Parts struct {
-	Store    Store
+	Store    store.Store
 	People   People
 	Turns    Turns
 	Delivery *delivery.Delivery

@@ -12,6 +12,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
+	"hermesd/gateway/session"
 )
 
 // In a shared topic a guest sends each command that changes the conversation, as text
@@ -25,7 +26,7 @@ func TestGuestChangesNothingShared(t *testing.T) {
 		defer w.stop()
 		w.accept(w.inThread("7", "hello"))
 		w.advance(time.Second)
-		before, _ := w.store.Sessions(t.Context(), 10)
+		before, _ := w.store.Sessions(t.Context(), session.Query{Max: 10})
 		for _, text := range []string{"/new", "/reset", "/title mine", "/compress", "/personality pirate", "/retry", "/undo", "/resume x", "/branch", "/forget now", "/busy queue", "/verbose all", "/voice on"} {
 			need := "member"
 			if strings.HasPrefix(text, "/forget") {
@@ -38,7 +39,7 @@ func TestGuestChangesNothingShared(t *testing.T) {
 			press.Kind = chat.Callback
 			w.expectRefused(press, want)
 		}
-		after, err := w.store.Sessions(t.Context(), 10)
+		after, err := w.store.Sessions(t.Context(), session.Query{Max: 10})
 		if err != nil || len(after) != 1 || after[0].ID != before[0].ID || after[0].Settings != before[0].Settings || after[0].Title != before[0].Title || after[0].Messages != before[0].Messages {
 			t.Errorf("the conversation was %+v and is %+v, %v", before, after, err)
 		}

@@ -202,11 +202,11 @@ func (w *harness) outcome(key string) string {
 // transcript returns the stored transcript of the newest session.
 func (w *harness) transcript() []llm.Message {
 	w.t.Helper()
-	recs, err := w.store.Sessions(w.t.Context(), 1)
+	recs, err := w.store.Sessions(w.t.Context(), session.Query{Max: 1})
 	if err != nil || len(recs) == 0 {
 		w.t.Fatalf("sessions: %v, %d", err, len(recs))
 	}
-	rows, err := w.store.Transcript(w.t.Context(), recs[0].ID, 0)
+	rows, err := w.store.Rows(w.t.Context(), recs[0].ID, recs[0].Active())
 	if err != nil {
 		w.t.Fatal(err)
 	}

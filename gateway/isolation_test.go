@@ -169,7 +169,7 @@ func (a *isolationHarness) indexAll() {
 	if _, err := a.follower.CatchUp(a.t.Context()); err != nil {
 		a.t.Fatal(err)
 	}
-	recs, err := a.store.Sessions(a.t.Context(), 100)
+	recs, err := a.store.Sessions(a.t.Context(), session.Query{Max: 100})
 	if err != nil {
 		a.t.Fatal(err)
 	}

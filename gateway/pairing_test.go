@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"hermesd/agent/llm/llmtest"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -306,7 +306,7 @@ func TestPairingCodeSurvivesCrash(t *testing.T) {
 
 // A lastAcceptStore is the store of a process that dies before or after the write of Accept.
 type lastAcceptStore struct {
-	gateway.Store
+	store.Store
 	stored bool
 }
 
@@ -321,7 +321,7 @@ func (s *lastAcceptStore) Accept(ctx context.Context, admissions []inbox.Admissi
 
 // A failingStore fails to accept.
 type failingStore struct {
-	gateway.Store
+	store.Store
 	accept error
 }
 

@@ -14,11 +14,12 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 func TestMessageIsAnsweredOnce(t *testing.T) {
@@ -200,7 +201,7 @@ func TestNewCommandStartsSession(t *testing.T) {
 		if n := len(reqs[1].Messages); n != 1 {
 			t.Errorf("the new conversation begins with %d messages", n)
 		}
-		recs, err := w.store.Sessions(t.Context(), 10)
+		recs, err := w.store.Sessions(t.Context(), session.Query{Max: 10})
 		if err != nil || len(recs) != 2 {
 			t.Fatalf("%d sessions, %v", len(recs), err)
 		}
@@ -382,7 +383,7 @@ func TestMessagePartsAreOneInput(t *testing.T) {
 
 // An overtakenStore accepts another message before Accept returns for the first.
 type overtakenStore struct {
-	gateway.Store
+	store.Store
 	by func()
 }
 

@@ -155,7 +155,7 @@ func (p plan) run(t *testing.T) {
 func (s *killSweep) checkInvariants() {
 	s.t.Helper()
 	ids := map[string]int{}
-	recs, err := s.store.Sessions(s.t.Context(), 0)
+	recs, err := s.store.Sessions(s.t.Context(), session.Query{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func (s *killSweep) checkInvariants() {
 
 func (s *killSweep) checkTranscript(rec session.Record) {
 	s.t.Helper()
-	rows, err := s.store.Transcript(s.t.Context(), rec.ID, 0)
+	rows, err := s.store.Rows(s.t.Context(), rec.ID, rec.Active())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,19 +14,19 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 var errFull = errors.New("no space left on device")
 
 // A fullStore fails all writes of the pipeline while it is full.
 type fullStore struct {
-	gateway.Store
+	store.Store
 	full atomic.Bool
 }
 

@@ -145,7 +145,7 @@ func (s *killSweep) checkStored() {
 }
 
 func (s *killSweep) archivedCount() int {
-	recs, err := s.store.Sessions(s.t.Context(), 1)
+	recs, err := s.store.Sessions(s.t.Context(), session.Query{Max: 1})
 	if err != nil || len(recs) == 0 {
 		s.t.Fatalf("%d sessions, %v", len(recs), err)
 	}
@@ -164,7 +164,7 @@ func TestKillAtAnyPointOfCompaction(t *testing.T) {
 		{name: "between two tools", says: []string{"one", "work 2", "three"}, long: 60_000, limit: 50_000, check: compacted},
 		{name: "asked for", says: []string{"one", "work 2", "/compress", "three"}, long: 100, limit: 1 << 30, check: compacted},
 		{name: "beside a switch and a reload", says: []string{"one", "/model second", "two", "/reload", "/compress", "three", "/model scripted", "four"}, long: 100, limit: 1 << 30, check: func(s *killSweep) {
-			recs, err := s.store.Sessions(s.t.Context(), 1)
+			recs, err := s.store.Sessions(s.t.Context(), session.Query{Max: 1})
 			if err != nil || recs[0].Revision < 2 || recs[0].Settings.Model != "" {
 				s.t.Errorf("revision %d, settings %+v, %v", recs[0].Revision, recs[0].Settings, err)
 			}

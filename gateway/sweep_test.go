@@ -16,12 +16,12 @@ import (
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // A killer ends a daemon at one point like SIGKILL: the next daemon finds the store file
@@ -99,7 +99,7 @@ func copyFile(to, from string) error {
 
 // A killableStore runs every write through the killer.
 type killableStore struct {
-	gateway.Store
+	store.Store
 	r *killer
 }
 

@@ -21,6 +21,7 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/hygiene"
 )
 
@@ -41,16 +42,9 @@ type Options struct {
 	Learn func(provider, model string, window int)
 }
 
-// A Store reads the state of context engines.
-type Store interface {
-	// Engine returns the stored state of a session's context engine, nil if there is
-	// none.
-	Engine(ctx context.Context, id session.ID) (json.RawMessage, error)
-}
-
 // Parts are the collaborators of a Compactor. All but Observe are set.
 type Parts struct {
-	Store   Store
+	Store   store.Sessions
 	Passes  *hygiene.Passes
 	Prefill []llm.Message // between the prompt and the transcript of every call
 	Printer i18n.Printer

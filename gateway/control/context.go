@@ -92,7 +92,7 @@ func (ctl *Control) describeContext(ctx context.Context, c command.Call) (string
 	if err != nil {
 		return "", err
 	}
-	rows, err := ctl.parts.Store.Transcript(ctx, c.Session.ID, 0)
+	rows, err := ctl.parts.Store.Rows(ctx, c.Session.ID, c.Session.Active())
 	if err != nil {
 		return "", fmt.Errorf("load transcript of %s: %w", c.Session.ID, err)
 	}

@@ -32,29 +32,15 @@ import (
 	"hermesd/hygiene"
 )
 
-// A Store holds what a Control reads and changes; see gateway.Store.
+// A Store holds what a Control reads and changes.
 type Store interface {
-	Queues
-	Conversations
+	store.Sessions
+	store.Editor
+	store.Audit
 	store.Values
-}
-
-// Queues are the stored messages that wait, and the histories of all.
-type Queues interface {
+	// Lanes and Waiting are those of store.Inbox: a Control accepts nothing.
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
-	Waiting(inbox.Lane) int
-	Stats() inbox.Stats
-	MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error)
-}
-
-// Conversations are the stored conversations.
-type Conversations interface {
-	Sessions(ctx context.Context, max int) ([]session.Record, error)
-	SetTitle(ctx context.Context, id session.ID, title string) error
-	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
-	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
-	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
-	Engine(ctx context.Context, id session.ID) (json.RawMessage, error)
+	Waiting(lane inbox.Lane) int
 }
 
 // Turns are the turns that run or are about to.

@@ -94,7 +94,7 @@ const (
 
 // conversations returns the sessions of the conversation of c, newest first.
 func (ctl *Control) conversations(ctx context.Context, c command.Call) ([]session.Record, error) {
-	all, err := ctl.parts.Store.Sessions(ctx, maxScannedSessions)
+	all, err := ctl.parts.Store.Sessions(ctx, session.Query{Max: maxScannedSessions})
 	if err != nil {
 		return nil, err
 	}

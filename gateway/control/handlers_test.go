@@ -312,8 +312,10 @@ type brokenStore struct{ *bolt.Store }
 
 var errBroken = errors.New("disk is gone")
 
-func (brokenStore) Sessions(context.Context, int) ([]session.Record, error) { return nil, errBroken }
-func (brokenStore) SetTitle(context.Context, session.ID, string) error      { return errBroken }
+func (brokenStore) Sessions(context.Context, session.Query) ([]session.Record, error) {
+	return nil, errBroken
+}
+func (brokenStore) SetTitle(context.Context, session.ID, string) error { return errBroken }
 func (brokenStore) Prompt(context.Context, session.ID) (json.RawMessage, error) {
 	return nil, errBroken
 }

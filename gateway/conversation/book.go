@@ -20,6 +20,7 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/hygiene"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 
 // Parts are the collaborators of a Book. All are set.
 type Parts struct {
-	Store  Store
+	Store  store.Sessions
 	Locks  *session.Locks
 	Passes *hygiene.Passes
 	// Prefix builds the cached prompt of a session, and returns texts for the user about
@@ -248,7 +249,7 @@ func (b *Book) read(ctx context.Context, c *Conversation) (err error) {
 		return err
 	}
 	c.bytes = int64(len(c.Prefix.System()))
-	rows, err := b.Store.Transcript(ctx, c.Record.ID, 0)
+	rows, err := b.Store.Rows(ctx, c.Record.ID, c.Record.Active())
 	if err != nil {
 		return fmt.Errorf("load transcript of %s: %w", c.Record.ID, err)
 	}

@@ -5,7 +5,6 @@
 package conversation
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -258,19 +257,4 @@ const (
 
 func (c *Conversation) memoryCost() int64 {
 	return 1024 + int64(c.Transcript.Len())*bytesPerMessage + c.bytes*memoryPerByte
-}
-
-// A Store reads sessions.
-type Store interface {
-	// Session returns the current session of key; ok is false if there is none.
-	Session(ctx context.Context, key session.Key) (r session.Record, ok bool, err error)
-	// SessionByID returns one record; ok is false if there is none.
-	SessionByID(ctx context.Context, id session.ID) (r session.Record, ok bool, err error)
-	// Prompt returns the cached prompt of a session.
-	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
-	// Calls returns the records of a session's ledger from number from on, as far as
-	// they are still stored.
-	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
-	// Transcript returns the rows of a session's active transcript from index from on.
-	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
 }

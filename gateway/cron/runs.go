@@ -21,17 +21,14 @@ import (
 	"hermesd/gateway/observe"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/target"
 )
 
 // A Store stores jobs and the start of their runs.
 type Store interface {
-	schedule.Store
-	// StartRuns accepts the entries of scheduled runs, each in one transaction with
-	// the record of its occurrence, all of them in one write. An entry is accepted only
-	// if its occurrence has no record yet (or one in state missed) and its job is
-	// unchanged since the run was prepared, so that an occurrence runs at most once.
-	// When an entry ends, its occurrence ends with it.
+	store.Jobs
+	// StartRuns is the one method of store.Inbox: other entries are the gateway's.
 	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 }
 

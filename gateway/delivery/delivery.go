@@ -22,12 +22,13 @@ import (
 	"hermesd/gateway/markup"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 	"hermesd/internal/secret"
 )
 
 // Options configure a Delivery.
 type Options struct {
-	Store    Store
+	Store    store.Outbox
 	Accounts *accounts.Set
 	// Uncertain is the policy for messages of which it is unknown whether they
 	// arrived.

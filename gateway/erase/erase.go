@@ -15,16 +15,13 @@ import (
 	"time"
 
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
-// A Store deletes sessions.
+// A Store lists and deletes sessions.
 type Store interface {
-	// DeleteSession deletes a session. It returns session.ErrNotFound or
-	// session.ErrBusy if that is not possible.
-	DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error)
-	// Expired returns the sessions that were last used before a time, the oldest
-	// first, at most max (0: all).
-	Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error)
+	store.Sessions
+	store.Editor
 }
 
 // An Index is the search index, from which sessions can be deleted.
@@ -104,13 +101,13 @@ func (e *Eraser) Expired(ctx context.Context, before time.Time) ([]session.ID, e
 	var all []session.ID
 	var partial []error
 	for limit := expireBatch; ; limit += expireBatch {
-		ids, err := e.opts.Store.Expired(ctx, before, limit)
+		expired, err := e.opts.Store.Sessions(ctx, session.Query{Before: before, Oldest: true, Max: limit})
 		if err != nil {
 			return all, errors.Join(append(partial, err)...)
 		}
 		deleted := 0
-		for _, id := range ids {
-			_, err := e.Session(ctx, id)
+		for _, r := range expired {
+			_, err := e.Session(ctx, r.ID)
 			var partialErr *PartialError
 			switch {
 			case errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrNotFound):
@@ -121,9 +118,9 @@ func (e *Eraser) Expired(ctx context.Context, before time.Time) ([]session.ID, e
 				return all, errors.Join(append(partial, err)...)
 			}
 			deleted++
-			all = append(all, id)
+			all = append(all, r.ID)
 		}
-		if len(ids) < limit {
+		if len(expired) < limit {
 			return all, errors.Join(partial...)
 		}
 		limit -= deleted // the store lists the remaining ones again

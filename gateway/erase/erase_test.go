@@ -175,7 +175,7 @@ func TestExpiredDeletesOldSessions(t *testing.T) {
 	if d := cmp.Diff([]session.ID{"s4", "s3"}, gone); d != "" {
 		t.Error(d)
 	}
-	left, err := h.store.Sessions(t.Context(), 0)
+	left, err := h.store.Sessions(t.Context(), session.Query{})
 	h.ok(err)
 	if len(left) != 3 {
 		t.Errorf("%d are left, want 3", len(left))
@@ -185,6 +185,7 @@ func TestExpiredDeletesOldSessions(t *testing.T) {
 // faulty is a Store of n sessions, every third of which is busy, and an Index that
 // fails for one.
 type faulty struct {
+	erase.Store
 	ids  []session.ID
 	fail session.ID
 }
@@ -203,8 +204,11 @@ func (f *faulty) DeleteSession(_ context.Context, id session.ID) (session.Delete
 	return session.Deleted{ID: id}, nil
 }
 
-func (f *faulty) Expired(_ context.Context, _ time.Time, most int) ([]session.ID, error) {
-	return slices.Clone(f.ids[:min(most, len(f.ids))]), nil
+func (f *faulty) Sessions(_ context.Context, q session.Query) (recs []session.Record, err error) {
+	for _, id := range f.ids[:min(q.Max, len(f.ids))] {
+		recs = append(recs, session.Record{ID: id})
+	}
+	return recs, nil
 }
 
 func (f *faulty) Forget(_ context.Context, id session.ID) error {

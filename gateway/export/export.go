@@ -17,16 +17,8 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
-
-// A Store provides the data of an export.
-type Store interface {
-	// Rows returns the transcript rows of span.
-	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
-	// Calls returns the ledger records of the session's model calls, from number from
-	// on.
-	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
-}
 
 // A Message is one transcript row.
 type Message struct {
@@ -48,9 +40,9 @@ var errMissingRows = errors.New("transcript rows missing in store")
 
 // Read reads all messages of the session as of r. mask masks secrets when the
 // conversation is written; nil masks nothing.
-func Read(ctx context.Context, s Store, r session.Record, mask func(string) string) (Conversation, error) {
+func Read(ctx context.Context, s store.Sessions, r session.Record, mask func(string) string) (Conversation, error) {
 	c := Conversation{Record: r, Mask: mask}
-	spans := append(r.Archive[:len(r.Archive):len(r.Archive)], session.Span{From: r.Start, To: r.Start + r.Messages})
+	spans := append(r.Archive[:len(r.Archive):len(r.Archive)], r.Active())
 	for _, span := range spans {
 		rows, err := s.Rows(ctx, r.ID, span)
 		if err == nil && len(rows) < span.To-span.From {

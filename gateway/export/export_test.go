@@ -20,13 +20,18 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/export"
 	"hermesd/gateway/session"
+	stored "hermesd/gateway/store"
 	"hermesd/internal/secret"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// A store is a Store with one session.
+// unused are the methods that an export does not call.
+type unused interface{ stored.Sessions }
+
+// A store has one session.
 type store struct {
+	unused
 	rows, calls []json.RawMessage
 	err         error
 }

@@ -35,6 +35,7 @@ import (
 	"hermesd/gateway/pipeline"
 	"hermesd/gateway/reply"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/target"
 	"hermesd/gateway/turn"
 	"hermesd/gateway/usage"
@@ -44,7 +45,7 @@ import (
 // Options configure a Pipeline for tests. Store, Agent, Accounts, Access and Prefix are
 // required; what else is not set does nothing.
 type Options struct {
-	Store    gateway.Store
+	Store    store.Store
 	Agent    *agent.Agent
 	Accounts *accounts.Set
 	Access   gateway.Access

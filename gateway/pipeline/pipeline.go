@@ -32,6 +32,7 @@ import (
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/reply"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/target"
 	"hermesd/gateway/turn"
 	"hermesd/gateway/usage"
@@ -40,7 +41,7 @@ import (
 
 // Parts are what a Pipeline is built from. All are set.
 type Parts struct {
-	Store    gateway.Store
+	Store    store.Store
 	People   gateway.People
 	Chat     Chat
 	Agent    Agent

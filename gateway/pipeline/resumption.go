@@ -10,12 +10,12 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/gateway"
 	"hermesd/gateway/active"
 	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // A resumption resumes the turns that were running when earlier processes died, so that
@@ -23,7 +23,7 @@ import (
 // crash, then one by one those that were running at more (suspects). Lanes without such
 // a turn are not affected.
 type resumption struct {
-	store gateway.Store
+	store store.Store
 	lanes *lane.Set[inbox.Lane]
 	pause *control.Pause
 	log   *zap.Logger
@@ -171,7 +171,7 @@ func (r *resumption) stop() {
 
 // A readiness decides whether the next turn of a lane may start. It implements turn.Lanes.
 type readiness struct {
-	store      gateway.Store
+	store      store.Store
 	lanes      *lane.Set[inbox.Lane]
 	active     *active.Turns
 	pause      *control.Pause

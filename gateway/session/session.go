@@ -184,6 +184,16 @@ type Span struct {
 	To   int `json:"t"`
 }
 
+// Active returns the numbers of the rows of the active transcript.
+func (r Record) Active() Span { return Span{From: r.Start, To: r.Start + r.Messages} }
+
+// A Query selects sessions; the zero Query selects all, the most recently used first.
+type Query struct {
+	Before time.Time // only those that were last used before it, if set
+	Oldest bool      // the least recently used first
+	Max    int       // 0: no limit
+}
+
 // Archived returns the number of archived messages.
 func (r Record) Archived() int {
 	n := 0

@@ -30,11 +30,9 @@ import (
 	"hermesd/gateway/store"
 )
 
-// A Store stores the data of a Directory. When a method returns without an error its
-// change is on disk.
+// A Store stores the data of a Directory.
 type Store interface {
-	// Sessions returns the records of all sessions, newest first, at most max.
-	Sessions(ctx context.Context, max int) ([]session.Record, error)
+	store.Sessions
 	store.Values
 }
 
@@ -127,7 +125,7 @@ const maxScannedSessions = 1000
 // Chats returns the sessions of the chats that messages can be sent to unasked, newest
 // first.
 func (d *Directory) Chats(ctx context.Context) ([]session.Record, error) {
-	known, err := d.parts.Store.Sessions(ctx, maxScannedSessions)
+	known, err := d.parts.Store.Sessions(ctx, session.Query{Max: maxScannedSessions})
 	return slices.DeleteFunc(known, func(r session.Record) bool { return !d.parts.Accounts.CanSendUnasked(r.Address) }), err
 }
 
@@ -211,7 +209,7 @@ func (d *Directory) resolveOne(ctx context.Context, name string, origin chat.Add
 // findChat finds the chat of a platform by "ID[:thread]" or "#name". Names are known
 // only of chats with stored sessions.
 func (d *Directory) findChat(ctx context.Context, p chat.Platform, text string) (chat.Address, error) {
-	known, err := d.parts.Store.Sessions(ctx, maxScannedSessions)
+	known, err := d.parts.Store.Sessions(ctx, session.Query{Max: maxScannedSessions})
 	if err != nil {
 		return chat.Address{}, err
 	}

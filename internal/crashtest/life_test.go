@@ -12,12 +12,12 @@ import (
 
 	"hermesd/adapters/telegram"
 	"hermesd/agent"
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/pipeline"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -149,7 +149,7 @@ func (l *life) rest() {
 
 // mortalStore passes every write through life.pass.
 type mortalStore struct {
-	gateway.Store
+	store.Store
 	l *life
 }
 

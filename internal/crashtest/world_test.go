@@ -34,6 +34,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/internal/secret"
 	"hermesd/internal/sim/llm"
 	sim "hermesd/internal/sim/telegram"
@@ -229,7 +230,7 @@ func (w *world) story() string {
 }
 
 // receipt records that the store has the receipt of a message.
-func (w *world) receipt(ctx context.Context, s gateway.Store, st outbox.Settlement) {
+func (w *world) receipt(ctx context.Context, s store.Store, st outbox.Settlement) {
 	row, err := s.Row(ctx, st.ID)
 	if err != nil {
 		w.t.Errorf("row %s: %v", st.ID, err)

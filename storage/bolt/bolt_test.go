@@ -11,16 +11,16 @@ import (
 
 	"go.uber.org/goleak"
 
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 	"hermesd/storage/storagetest"
 )
 
-var _ gateway.Store = (*bolt.Store)(nil)
+var _ store.Store = (*bolt.Store)(nil)
 
 // childEnv, if set, selects what this process does instead of running tests.
 const childEnv = "BOLT_TEST_CHILD"
@@ -60,7 +60,7 @@ func storePath(dir string) string { return filepath.Join(dir, "hermesd.db") }
 
 func TestSuite(t *testing.T) {
 	t.Parallel()
-	storagetest.Suite(t, func(t testing.TB, dir string) storagetest.Store {
+	storagetest.Suite(t, func(t testing.TB, dir string) store.Store {
 		s, err := bolt.Open(t.Context(), storePath(dir), bolt.Options{})
 		if err != nil {
 			t.Fatal(err)

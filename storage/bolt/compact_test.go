@@ -11,6 +11,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/storage/bolt"
+	"hermesd/storage/storagetest"
 )
 
 func fileSize(t *testing.T, path string) int64 {
@@ -42,7 +43,7 @@ func TestCompactFreesSpaceAndKeepsRecords(t *testing.T) {
 			if _, err := s.Accept(context.Background(), []inbox.Admission{{Entry: event("others", fmt.Sprint("o", i), "x")}}); err != nil {
 				t.Error(err)
 			}
-			if _, err := s.Transcript(context.Background(), "s1", 0); err != nil {
+			if _, err := storagetest.Transcript(context.Background(), s, "s1", 0); err != nil {
 				t.Error(err)
 			}
 		})
@@ -63,7 +64,7 @@ func TestCompactFreesSpaceAndKeepsRecords(t *testing.T) {
 	if n := s.Waiting("others"); n != 20 {
 		t.Errorf("%d wait, want 20", n)
 	}
-	if rows, err := s.Transcript(t.Context(), "s1", 0); err != nil || len(rows) != 4 {
+	if rows, err := storagetest.Transcript(t.Context(), s, "s1", 0); err != nil || len(rows) != 4 {
 		t.Errorf("%d rows, %v; want 4", len(rows), err)
 	}
 	ok(t, s.Verify(t.Context()))
@@ -78,7 +79,7 @@ func TestBackupIsCompleteStore(t *testing.T) {
 	runTurn(t, s, "lane", "s1", 1)
 	kept := must[*bolt.Store](t)(bolt.Open(t.Context(), to, bolt.Options{}))
 	defer func() { ok(t, kept.Close()) }()
-	if rows, err := kept.Transcript(t.Context(), "s1", 0); err != nil || len(rows) != 2 {
+	if rows, err := storagetest.Transcript(t.Context(), kept, "s1", 0); err != nil || len(rows) != 2 {
 		t.Errorf("%d rows, %v; want 2", len(rows), err)
 	}
 	ok(t, kept.Verify(t.Context()))

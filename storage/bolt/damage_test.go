@@ -20,6 +20,7 @@ import (
 	"hermesd/gateway/session"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
+	"hermesd/storage/storagetest"
 )
 
 // filledStore returns the bytes of a store that has records of all kinds.
@@ -83,8 +84,8 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 			return err
 		}},
 		{`"role":"assistant","n":1`, `transcript "s1" number 3`, func(t *testing.T, s *bolt.Store) error {
-			must[[]json.RawMessage](t)(s.Transcript(t.Context(), "s1", 4)) // after the damaged row
-			_, err := s.Transcript(t.Context(), "s1", 0)
+			must[[]json.RawMessage](t)(storagetest.Transcript(t.Context(), s, "s1", 4)) // after the damaged row
+			_, err := storagetest.Transcript(t.Context(), s, "s1", 0)
 			return err
 		}},
 		{"you are", `prompt "s1"`, func(t *testing.T, s *bolt.Store) error {
@@ -92,7 +93,7 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 			return err
 		}},
 		{`"messages":6`, `session "s1"`, func(t *testing.T, s *bolt.Store) error {
-			must[[]session.Record](t)(s.Sessions(t.Context(), 0))
+			must[[]session.Record](t)(s.Sessions(t.Context(), session.Query{}))
 			_, _, err := s.SessionByID(t.Context(), "s1")
 			return err
 		}},
@@ -350,7 +351,7 @@ func useStore(t *testing.T, s *bolt.Store) {
 	if r, _, sending, err := s.Next(ctx, testDM); err == nil && sending {
 		_ = s.Settle(ctx, outbox.Settlement{ID: r.ID, State: outbox.Sent, Receipt: &chat.Receipt{ID: "r"}})
 	}
-	_, _ = s.Transcript(ctx, "s1", 0)
+	_, _ = storagetest.Transcript(ctx, s, "s1", 0)
 	_, _ = s.MessageHistory(ctx, "k1")
-	_, _ = s.Sessions(ctx, 0)
+	_, _ = s.Sessions(ctx, session.Query{})
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"time"
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
@@ -40,27 +39,6 @@ func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Delet
 	}
 	f.result.Files = unused
 	return f.result, nil
-}
-
-// Expired returns the sessions whose last use was before a time, the oldest
-// first, at most max (0: no limit).
-func (s *Store) Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error) {
-	return read(ctx, s, "list expired sessions", func(r reader) (ids []session.ID, err error) {
-		for k := range r.scan(bRecent, nil) {
-			if len(k) < 8 {
-				continue // Verify reports it
-			}
-			rec, ok, err := r.session(session.ID(k[8:]))
-			switch {
-			case isDamage(err) || err == nil && !ok:
-				continue
-			case err != nil || max > 0 && len(ids) == max || !rec.Updated.Before(before):
-				return ids, err
-			}
-			ids = append(ids, rec.ID)
-		}
-		return ids, nil
-	})
 }
 
 // A sessionDeletion is one call of DeleteSession.

@@ -19,6 +19,7 @@ import (
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/storage/bolt"
+	"hermesd/storage/storagetest"
 )
 
 // earlierStore unpacks a store that the daemon of November 2026 wrote: three
@@ -87,7 +88,7 @@ func TestEarlierStoreOpens(t *testing.T) {
 	s := open(t, earlierStore(t))
 	defer func() { ok(t, s.Close()) }()
 	ok(t, s.Verify(t.Context()))
-	rows := must[[]json.RawMessage](t)(s.Transcript(t.Context(), session.ID("20261124_182624_d98afee7"), 0))
+	rows := must[[]json.RawMessage](t)(storagetest.Transcript(t.Context(), s, session.ID("20261124_182624_d98afee7"), 0))
 	if len(rows) != 10 {
 		t.Errorf("the transcript has %d messages, want 10", len(rows))
 	}

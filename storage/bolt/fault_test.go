@@ -14,6 +14,7 @@ import (
 	bbolt "go.etcd.io/bbolt"
 
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/session"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 )
@@ -69,7 +70,7 @@ func TestClosedStoreReturnsErrClosed(t *testing.T) {
 	if _, err := s.Claim(t.Context(), "lane", 0); !errors.Is(err, bolt.ErrClosed) {
 		t.Errorf("claim: %v, want %v", err, bolt.ErrClosed)
 	}
-	if _, err := s.Sessions(t.Context(), 1); !errors.Is(err, bolt.ErrClosed) {
+	if _, err := s.Sessions(t.Context(), session.Query{Max: 1}); !errors.Is(err, bolt.ErrClosed) {
 		t.Errorf("sessions: %v, want %v", err, bolt.ErrClosed)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -10,13 +10,10 @@ import (
 	bbolt "go.etcd.io/bbolt"
 
 	"hermesd/gateway/chat"
-	"hermesd/gateway/cron"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
-	"hermesd/storage/bolt"
+	"hermesd/storage/storagetest"
 )
-
-var _ cron.Store = (*bolt.Store)(nil)
 
 func TestMigrationAddsJobs(t *testing.T) {
 	t.Parallel()
@@ -34,7 +31,7 @@ func TestMigrationAddsJobs(t *testing.T) {
 	if !added[0] {
 		t.Error("the job was not added")
 	}
-	if rows, err := s.Transcript(t.Context(), "s1", 0); err != nil || len(rows) == 0 {
+	if rows, err := storagetest.Transcript(t.Context(), s, "s1", 0); err != nil || len(rows) == 0 {
 		t.Errorf("the transcript has %d rows, %v", len(rows), err)
 	}
 	ok(t, s.Verify(t.Context()))

@@ -10,6 +10,7 @@ import (
 	bbolt "go.etcd.io/bbolt"
 
 	"hermesd/storage/bolt"
+	"hermesd/storage/storagetest"
 )
 
 func schemaOf(t *testing.T, db *bbolt.DB) string {
@@ -45,7 +46,7 @@ func TestMigrationFromFirstRelease(t *testing.T) {
 	if _, err := s.Calls(t.Context(), "s1", 0); err != nil {
 		t.Error(err)
 	}
-	if rows, err := s.Transcript(t.Context(), "s1", 0); err != nil || len(rows) == 0 {
+	if rows, err := storagetest.Transcript(t.Context(), s, "s1", 0); err != nil || len(rows) == 0 {
 		t.Errorf("the transcript has %d rows, %v", len(rows), err)
 	}
 	if _, err := os.Stat(path + ".schema1.bak"); err != nil {

@@ -194,30 +194,15 @@ func (s *Store) Engine(ctx context.Context, id session.ID) (json.RawMessage, err
 	return s.readBytes(ctx, "read engine state of "+string(id), bEngines, string(id))
 }
 
-// Transcript returns the active messages of a session from index from on, byte
-// for byte as they were stored. A session that does not exist has none.
-func (s *Store) Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
-	return s.readTranscript(ctx, id, func(rec sessionRecord) session.Span {
-		return session.Span{From: rec.Start + max(from, 0), To: rec.Start + rec.Messages}
-	})
-}
-
-// Rows returns the messages with the numbers in span, active or archived, as
-// far as they exist.
+// Rows returns the messages with the numbers in span, active or archived, as far as
+// they exist. A session that does not exist has none.
 func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
-	return s.readTranscript(ctx, id, func(rec sessionRecord) session.Span {
-		return session.Span{From: max(span.From, 0), To: min(span.To, rec.Start+rec.Messages)}
-	})
-}
-
-func (s *Store) readTranscript(ctx context.Context, id session.ID, span func(sessionRecord) session.Span) ([]json.RawMessage, error) {
 	return read(ctx, s, "read transcript of "+string(id), func(r reader) ([]json.RawMessage, error) {
 		rec, ok, err := r.session(id)
 		if err != nil || !ok {
 			return nil, err
 		}
-		at := span(rec)
-		return r.transcript(id, at.From, at.To)
+		return r.transcript(id, max(span.From, 0), min(span.To, rec.Active().To))
 	})
 }
 
@@ -259,24 +244,30 @@ func (r reader) transcript(id session.ID, from, to int) ([]json.RawMessage, erro
 	return rows, nil
 }
 
-// Sessions returns the records of all sessions, the most recently used first,
-// at most max (0: no limit). Records that cannot be read are omitted; Verify
-// reports them.
-func (s *Store) Sessions(ctx context.Context, max int) ([]session.Record, error) {
+// Sessions returns the records that q selects. Records that cannot be read are omitted;
+// Verify reports them.
+func (s *Store) Sessions(ctx context.Context, q session.Query) ([]session.Record, error) {
 	return read(ctx, s, "list sessions", func(r reader) (recs []session.Record, err error) {
 		c := r.bucket(bRecent).Cursor()
-		for k, _ := c.Last(); k != nil && (max <= 0 || len(recs) < max); k, _ = c.Prev() {
+		first, next := c.Last, c.Prev
+		if q.Oldest {
+			first, next = c.First, c.Next
+		}
+		for k, _ := first(); k != nil && (q.Max <= 0 || len(recs) < q.Max); k, _ = next() {
 			if len(k) < 8 {
 				continue
 			}
 			rec, ok, err := r.session(session.ID(k[8:]))
-			if isDamage(err) || err == nil && !ok {
+			switch {
+			case isDamage(err) || err == nil && !ok:
 				continue
-			}
-			if err != nil {
+			case err != nil:
 				return recs, err
+			case q.Before.IsZero() || rec.Updated.Before(q.Before):
+				recs = append(recs, rec.effective())
+			case q.Oldest: // all that follow were used later
+				return recs, nil
 			}
-			recs = append(recs, rec.effective())
 		}
 		return recs, nil
 	})

@@ -2,7 +2,6 @@ package index
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -13,19 +12,9 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/internal/diskspace"
 )
-
-// A Source is the store that is indexed.
-type Source interface {
-	// Sessions returns the records of all sessions, the most recently used
-	// first, at most max (0: no limit).
-	Sessions(ctx context.Context, max int) ([]session.Record, error)
-	// SessionByID returns one record; ok is false if there is none.
-	SessionByID(ctx context.Context, id session.ID) (rec session.Record, ok bool, err error)
-	// Rows returns the rows with the numbers in span, active or archived.
-	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
-}
 
 // chunkRows is the number of rows that are read and indexed together.
 const chunkRows = 250
@@ -55,7 +44,7 @@ const maxReserve = 64 << 20
 // GiveWay may be called from any.
 type Follower struct {
 	x       *Index
-	source  Source
+	source  store.Sessions
 	ownTool string
 	log     *zap.Logger
 	wake    chan struct{}
@@ -68,7 +57,7 @@ type Follower struct {
 
 // NewFollower returns a Follower that omits calls and results of the tool own,
 // the search tool, which would only repeat earlier results.
-func NewFollower(x *Index, from Source, own string, log *zap.Logger) *Follower {
+func NewFollower(x *Index, from store.Sessions, own string, log *zap.Logger) *Follower {
 	return &Follower{
 		x: x, source: from, ownTool: own, log: log.Named("index"), wake: make(chan struct{}, 1), giveWay: make(chan struct{}, 1),
 		space:   func() (free, total uint64, err error) { return diskspace.Of(filepath.Dir(x.path)) },
@@ -221,7 +210,7 @@ func (f *Follower) update(ctx context.Context, all, throttle bool) (int, error) 
 	var firstErr error // error of the first unreadable session; the others continue
 	if all {
 		var err error
-		if recs, err = f.source.Sessions(ctx, 0); err != nil {
+		if recs, err = f.source.Sessions(ctx, session.Query{}); err != nil {
 			return 0, err
 		}
 	} else {

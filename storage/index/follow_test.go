@@ -133,9 +133,9 @@ type countingSource struct {
 	lists, reads *atomic.Int64
 }
 
-func (s countingSource) Sessions(ctx context.Context, max int) ([]session.Record, error) {
+func (s countingSource) Sessions(ctx context.Context, q session.Query) ([]session.Record, error) {
 	s.lists.Add(1)
-	return s.fakeStore.Sessions(ctx, max)
+	return s.fakeStore.Sessions(ctx, q)
 }
 
 func (s countingSource) SessionByID(ctx context.Context, id session.ID) (session.Record, bool, error) {

@@ -19,6 +19,7 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/index"
 )
 
@@ -84,8 +85,12 @@ func rowsOf(t testing.TB, x *index.Index, text string) []int {
 	return rows
 }
 
+// unused are the methods that the index does not call.
+type unused interface{ store.Sessions }
+
 // A fakeStore is a store in memory. Its methods may be called from any goroutine.
 type fakeStore struct {
+	unused
 	mu   sync.Mutex // guards what follows
 	recs map[session.ID]session.Record
 	rows map[session.ID][]json.RawMessage
@@ -96,7 +101,7 @@ func newFakeStore() *fakeStore {
 	return &fakeStore{recs: map[session.ID]session.Record{}, rows: map[session.ID][]json.RawMessage{}, fail: map[session.ID]error{}}
 }
 
-func (w *fakeStore) Sessions(_ context.Context, max int) ([]session.Record, error) {
+func (w *fakeStore) Sessions(_ context.Context, q session.Query) ([]session.Record, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []session.Record
@@ -104,8 +109,8 @@ func (w *fakeStore) Sessions(_ context.Context, max int) ([]session.Record, erro
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b session.Record) int { return b.Updated.Compare(a.Updated) })
-	if max > 0 && len(all) > max {
-		all = all[:max]
+	if q.Max > 0 && len(all) > q.Max {
+		all = all[:q.Max]
 	}
 	return all, nil
 }

@@ -1,7 +1,6 @@
 package storagetest
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -12,14 +11,6 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 )
-
-// A Keeper has the operations of a store on whole sessions.
-type Keeper interface {
-	DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error)
-	Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error)
-	Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error)
-	SuggestTitle(ctx context.Context, id session.ID, title string) (bool, error)
-}
 
 const (
 	fileA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.jpg"
@@ -41,7 +32,7 @@ func deletionTests() map[string]func(*harness) {
 			rec, ok, err := w.Session(w.Context(), key)
 			w.ok(err)
 			equal(w, "the key's session", []any{rec.ID, ok}, []any{session.ID("s2"), true})
-			rows, err := w.Transcript(w.Context(), "s2", 0)
+			rows, err := w.transcript("s2", 0)
 			w.ok(err)
 			equal(w, "transcript", rowTexts(rows), []string{`1`, `2`})
 			if _, err := w.DeleteSession(w.Context(), "s1"); !errors.Is(err, session.ErrNotFound) {
@@ -87,14 +78,17 @@ func deletionTests() map[string]func(*harness) {
 				w.createSession(id, time.Duration(i)*time.Hour)
 			}
 			ids := func(after time.Duration, most int) []session.ID {
-				ids, err := w.Expired(w.Context(), time.Now().Add(after), most)
+				recs, err := w.Sessions(w.Context(), session.Query{Before: time.Now().Add(after), Oldest: true, Max: most})
 				w.ok(err)
-				return ids
+				return sessionIDs(recs)
 			}
 			equal(w, "expired", ids(-time.Hour, 0), nil)
 			equal(w, "expired", ids(90*time.Minute, 0), []session.ID{"s1", "s2"})
 			equal(w, "expired", ids(90*time.Minute, 1), []session.ID{"s1"})
-			_, err := w.DeleteSession(w.Context(), "s1")
+			recs, err := w.Sessions(w.Context(), session.Query{Before: time.Now().Add(90 * time.Minute), Max: 1})
+			w.ok(err)
+			equal(w, "the newest that is expired", sessionIDs(recs), []session.ID{"s2"})
+			_, err = w.DeleteSession(w.Context(), "s1")
 			w.ok(err)
 			equal(w, "expired", ids(90*time.Minute, 1), []session.ID{"s2"})
 		},
@@ -149,7 +143,7 @@ func testDeleteSession(w *harness) {
 		_, ok, err = w.Session(w.Context(), key)
 		w.ok(err)
 		equal(w, "its key has a session", ok, false)
-		recs, err := w.Sessions(w.Context(), 0)
+		recs, err := w.Sessions(w.Context(), session.Query{})
 		w.ok(err)
 		equal(w, "sessions", len(recs), 0)
 		rows, err := w.Rows(w.Context(), "s1", session.Span{To: 99})
@@ -177,7 +171,7 @@ func testDeleteSession(w *harness) {
 		w.crash()
 	}
 	w.createSession("s1", 0) // the ID of a deleted session can be used again
-	rows, err := w.Transcript(w.Context(), "s1", 0)
+	rows, err := w.transcript("s1", 0)
 	w.ok(err)
 	equal(w, "transcript", rowTexts(rows), []string{`1`})
 }
@@ -272,7 +266,7 @@ func testBranch(w *harness) {
 	w.crash()
 	equal(w, "record", w.session("s2"), rec)
 	equal(w, "counts", []int{rec.Messages, rec.Start, rec.Calls, rec.PromptMessages}, []int{2, 0, 0, 0})
-	rows, err := w.Transcript(w.Context(), "s2", 0)
+	rows, err := w.transcript("s2", 0)
 	w.ok(err)
 	equal(w, "transcript", rowTexts(rows), []string{`{"b":1, "a": "\u003c"}`, ` [2] `})
 	prompt, err := w.Prompt(w.Context(), "s2")
@@ -284,7 +278,7 @@ func testBranch(w *harness) {
 
 	w.acceptTexts("b")
 	w.commit(w.claim(0, "b"), sessionCommit("s2", 2, `"other"`))
-	rows, err = w.Transcript(w.Context(), "s1", 0)
+	rows, err = w.transcript("s1", 0)
 	w.ok(err)
 	equal(w, "original session", rowTexts(rows), []string{`{"b":1, "a": "\u003c"}`, ` [2] `, `3`, `4`})
 	for why, call := range map[string]func() error{
@@ -322,7 +316,7 @@ func testBranchOfCompacted(w *harness) {
 	equal(w, "numbers", []any{rec.Start, rec.Messages, rec.Archive}, []any{was.Start, was.Messages, was.Archive})
 	rec, err = w.Branch(w.Context(), "s1", 3, *newSession("s3"))
 	w.ok(err)
-	rows, err := w.Transcript(w.Context(), "s3", 0)
+	rows, err := w.transcript("s3", 0)
 	w.ok(err)
 	equal(w, "transcript", strings.Join(rowTexts(rows), " "), `"sum" 2 5`)
 	rows, err = w.Rows(w.Context(), "s3", rec.Archive[0])

@@ -15,13 +15,14 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 )
 
 // A model is a store and, in memory, the state that it should have.
 type model struct {
 	*rapid.T
-	s      Store
-	reopen func() Store // opens the store after a crash
+	s      store.Store
+	reopen func() store.Store // opens the store after a crash
 
 	entries     []*modelEntry // by id
 	turns       []*modelTurn
@@ -69,7 +70,7 @@ func checkModel(t *testing.T, open Open) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		m := &model{T: rt, sessions: make(map[inbox.Lane]*modelSession), reopen: func() Store { return open(t, dir) }}
+		m := &model{T: rt, sessions: make(map[inbox.Lane]*modelSession), reopen: func() store.Store { return open(t, dir) }}
 		m.s = m.reopen()
 		defer func() {
 			if err := m.s.Close(); err != nil {
@@ -383,14 +384,7 @@ func (m *model) crash(*rapid.T) {
 		turn.stepsAtCrash = len(turn.steps)
 	}
 	m.crashRows()
-	m.verify()
-}
-
-// verify checks the consistency of the store if it supports that.
-func (m *model) verify() {
-	if v, ok := m.s.(verifier); ok {
-		m.ok(v.Verify(context.Background()))
-	}
+	m.ok(m.s.Verify(context.Background()))
 }
 
 func (m *model) check(*rapid.T) {
@@ -434,5 +428,5 @@ func (m *model) drain() {
 	lanes, err := m.s.Lanes(context.Background())
 	m.ok(err)
 	m.checkEqual("lanes", lanes, []inbox.Lane(nil))
-	m.verify()
+	m.ok(m.s.Verify(context.Background()))
 }

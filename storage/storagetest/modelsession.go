@@ -149,7 +149,7 @@ func (m *model) checkSession(s *modelSession) {
 	m.checkEqual("session exists", ok, true)
 	m.checkEqual("counts", []int{rec.Start, rec.Messages, rec.Calls, rec.Revision}, []int{start, s.active, len(s.calls), s.revision})
 	m.checkEqual("archive", rec.Archive, s.archive)
-	rows, err := m.s.Transcript(ctx, s.id, 0)
+	rows, err := Transcript(ctx, m.s, s.id, 0)
 	m.ok(err)
 	m.checkEqual("transcript", rowTexts(rows), s.rows[start:])
 	rows, err = m.s.Rows(ctx, s.id, session.Span{To: len(s.rows)})

@@ -8,31 +8,22 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"hermesd/gateway"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
-// A Store is a store under test. Closing it while claims are open and opening
-// it again simulates a crash.
-type Store interface {
-	gateway.Store
-	Keeper
-	io.Closer
-}
-
-// An Open opens the store in dir, or creates it if there is none. It fails t if
-// it cannot.
-type Open func(t testing.TB, dir string) Store
+// An Open opens the store in dir, or creates it if there is none. It fails t if it
+// cannot. Closing a store while claims are open and opening it again simulates a crash.
+type Open func(t testing.TB, dir string) store.Store
 
 // Suite checks that the stores returned by open keep the promises of the ports.
 func Suite(t *testing.T, open Open) {
@@ -54,7 +45,7 @@ func Suite(t *testing.T, open Open) {
 // A harness is one store under test.
 type harness struct {
 	testing.TB
-	Store
+	store.Store
 	dir  string
 	open Open
 	keys int
@@ -64,16 +55,13 @@ func newHarness(t *testing.T, open Open) *harness {
 	w := &harness{TB: t, dir: t.TempDir(), open: open}
 	w.Store = open(t, w.dir)
 	t.Cleanup(func() {
-		if v, ok := w.Store.(verifier); ok && !t.Failed() {
-			w.ok(v.Verify(context.Background()))
+		if !t.Failed() {
+			w.ok(w.Verify(context.Background()))
 		}
 		w.ok(w.Close())
 	})
 	return w
 }
-
-// A verifier can check the consistency of everything that it stores.
-type verifier interface{ Verify(context.Context) error }
 
 // crash simulates the end of the process that uses the store and the start of
 // another.
@@ -267,6 +255,19 @@ func sessionCommit(id session.ID, before int, messages ...string) inbox.Commit {
 		m.Messages = append(m.Messages, json.RawMessage(text))
 	}
 	return m
+}
+
+// Transcript returns the rows of the active transcript of a session from index from on.
+func Transcript(ctx context.Context, s store.Sessions, id session.ID, from int) ([]json.RawMessage, error) {
+	rec, ok, err := s.SessionByID(ctx, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return s.Rows(ctx, id, session.Span{From: rec.Start + from, To: rec.Active().To})
+}
+
+func (w *harness) transcript(id session.ID, from int) ([]json.RawMessage, error) {
+	return Transcript(w.Context(), w, id, from)
 }
 
 func rowTexts(rows []json.RawMessage) []string {

@@ -61,25 +61,15 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/control"
-	"hermesd/gateway/inbox"
-	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
-	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/internal/secret"
 )
 
 // A Store is the part of the store that the Handler uses.
 type Store interface {
-	MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error)
-	Outbox(ctx context.Context, all bool) ([]outbox.Row, error)
-	RetryRow(ctx context.Context, id outbox.ID) error
-	DropRow(ctx context.Context, id outbox.ID, why string) error
-	Sessions(ctx context.Context, max int) ([]session.Record, error)
-	SessionByID(ctx context.Context, id session.ID) (r session.Record, ok bool, err error)
-	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
-	Transcript(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
-	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
-	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
+	store.Audit
+	store.Sessions
 }
 
 // Options are the dependencies of a Handler. Only Store is required; requests that
@@ -113,7 +103,7 @@ type Options struct {
 	Upkeep Maintenance
 	// Keeper sets titles and Eraser deletes conversations; nil if that is not
 	// available.
-	Keeper SessionKeeper
+	Keeper store.Editor
 	Eraser Eraser
 	// Config returns the state of the configuration; Reload reloads it. Nil if no
 	// daemon is running.

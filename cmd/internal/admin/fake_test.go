@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A store in memory, which is also the sink for messages of terminals.
 type store struct {
+	admin.Store
 	mu       sync.Mutex
 	err      error
 	chains   []inbox.MessageHistory
@@ -99,8 +100,13 @@ func (s *store) DropRow(_ context.Context, id outbox.ID, why string) error {
 	return s.set(id, outbox.Dead, why)
 }
 
-func (s *store) Sessions(_ context.Context, max int) ([]session.Record, error) {
-	return s.sessions[:min(max, len(s.sessions))], s.err
+func (s *store) Sessions(_ context.Context, q session.Query) (recs []session.Record, err error) {
+	for _, r := range s.sessions {
+		if (q.Before.IsZero() || r.Updated.Before(q.Before)) && (q.Max == 0 || len(recs) < q.Max) {
+			recs = append(recs, r)
+		}
+	}
+	return recs, s.err
 }
 
 func (s *store) SessionByID(_ context.Context, id session.ID) (session.Record, bool, error) {
@@ -113,10 +119,6 @@ func (s *store) SessionByID(_ context.Context, id session.ID) (session.Record, b
 
 func (s *store) Prompt(_ context.Context, id session.ID) (json.RawMessage, error) {
 	return s.prompts[id], s.err
-}
-
-func (s *store) Transcript(_ context.Context, id session.ID, from int) ([]json.RawMessage, error) {
-	return s.said[id][from:], s.err
 }
 
 func (s *store) Calls(_ context.Context, id session.ID, from int) ([]json.RawMessage, error) {

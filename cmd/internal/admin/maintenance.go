@@ -13,15 +13,14 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 )
 
 // Maintenance is the part of the store that the Handler uses for maintenance.
 // Other work continues meanwhile.
 type Maintenance interface {
-	Backup(ctx context.Context, path string) error
-	Compact(ctx context.Context) error
-	Verify(ctx context.Context) error
-	Stats() inbox.Stats
+	store.Upkeep
+	Stats() inbox.Stats // of store.Audit
 }
 
 // Config is the state of the configuration since the daemon started.

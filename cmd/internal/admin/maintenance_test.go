@@ -11,10 +11,12 @@ import (
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/inbox"
+	stored "hermesd/gateway/store"
 )
 
 // A keeper is a store with maintenance functions.
 type keeper struct {
+	stored.Upkeep
 	err   error
 	bytes int64
 }

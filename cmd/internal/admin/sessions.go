@@ -14,14 +14,6 @@ import (
 	"hermesd/gateway/session"
 )
 
-// A SessionKeeper sets titles and lists expired conversations.
-type SessionKeeper interface {
-	SetTitle(ctx context.Context, id session.ID, title string) error
-	// Expired returns the sessions last used before a time, oldest first, at most
-	// max (0: all).
-	Expired(ctx context.Context, before time.Time, max int) ([]session.ID, error)
-}
-
 // An Eraser deletes everything stored about a conversation. *erase.Eraser
 // implements it.
 type Eraser interface {
@@ -97,13 +89,18 @@ func (h *Handler) expired(r *http.Request) (any, error) {
 	switch {
 	case err != nil:
 		err = &Error{http.StatusBadRequest, fmt.Sprintf("before is %q; it must be a time like %s", r.FormValue("before"), time.RFC3339)}
-	case h.opts.Keeper == nil:
+	case h.opts.Eraser == nil:
 		err = errNoKeeper
 	}
 	if err != nil {
 		return nil, err
 	}
-	return list(h.opts.Keeper.Expired(r.Context(), before, 0))
+	expired, err := h.opts.Store.Sessions(r.Context(), session.Query{Before: before, Oldest: true})
+	ids := make([]session.ID, len(expired))
+	for i, s := range expired {
+		ids[i] = s.ID
+	}
+	return ids, err
 }
 
 // Rename sets the title of a session; an empty title clears it. id may be a title

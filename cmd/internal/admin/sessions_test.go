@@ -14,11 +14,13 @@ import (
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/session"
+	stored "hermesd/gateway/store"
 )
 
 // An archivist is a store whose conversations can be renamed and deleted.
 type archivist struct {
 	*store
+	stored.Editor
 	gone []session.ID
 }
 
@@ -32,15 +34,6 @@ func (k *archivist) SetTitle(_ context.Context, id session.ID, title string) err
 	return session.ErrNotFound
 }
 
-func (k *archivist) Expired(_ context.Context, before time.Time, _ int) (ids []session.ID, err error) {
-	for _, s := range k.sessions {
-		if s.Updated.Before(before) {
-			ids = append(ids, s.ID)
-		}
-	}
-	return ids, k.err
-}
-
 func (k *archivist) Session(_ context.Context, id session.ID) (session.Deleted, error) {
 	if k.err != nil {
 		return session.Deleted{}, k.err
@@ -52,7 +45,7 @@ func (k *archivist) Session(_ context.Context, id session.ID) (session.Deleted, 
 func newArchivist(t *testing.T) (*archivist, *admin.Client) {
 	t.Helper()
 	k := &archivist{store: filled(t)}
-	c := admin.Local(admin.NewHandler(admin.Options{Store: k, Keeper: k, Eraser: k}))
+	c := admin.Local(admin.NewHandler(admin.Options{Store: k.store, Keeper: k, Eraser: k}))
 	ends(t, c.Close)
 	return k, c
 }
@@ -87,7 +80,7 @@ func TestWhatCannotBeDeletedSaysWhy(t *testing.T) {
 			code = http.StatusInternalServerError
 		}
 		failing := &archivist{store: &store{err: err}}
-		fc := admin.Local(admin.NewHandler(admin.Options{Store: k, Keeper: k, Eraser: failing}))
+		fc := admin.Local(admin.NewHandler(admin.Options{Store: k.store, Keeper: k, Eraser: failing}))
 		_, got := fc.Delete(t.Context(), string(one))
 		wantError(t, got, code, want)
 		ends(t, fc.Close)

@@ -22,7 +22,6 @@ const (
 	maxRows     = 1000
 	maxSessions = 1000
 	maxPage     = 500 // messages
-	every       = 1 << 30
 )
 
 // number returns a query parameter, limited to most, or otherwise if it is not
@@ -133,7 +132,7 @@ func (h *Handler) sessions(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return list(h.opts.Store.Sessions(r.Context(), most))
+	return list(h.opts.Store.Sessions(r.Context(), session.Query{Max: most}))
 }
 
 // Session is one conversation as it is stored.
@@ -188,11 +187,12 @@ func (h *Handler) read(r *http.Request, from, most int) (Session, error) {
 	if from >= rec.Messages {
 		return s, nil
 	}
-	rows, err := h.opts.Store.Transcript(r.Context(), rec.ID, from)
+	span := rec.Active()
+	rows, err := h.opts.Store.Rows(r.Context(), rec.ID, session.Span{From: span.From + from, To: min(span.To, span.From+from+most)})
 	if err != nil {
 		return s, fmt.Errorf("transcript of %s: %w", rec.ID, err)
 	}
-	for i, row := range rows[:min(len(rows), most)] {
+	for i, row := range rows {
 		m, err := shown(row)
 		if err != nil {
 			return s, fmt.Errorf("transcript of %s, message %d: %w", rec.ID, from+i, err)
@@ -217,7 +217,7 @@ func (h *Handler) find(r *http.Request, name string) (session.Record, error) {
 	if err != nil || ok {
 		return rec, err
 	}
-	list, err := h.opts.Store.Sessions(r.Context(), every)
+	list, err := h.opts.Store.Sessions(r.Context(), session.Query{})
 	if err != nil {
 		return rec, err
 	}
@@ -283,7 +283,7 @@ func (c *Client) Search(ctx context.Context, query string, most int) ([]Found, e
 // of the compactions that archived them, then the active ones.
 func (h *Handler) whole(r *http.Request, s *Session, most int) error {
 	rec, at := s.Record, 0
-	spans := append(append([]session.Span(nil), rec.Archive...), session.Span{From: rec.Start, To: rec.Start + rec.Messages})
+	spans := append(append([]session.Span(nil), rec.Archive...), rec.Active())
 	for _, span := range spans {
 		skip := min(max(s.From-at, 0), span.To-span.From)
 		at += span.To - span.From

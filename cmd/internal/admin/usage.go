@@ -145,7 +145,7 @@ func (h *Handler) usage(r *http.Request) (any, error) {
 	}
 	prices := cmp.Or(h.opts.Prices, pricing.Builtin())
 	out.Prices = prices.Date + ", " + prices.Source
-	sessions, err := h.opts.Store.Sessions(r.Context(), every)
+	sessions, err := h.opts.Store.Sessions(r.Context(), session.Query{})
 	if err != nil {
 		return nil, err
 	}

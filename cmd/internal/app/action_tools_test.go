@@ -9,6 +9,7 @@ import (
 
 	"hermesd/gateway/access"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/session"
 	"hermesd/internal/sim/telegram"
 )
 
@@ -194,7 +195,7 @@ func TestScheduledPromptScripts(t *testing.T) {
 			w.start()
 			w.waitConnected()
 			w.askEcho("hello")
-			rec, err := w.app.Store().Sessions(w.ctx, 1)
+			rec, err := w.app.Store().Sessions(w.ctx, session.Query{Max: 1})
 			w.must(err)
 			when, prompt := "in 3 days", "look at it"
 			draft := schedule.JobPatch{Schedule: &when, Prompt: &prompt, Script: &tt.name, ScriptOnly: &tt.alone}

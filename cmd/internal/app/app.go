@@ -27,7 +27,6 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/platforms"
-	"hermesd/gateway"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/accounts"
@@ -43,6 +42,7 @@ import (
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/target"
 	"hermesd/gateway/usage"
 	"hermesd/internal/spawn"
@@ -165,7 +165,7 @@ func (a *App) Ready() <-chan struct{} { return a.ready }
 func (a *App) Pipeline() *pipeline.Pipeline { return a.pipeline }
 
 // Store returns the open store. It is closed when Run returns.
-func (a *App) Store() gateway.Store { return a.store }
+func (a *App) Store() store.Store { return a.store }
 
 // Console returns the adapter of the local chat.
 func (a *App) Console() *console.Adapter { return a.console }

@@ -142,7 +142,7 @@ func TestExistingHomeDirectoryWorks(t *testing.T) {
 // onlySession returns the only session and its prompt.
 func onlySession(ctx context.Context, t *testing.T, a *app.App) (session.Record, prompt.Prefix) {
 	t.Helper()
-	recs, err := a.Store().Sessions(ctx, 2)
+	recs, err := a.Store().Sessions(ctx, session.Query{Max: 2})
 	if err != nil || len(recs) != 1 {
 		t.Fatalf("%d sessions, %v", len(recs), err)
 	}

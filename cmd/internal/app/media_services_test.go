@@ -85,7 +85,7 @@ func TestTitleIsGeneratedUnlessSetByUser(t *testing.T) {
 	w.waitConnected()
 	titled := func(want string) func() bool {
 		return func() bool {
-			all, err := w.app.Store().Sessions(w.ctx, 10)
+			all, err := w.app.Store().Sessions(w.ctx, session.Query{Max: 10})
 			return err == nil && len(all) > 0 && slices.ContainsFunc(all, func(r session.Record) bool { return strings.Contains(r.Title, want) })
 		}
 	}

@@ -141,7 +141,7 @@ func TestSecretsAreMaskedBeforeTheyAreStored(t *testing.T) {
 // runScript runs a scheduled prompt whose script prints key, and waits for its answer.
 func (w *harness) runScript(key string) {
 	w.Helper()
-	recs, err := w.app.Store().Sessions(w.ctx, 50)
+	recs, err := w.app.Store().Sessions(w.ctx, session.Query{Max: 50})
 	w.must(err)
 	rec := recs[slices.IndexFunc(recs, func(r session.Record) bool { return r.Owner != "" })]
 	when, prompt, name := "in 3 days", "look at it", "a.sh"

@@ -19,6 +19,7 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/storage/bolt"
+	"hermesd/storage/storagetest"
 )
 
 // A fact is something that the store has acknowledged as durable.
@@ -157,7 +158,7 @@ func (p *scenario) turn(lane inbox.Lane, n int) {
 	})
 	p.must(err)
 	p.record("turn of "+key, func(s *bolt.Store) error {
-		messages, err := s.Transcript(ctx, id, 0)
+		messages, err := storagetest.Transcript(ctx, s, id, 0)
 		if err != nil || len(messages) <= n {
 			return fmt.Errorf("%d messages, %w", len(messages), err)
 		}

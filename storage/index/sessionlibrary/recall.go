@@ -15,13 +15,14 @@ import (
 	"hermesd/agent/tools/sessionsearch"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/index"
 )
 
 // A Library is the library of one store and its index.
 type Library struct {
 	index *index.Index
-	store index.Source
+	store store.Sessions
 	wake  func()
 
 	profiles chat.Profiles // of all platforms
@@ -29,7 +30,7 @@ type Library struct {
 
 // New returns a Library. It calls wake when the index is found to be damaged;
 // wake is that of the Follower of the index.
-func New(x *index.Index, s index.Source, ps chat.Profiles, wake func()) *Library {
+func New(x *index.Index, s store.Sessions, ps chat.Profiles, wake func()) *Library {
 	return &Library{x, s, wake, ps}
 }
 
@@ -134,7 +135,7 @@ func (l *Library) Rows(ctx context.Context, requesterID, id string, from, to int
 func (l *Library) rows(ctx context.Context, me, r session.Record, s session.Span) ([]sessionsearch.Passage, error) {
 	visible := slices.Clone(r.Archive)
 	if me.ID != r.ID {
-		visible = append(visible, session.Span{From: r.Start, To: r.Start + r.Messages})
+		visible = append(visible, r.Active())
 	}
 	var ps []sessionsearch.Passage
 	for _, a := range visible {
@@ -169,7 +170,7 @@ func (l *Library) Recent(ctx context.Context, requesterID string, limit int) ([]
 		return nil, err
 	}
 	for n := 64; ; n *= 8 {
-		recs, err := l.store.Sessions(ctx, n)
+		recs, err := l.store.Sessions(ctx, session.Query{Max: n})
 		if err != nil {
 			return nil, err
 		}
