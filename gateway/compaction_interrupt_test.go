@@ -166,7 +166,7 @@ func (w *harness) replaceSession() session.ID {
 	}
 	now := time.Now().UTC()
 	rec := session.Record{ID: session.NewID(now), Key: old.Key, Address: old.Address, Created: now, Updated: now, Owner: old.Owner, OwnersOnly: old.OwnersOnly}
-	if _, err := store.Branch(ctx, old.ID, 0, session.Creation{Record: rec, Prompt: raw}); err != nil {
+	if _, err := store.Branch(ctx, old.ID, 0, session.Creation{Record: rec, Prompt: json.RawMessage(raw)}); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := store.Close(); err != nil {

@@ -2,21 +2,19 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"hermesd/agent"
-	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/llm/pricing"
 	"hermesd/agent/llm/tokens"
-	"hermesd/agent/prompt"
 	"hermesd/gateway/command"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // CallStats sums up the model calls since the start of the daemon.
@@ -56,52 +54,21 @@ func (ctl *Control) callStats() CallStats {
 	return r
 }
 
-// loadPrompt loads the frozen prompt of a session.
-func (ctl *Control) loadPrompt(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
-	raw, err := ctl.parts.Store.Prompt(ctx, id)
-	if err == nil {
-		err = json.Unmarshal(raw, &p)
-	}
-	if err != nil {
-		return p, fmt.Errorf("load prompt of %s: %w", id, err)
-	}
-	return p, nil
-}
-
-// loadCalls loads the ledger of a session, as far as it is still stored.
-func (ctl *Control) loadCalls(ctx context.Context, id session.ID) ([]ledger.Record, error) {
-	rows, err := ctl.parts.Store.Calls(ctx, id, 0)
-	if err != nil {
-		return nil, fmt.Errorf("load ledger of %s: %w", id, err)
-	}
-	records := make([]ledger.Record, len(rows))
-	for i, row := range rows {
-		if err := json.Unmarshal(row, &records[i]); err != nil {
-			return nil, fmt.Errorf("decode ledger of %s, call %d: %w", id, i+1, err)
-		}
-	}
-	return records, nil
-}
-
 // describeContext describes what fills the context of the model.
 func (ctl *Control) describeContext(ctx context.Context, c command.Call) (string, error) {
 	if c.Session.ID == "" {
 		return c.T(noSessionYet), nil
 	}
-	p, err := ctl.loadPrompt(ctx, c.Session.ID)
+	p, err := store.LoadPrompt(ctx, ctl.parts.Store, c.Session.ID)
 	if err != nil {
 		return "", err
 	}
-	rows, err := ctl.parts.Store.Rows(ctx, c.Session.ID, c.Session.Active())
+	messages, err := store.LoadMessages(ctx, ctl.parts.Store, c.Session.ID, c.Session.Active())
 	if err != nil {
-		return "", fmt.Errorf("load transcript of %s: %w", c.Session.ID, err)
+		return "", err
 	}
 	messageTokens := 0
-	for i, row := range rows {
-		var m llm.Message
-		if err := json.Unmarshal(row, &m); err != nil {
-			return "", fmt.Errorf("decode transcript of %s, message %d: %w", c.Session.ID, i, err)
-		}
+	for _, m := range messages {
 		messageTokens += tokens.Message(m)
 	}
 	var b strings.Builder
@@ -125,7 +92,7 @@ func (ctl *Control) describeContext(ctx context.Context, c command.Call) (string
 	toolTokens := tokens.Tools(p.Tools())
 	fmt.Fprintln(&b, c.T("- prompt: about %d tokens (%s)", promptTokens, strings.Join(layers, ", ")))
 	fmt.Fprintln(&b, c.T("- tools: %d, about %d tokens", len(p.Tools()), toolTokens))
-	fmt.Fprintln(&b, c.T("- messages: %d, about %d tokens", len(rows), messageTokens))
+	fmt.Fprintln(&b, c.T("- messages: %d, about %d tokens", len(messages), messageTokens))
 	total := promptTokens + toolTokens + messageTokens
 	fmt.Fprintln(&b, c.T("- together: about %d tokens%s", total, formatShare(c.Printer, total, window)))
 	if err := ctl.writeCompactions(ctx, &b, c); err != nil {
@@ -158,7 +125,7 @@ func (ctl *Control) contextLength(r session.Record) int {
 // the next threshold and the result of the last compaction.
 func (ctl *Control) writeCompactions(ctx context.Context, b *strings.Builder, c command.Call) error {
 	r := c.Session
-	calls, err := ctl.loadCalls(ctx, r.ID)
+	calls, err := store.LoadCalls(ctx, ctl.parts.Store, r.ID, 0)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -316,10 +317,10 @@ func (brokenStore) Sessions(context.Context, session.Query) ([]session.Record, e
 	return nil, errBroken
 }
 func (brokenStore) SetTitle(context.Context, session.ID, string) error { return errBroken }
-func (brokenStore) Prompt(context.Context, session.ID) (json.RawMessage, error) {
+func (brokenStore) Prompt(context.Context, session.ID) (store.Doc[prompt.Prefix], error) {
 	return nil, errBroken
 }
-func (brokenStore) Calls(context.Context, session.ID, int) ([]json.RawMessage, error) {
+func (brokenStore) Calls(context.Context, session.ID, int) ([]store.Doc[ledger.Record], error) {
 	return nil, errBroken
 }
 func (brokenStore) MessageHistory(context.Context, string) ([]inbox.MessageHistory, error) {

@@ -14,6 +14,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // describeUsage describes tokens and cost of the model calls of a conversation.
@@ -21,7 +22,7 @@ func (ctl *Control) describeUsage(ctx context.Context, c command.Call) (string, 
 	if c.Session.ID == "" {
 		return c.T(noSessionYet), nil
 	}
-	records, err := ctl.loadCalls(ctx, c.Session.ID)
+	records, err := store.LoadCalls(ctx, ctl.parts.Store, c.Session.ID, 0)
 	if err != nil {
 		return "", err
 	}
@@ -73,19 +74,19 @@ func (ctl *Control) describeMemory(_ context.Context, c command.Call) (string, e
 	if rec.ID == "" {
 		rec = session.Record{Address: c.Inbound.Address, Owner: c.Inbound.Sender.ID}
 	}
-	store, in := ctl.parts.Host.Memories(rec)
+	memories, in := ctl.parts.Host.Memories(rec)
 	if len(in) == 0 {
 		return c.T("Memories are switched off (`memory.memory_enabled`, `memory.user_profile_enabled`)."), nil
 	}
 	var b strings.Builder
 	b.WriteString(c.T("**Memories**") + "\n\n")
 	for _, t := range in {
-		entries, err := store.Entries(t)
+		entries, err := memories.Entries(t)
 		if err != nil {
 			return "", fmt.Errorf("load memories: %w", err)
 		}
-		fmt.Fprintln(&b, c.T("- %s: %d entries, %s chars", t.File(), len(entries), strings.TrimSuffix(store.Usage(t, entries), " chars")))
-		_, blocked, err := store.Snapshot(t)
+		fmt.Fprintln(&b, c.T("- %s: %d entries, %s chars", t.File(), len(entries), strings.TrimSuffix(memories.Usage(t, entries), " chars")))
+		_, blocked, err := memories.Snapshot(t)
 		if err != nil {
 			return "", fmt.Errorf("load memory snapshot: %w", err)
 		}
@@ -109,7 +110,7 @@ func (ctl *Control) describeSkills(ctx context.Context, c command.Call) (string,
 	}
 	f := skills.Filter{Disabled: disabled}
 	if c.Session.ID != "" {
-		p, err := ctl.loadPrompt(ctx, c.Session.ID)
+		p, err := store.LoadPrompt(ctx, ctl.parts.Store, c.Session.ID)
 		if err != nil {
 			return "", err
 		}

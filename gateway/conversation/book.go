@@ -245,7 +245,7 @@ func (b *Book) loadStored(ctx context.Context, rec session.Record) (*Conversatio
 
 // read reads the prompt and the transcript of c from the store.
 func (b *Book) read(ctx context.Context, c *Conversation) (err error) {
-	if c.Prefix, err = b.Prompt(ctx, c.Record.ID); err != nil {
+	if c.Prefix, err = store.LoadPrompt(ctx, b.Store, c.Record.ID); err != nil {
 		return err
 	}
 	c.bytes = int64(len(c.Prefix.System()))
@@ -253,28 +253,16 @@ func (b *Book) read(ctx context.Context, c *Conversation) (err error) {
 	if err != nil {
 		return fmt.Errorf("load transcript of %s: %w", c.Record.ID, err)
 	}
-	messages := make([]llm.Message, len(rows))
-	for i, row := range rows {
-		if err := json.Unmarshal(row, &messages[i]); err != nil {
-			return fmt.Errorf("decode transcript of %s, message %d: %w", c.Record.ID, i, err)
-		}
+	messages, err := store.Decode(rows, c.Record.Start)
+	if err != nil {
+		return fmt.Errorf("decode transcript of %s: %w", c.Record.ID, err)
+	}
+	for _, row := range rows {
 		c.bytes += int64(len(row))
 	}
 	c.Transcript = llm.NewTranscript(messages...)
 	c.clean()
 	return nil
-}
-
-// Prompt returns the cached prompt of a session.
-func (b *Book) Prompt(ctx context.Context, id session.ID) (p prompt.Prefix, err error) {
-	raw, err := b.Store.Prompt(ctx, id)
-	if err == nil {
-		err = json.Unmarshal(raw, &p)
-	}
-	if err != nil {
-		return p, fmt.Errorf("load prompt of %s: %w", id, err)
-	}
-	return p, nil
 }
 
 // maxLoadedCalls is the number of a session's last calls that are loaded to restore
@@ -284,9 +272,9 @@ const maxLoadedCalls = 500
 // Resume restores the ledger from the store and from what the recorded steps of an
 // earlier run of the turn have: its calls and the state of its context engine.
 func (b *Book) Resume(ctx context.Context, c *Conversation, calls []json.RawMessage, engine json.RawMessage) error {
-	stored, err := b.Store.Calls(ctx, c.Record.ID, max(0, c.Record.Calls-maxLoadedCalls))
+	stored, err := store.LoadCalls(ctx, b.Store, c.Record.ID, max(0, c.Record.Calls-maxLoadedCalls))
 	if err != nil {
-		return fmt.Errorf("load ledger of %s: %w", c.Record.ID, err)
+		return err
 	}
 	return c.resume(stored, calls, engine)
 }

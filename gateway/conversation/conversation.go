@@ -16,6 +16,7 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/usage"
 )
 
@@ -191,10 +192,13 @@ func (c *Conversation) ArchiveFrom(at int) error {
 
 // resume makes calls of an earlier run of the turn, which are only in its steps, and the
 // engine's state of that run part of the conversation.
-func (c *Conversation) resume(stored, calls []json.RawMessage, engine json.RawMessage) error {
-	records, err := decodeRecords(append(stored, calls...))
-	if err != nil {
-		return fmt.Errorf("decode ledger of %s: %w", c.Record.ID, err)
+func (c *Conversation) resume(records []ledger.Record, calls []json.RawMessage, engine json.RawMessage) error {
+	for _, raw := range calls {
+		r, err := store.Doc[ledger.Record](raw).Decode()
+		if err != nil {
+			return fmt.Errorf("decode recorded call of %s: %w", c.Record.ID, err)
+		}
+		records = append(records, r)
 	}
 	c.ledger = ledger.Restore(records)
 	if n := len(records); n > 0 {
@@ -205,16 +209,6 @@ func (c *Conversation) resume(stored, calls []json.RawMessage, engine json.RawMe
 		c.Engine.Recorded = engine
 	}
 	return nil
-}
-
-func decodeRecords(rows []json.RawMessage) ([]ledger.Record, error) {
-	records := make([]ledger.Record, len(rows))
-	for i, row := range rows {
-		if err := json.Unmarshal(row, &records[i]); err != nil {
-			return nil, fmt.Errorf("call %d: %w", i, err)
-		}
-	}
-	return records, nil
 }
 
 // encode returns messages in their stored format.

@@ -8,9 +8,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,46 +36,34 @@ type Conversation struct {
 	Mask func(string) string
 }
 
-var errMissingRows = errors.New("transcript rows missing in store")
-
 // Read reads all messages of the session as of r. mask masks secrets when the
 // conversation is written; nil masks nothing.
 func Read(ctx context.Context, s store.Sessions, r session.Record, mask func(string) string) (Conversation, error) {
 	c := Conversation{Record: r, Mask: mask}
 	spans := append(r.Archive[:len(r.Archive):len(r.Archive)], r.Active())
 	for _, span := range spans {
-		rows, err := s.Rows(ctx, r.ID, span)
-		if err == nil && len(rows) < span.To-span.From {
-			err = errMissingRows
-		}
+		messages, err := store.LoadMessages(ctx, s, r.ID, span)
 		if err != nil {
-			return c, fmt.Errorf("export %s: %w", r.ID, err)
+			return c, fmt.Errorf("export: %w", err)
 		}
-		for i, row := range rows {
-			m := Message{Row: span.From + i, Archived: span.From+i < r.Start}
-			if err := json.Unmarshal(row, &m.Message); err != nil {
-				return c, fmt.Errorf("export %s, message %d: %w", r.ID, m.Row, err)
-			}
-			c.Messages = append(c.Messages, m)
+		for i, m := range messages {
+			c.Messages = append(c.Messages, Message{Row: span.From + i, Archived: span.From+i < r.Start, Message: m})
 		}
 	}
-	calls, err := s.Calls(ctx, r.ID, 0)
+	calls, err := store.LoadCalls(ctx, s, r.ID, 0)
 	if err != nil {
-		return c, fmt.Errorf("export %s: %w", r.ID, err)
+		return c, fmt.Errorf("export: %w", err)
 	}
-	return c, c.setTimes(calls)
+	c.setTimes(calls)
+	return c, nil
 }
 
 // setTimes sets the times of the answers after the last compaction: a call with n
 // messages produced message n. Rows have no times themselves.
-func (c Conversation) setTimes(calls []json.RawMessage) error {
+func (c Conversation) setTimes(calls []ledger.Record) {
 	at := make(map[int]time.Time)
 	minMessages := c.Record.Messages
-	for i := len(calls) - 1; i >= 0; i-- {
-		var rec ledger.Record
-		if err := json.Unmarshal(calls[i], &rec); err != nil {
-			return fmt.Errorf("export %s, call %d: %w", c.Record.ID, i, err)
-		}
+	for _, rec := range slices.Backward(calls) {
 		if rec.Messages > minMessages { // before a compaction
 			break
 		}
@@ -88,7 +76,6 @@ func (c Conversation) setTimes(calls []json.RawMessage) error {
 			c.Messages[i].At = at[m.Row-c.Record.Start]
 		}
 	}
-	return nil
 }
 
 // maskText masks secrets in s.

@@ -32,20 +32,21 @@ type unused interface{ stored.Sessions }
 // A store has one session.
 type store struct {
 	unused
-	rows, calls []json.RawMessage
-	err         error
+	rows  []stored.Doc[llm.Message]
+	calls []stored.Doc[ledger.Record]
+	err   error
 }
 
-func (s store) Rows(_ context.Context, _ session.ID, span session.Span) ([]json.RawMessage, error) {
+func (s store) Rows(_ context.Context, _ session.ID, span session.Span) ([]stored.Doc[llm.Message], error) {
 	to := min(span.To, len(s.rows))
 	return s.rows[min(span.From, to):to], s.err
 }
 
-func (s store) Calls(context.Context, session.ID, int) ([]json.RawMessage, error) {
+func (s store) Calls(context.Context, session.ID, int) ([]stored.Doc[ledger.Record], error) {
 	return s.calls, nil
 }
 
-func raw(t *testing.T, v any) json.RawMessage {
+func raw(t *testing.T, v any) []byte {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -59,10 +60,10 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // told returns a session with all kinds of messages: rows 0 and 1 archived, 2 dropped
 // by the compaction, 3 to 8 active.
 func told(t *testing.T) (store, session.Record) {
-	block := func(r llm.Role, bs ...llm.Block) json.RawMessage {
+	block := func(r llm.Role, bs ...llm.Block) []byte {
 		return raw(t, llm.Message{Role: r, Blocks: bs, Raw: json.RawMessage(`{}`)})
 	}
-	s := store{rows: []json.RawMessage{
+	s := store{rows: []stored.Doc[llm.Message]{
 		raw(t, llm.UserText("What is in my notes?")), raw(t, llm.AssistantText("Taxes.")), raw(t, llm.UserText("gone")),
 		raw(t, llm.UserText("[CONTEXT COMPACTION] notes: taxes")),
 		block(llm.Assistant, llm.Block{Type: llm.Thinking, Text: "hidden thought"}, llm.Block{Type: llm.Text, Text: "I look.\n\n"},
@@ -155,10 +156,10 @@ func TestReadIncompleteSession(t *testing.T) {
 	s, r := told(t)
 	short, damaged, odd, failed := s, s, s, s
 	short.rows = s.rows[:7]
-	damaged.rows = append(append([]json.RawMessage(nil), s.rows[:8]...), json.RawMessage(`[1]`))
-	odd.calls = []json.RawMessage{json.RawMessage(`[1]`)}
+	damaged.rows = append(s.rows[:8:8], []byte(`[1]`))
+	odd.calls = []stored.Doc[ledger.Record]{[]byte(`[1]`)}
 	failed.err = errors.New("the store is closed")
-	for want, s := range map[string]store{"transcript rows missing": short, "message 8": damaged, "call 0": odd, "the store is closed": failed} {
+	for want, s := range map[string]store{"messages are missing": short, "number 8": damaged, "number 1": odd, "the store is closed": failed} {
 		if _, err := export.Read(t.Context(), s, r, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

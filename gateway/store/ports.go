@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"time"
 
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
+	"hermesd/agent/prompt"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -89,13 +92,13 @@ type Sessions interface {
 	Sessions(ctx context.Context, q session.Query) ([]session.Record, error)
 	// Prompt returns the cached prompt of a session, byte for byte as it was stored, or
 	// session.ErrNotFound.
-	Prompt(ctx context.Context, id session.ID) (json.RawMessage, error)
+	Prompt(ctx context.Context, id session.ID) (Doc[prompt.Prefix], error)
 	// Rows returns the rows of the transcript with the numbers of span, active or
 	// archived, as far as they exist. Rows never change their number.
-	Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error)
+	Rows(ctx context.Context, id session.ID, span session.Span) ([]Doc[llm.Message], error)
 	// Calls returns the records of a session's ledger from number from on, as far as
 	// they are still stored.
-	Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error)
+	Calls(ctx context.Context, id session.ID, from int) ([]Doc[ledger.Record], error)
 	// Engine returns the stored state of a session's context engine, nil if there is
 	// none.
 	Engine(ctx context.Context, id session.ID) (json.RawMessage, error)

@@ -14,6 +14,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // applySettings adds the session changes of a command to m, and returns an additional
@@ -44,7 +45,7 @@ func (t *turn) applySettings(ctx context.Context, m *inbox.Commit, rec session.R
 // rebuildPrompt builds the prompt of m's session again, and sets reason as the pending
 // prefix break of its next call. It returns a text for the user.
 func (t *turn) rebuildPrompt(ctx context.Context, m *inbox.Commit, reason string) (string, error) {
-	old, err := t.runner.parts.Sessions.Prompt(ctx, m.Session.ID)
+	old, err := store.LoadPrompt(ctx, t.runner.parts.Store, m.Session.ID)
 	if err != nil {
 		t.log.Error("cannot load old prompt", zap.Error(err))
 	}

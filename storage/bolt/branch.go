@@ -57,7 +57,7 @@ func (b *batch) branch(from session.ID, rows int, to session.Creation) (session.
 	if err := b.createSession(to, true); err != nil {
 		return none, err
 	}
-	if err := b.putRows(to.Record.ID, 0, all); err != nil {
+	if err := putRows(b, to.Record.ID, 0, all); err != nil {
 		return none, err
 	}
 	return b.finishBranch(to.Record.ID, old, rows)

@@ -190,17 +190,17 @@ func lengthAfterCompactions(id session.ID, length int, passes []inbox.Compaction
 // rows stay where they are.
 func (b *batch) applyCompaction(rec *session.Record, p inbox.Compaction) error {
 	end := rec.Start + p.Length
-	if err := b.putRows(rec.ID, end, p.Append); err != nil {
+	if err := putRows(b, rec.ID, end, p.Append); err != nil {
 		return err
 	}
 	if p.From < p.To {
 		rec.Archive = append(rec.Archive, session.Span{From: rec.Start + p.From, To: rec.Start + p.To})
 	}
 	rec.Start = end + len(p.Append)
-	return b.putRows(rec.ID, rec.Start, p.Active)
+	return putRows(b, rec.ID, rec.Start, p.Active)
 }
 
-func (b *batch) putRows(id session.ID, first int, rows []json.RawMessage) error {
+func putRows[T ~[]byte](b *batch, id session.ID, first int, rows []T) error {
 	for i, row := range rows {
 		if err := b.put(bTranscripts, transcriptKey(id, first+i), row); err != nil {
 			return err
@@ -231,7 +231,7 @@ func (b *batch) replaceSession(rec session.Record, passes []inbox.Compaction, me
 			return err
 		}
 	}
-	if err := b.putRows(rec.ID, next.Start+rec.Messages-len(messages), messages); err != nil {
+	if err := putRows(b, rec.ID, next.Start+rec.Messages-len(messages), messages); err != nil {
 		return err
 	}
 	return b.putSessionOver(old, known, next)

@@ -3,7 +3,6 @@ package bolt_test
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,10 +13,12 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
+	"hermesd/agent/llm"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 	"hermesd/storage/storagetest"
@@ -84,7 +85,7 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 			return err
 		}},
 		{`"role":"assistant","n":1`, `transcript "s1" number 3`, func(t *testing.T, s *bolt.Store) error {
-			must[[]json.RawMessage](t)(storagetest.Transcript(t.Context(), s, "s1", 4)) // after the damaged row
+			must[[]store.Doc[llm.Message]](t)(storagetest.Transcript(t.Context(), s, "s1", 4)) // after the damaged row
 			_, err := storagetest.Transcript(t.Context(), s, "s1", 0)
 			return err
 		}},

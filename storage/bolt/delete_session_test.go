@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"hermesd/agent/llm"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 	"hermesd/storage/storagetest"
 )
@@ -78,7 +80,7 @@ func TestDeleteSessionLeavesNoTextInFile(t *testing.T) {
 	ok(t, s.Verify(t.Context()))
 	ok(t, s.Close())
 	s = open(t, dir)
-	if rows := must[[]json.RawMessage](t)(storagetest.Transcript(t.Context(), s, "s0", 0)); len(rows) != 2 {
+	if rows := must[[]store.Doc[llm.Message]](t)(storagetest.Transcript(t.Context(), s, "s0", 0)); len(rows) != 2 {
 		t.Errorf("the other session has %d rows, want 2", len(rows))
 	}
 	accepted := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", "k1", "again")}}))
@@ -111,7 +113,7 @@ func TestFullFileRejectsBranchWithoutChanges(t *testing.T) {
 	}
 	checkUnchanged := func() {
 		t.Helper()
-		if rows := must[[]json.RawMessage](t)(storagetest.Transcript(t.Context(), s, "s1", 0)); len(rows) != 62 {
+		if rows := must[[]store.Doc[llm.Message]](t)(storagetest.Transcript(t.Context(), s, "s1", 0)); len(rows) != 62 {
 			t.Errorf("%d rows, want 62", len(rows))
 		}
 		if _, found, err := s.SessionByID(t.Context(), "s2"); found || err != nil {

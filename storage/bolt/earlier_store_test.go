@@ -18,6 +18,7 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 	"hermesd/storage/storagetest"
 )
@@ -88,7 +89,7 @@ func TestEarlierStoreOpens(t *testing.T) {
 	s := open(t, earlierStore(t))
 	defer func() { ok(t, s.Close()) }()
 	ok(t, s.Verify(t.Context()))
-	rows := must[[]json.RawMessage](t)(storagetest.Transcript(t.Context(), s, session.ID("20261124_182624_d98afee7"), 0))
+	rows := must[[]store.Doc[llm.Message]](t)(storagetest.Transcript(t.Context(), s, session.ID("20261124_182624_d98afee7"), 0))
 	if len(rows) != 10 {
 		t.Errorf("the transcript has %d messages, want 10", len(rows))
 	}

@@ -8,9 +8,13 @@ import (
 	"errors"
 	"fmt"
 
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
+	"hermesd/agent/prompt"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage"
 )
 
@@ -180,7 +184,7 @@ func (s *Store) readBytes(ctx context.Context, name, bucket, key string) ([]byte
 
 // Prompt returns the cached prompt of a session, byte for byte as it was
 // stored, or session.ErrNotFound.
-func (s *Store) Prompt(ctx context.Context, id session.ID) (json.RawMessage, error) {
+func (s *Store) Prompt(ctx context.Context, id session.ID) (store.Doc[prompt.Prefix], error) {
 	prompt, err := s.readBytes(ctx, "read prompt of "+string(id), bPrompts, string(id))
 	if err == nil && prompt == nil {
 		err = fmt.Errorf("read prompt of %s: %w", id, session.ErrNotFound)
@@ -196,8 +200,8 @@ func (s *Store) Engine(ctx context.Context, id session.ID) (json.RawMessage, err
 
 // Rows returns the messages with the numbers in span, active or archived, as far as
 // they exist. A session that does not exist has none.
-func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
-	return read(ctx, s, "read transcript of "+string(id), func(r reader) ([]json.RawMessage, error) {
+func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]store.Doc[llm.Message], error) {
+	return read(ctx, s, "read transcript of "+string(id), func(r reader) ([]store.Doc[llm.Message], error) {
 		rec, ok, err := r.session(id)
 		if err != nil || !ok {
 			return nil, err
@@ -208,8 +212,8 @@ func (s *Store) Rows(ctx context.Context, id session.ID, span session.Span) ([]j
 
 // Calls returns the records of the ledger of a session from number from on, as
 // far as they are still stored.
-func (s *Store) Calls(ctx context.Context, id session.ID, from int) ([]json.RawMessage, error) {
-	return read(ctx, s, "read ledger of "+string(id), func(r reader) (calls []json.RawMessage, err error) {
+func (s *Store) Calls(ctx context.Context, id session.ID, from int) ([]store.Doc[ledger.Record], error) {
+	return read(ctx, s, "read ledger of "+string(id), func(r reader) (calls []store.Doc[ledger.Record], err error) {
 		c, prefix := r.bucket(bCalls).Cursor(), transcriptPrefix(id)
 		for k, v := c.Seek(transcriptKey(id, max(from, 0))); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 			content, err := checkChecksum(bCalls, k, v)
@@ -222,11 +226,11 @@ func (s *Store) Calls(ctx context.Context, id session.ID, from int) ([]json.RawM
 	})
 }
 
-func (r reader) transcript(id session.ID, from, to int) ([]json.RawMessage, error) {
+func (r reader) transcript(id session.ID, from, to int) ([]store.Doc[llm.Message], error) {
 	if from >= to {
 		return nil, nil
 	}
-	rows := make([]json.RawMessage, 0, to-from)
+	rows := make([]store.Doc[llm.Message], 0, to-from)
 	prefix := transcriptPrefix(id)
 	c := r.bucket(bTranscripts).Cursor()
 	k, v := c.Seek(transcriptKey(id, from))

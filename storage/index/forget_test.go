@@ -3,7 +3,6 @@ package index_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/agent/llm"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/index"
 )
 
@@ -145,7 +146,7 @@ type slowSource struct {
 	read func(session.ID)
 }
 
-func (s slowSource) Rows(ctx context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
+func (s slowSource) Rows(ctx context.Context, id session.ID, span session.Span) ([]store.Doc[llm.Message], error) {
 	rows, err := s.fakeStore.Rows(ctx, id, span)
 	s.read(id)
 	return rows, err

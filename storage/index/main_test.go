@@ -93,12 +93,12 @@ type fakeStore struct {
 	unused
 	mu   sync.Mutex // guards what follows
 	recs map[session.ID]session.Record
-	rows map[session.ID][]json.RawMessage
+	rows map[session.ID][]store.Doc[llm.Message]
 	fail map[session.ID]error
 }
 
 func newFakeStore() *fakeStore {
-	return &fakeStore{recs: map[session.ID]session.Record{}, rows: map[session.ID][]json.RawMessage{}, fail: map[session.ID]error{}}
+	return &fakeStore{recs: map[session.ID]session.Record{}, rows: map[session.ID][]store.Doc[llm.Message]{}, fail: map[session.ID]error{}}
 }
 
 func (w *fakeStore) Sessions(_ context.Context, q session.Query) ([]session.Record, error) {
@@ -122,7 +122,7 @@ func (w *fakeStore) SessionByID(_ context.Context, id session.ID) (session.Recor
 	return r, ok, nil
 }
 
-func (w *fakeStore) Rows(_ context.Context, id session.ID, s session.Span) ([]json.RawMessage, error) {
+func (w *fakeStore) Rows(_ context.Context, id session.ID, s session.Span) ([]store.Doc[llm.Message], error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.rows[id][s.From:s.To], w.fail[id]
@@ -135,7 +135,7 @@ func (w *fakeStore) repair(id session.ID) {
 	delete(w.fail, id)
 }
 
-func encode(m llm.Message) json.RawMessage {
+func encode(m llm.Message) []byte {
 	raw, err := json.Marshal(m)
 	if err != nil {
 		panic(err)

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -9,6 +8,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"hermesd/agent/llm"
+	"hermesd/gateway/store"
 )
 
 // A Role is the author of a row. Tool results have their own role.
@@ -29,7 +29,7 @@ const (
 
 // Read returns the role of a row of a transcript and its searchable text:
 // texts, tool calls and tool results, but no thinking and no images.
-func Read(row json.RawMessage) (Role, string, error) { return new(reader).read(row) }
+func Read(row store.Doc[llm.Message]) (Role, string, error) { return new(reader).read(row) }
 
 // A reader reads the rows of one session in order. It omits calls and results
 // of the search tool: a search must not find its own earlier results.
@@ -38,9 +38,9 @@ type reader struct {
 	calls   map[string]bool
 }
 
-func (r *reader) read(row json.RawMessage) (Role, string, error) {
-	var m llm.Message
-	if err := json.Unmarshal(row, &m); err != nil {
+func (r *reader) read(row store.Doc[llm.Message]) (Role, string, error) {
+	m, err := row.Decode()
+	if err != nil {
 		return "", "", fmt.Errorf("row is not a message: %w", err)
 	}
 	role := Role(m.Role)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"hermesd/agent/llm"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -258,7 +259,7 @@ func sessionCommit(id session.ID, before int, messages ...string) inbox.Commit {
 }
 
 // Transcript returns the rows of the active transcript of a session from index from on.
-func Transcript(ctx context.Context, s store.Sessions, id session.ID, from int) ([]json.RawMessage, error) {
+func Transcript(ctx context.Context, s store.Sessions, id session.ID, from int) ([]store.Doc[llm.Message], error) {
 	rec, ok, err := s.SessionByID(ctx, id)
 	if err != nil || !ok {
 		return nil, err
@@ -266,11 +267,11 @@ func Transcript(ctx context.Context, s store.Sessions, id session.ID, from int) 
 	return s.Rows(ctx, id, session.Span{From: rec.Start + from, To: rec.Active().To})
 }
 
-func (w *harness) transcript(id session.ID, from int) ([]json.RawMessage, error) {
+func (w *harness) transcript(id session.ID, from int) ([]store.Doc[llm.Message], error) {
 	return Transcript(w.Context(), w, id, from)
 }
 
-func rowTexts(rows []json.RawMessage) []string {
+func rowTexts[T ~[]byte](rows []T) []string {
 	var list []string
 	for _, r := range rows {
 		list = append(list, string(r))

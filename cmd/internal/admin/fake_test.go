@@ -14,6 +14,7 @@ import (
 
 	"hermesd/adapters/console"
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
 	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/chat"
@@ -22,6 +23,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	stored "hermesd/gateway/store"
 	"hermesd/internal/secret"
 )
 
@@ -35,9 +37,9 @@ type store struct {
 	chains   []inbox.MessageHistory
 	rows     []outbox.Row
 	sessions []session.Record
-	prompts  map[session.ID]json.RawMessage
-	said     map[session.ID][]json.RawMessage
-	called   map[session.ID][]json.RawMessage
+	prompts  map[session.ID]stored.Doc[prompt.Prefix]
+	said     map[session.ID][]stored.Doc[llm.Message]
+	called   map[session.ID][]stored.Doc[ledger.Record]
 }
 
 func (s *store) Accept(_ context.Context, batch []chat.Inbound) error {
@@ -117,11 +119,11 @@ func (s *store) SessionByID(_ context.Context, id session.ID) (session.Record, b
 	return s.sessions[i], true, s.err
 }
 
-func (s *store) Prompt(_ context.Context, id session.ID) (json.RawMessage, error) {
+func (s *store) Prompt(_ context.Context, id session.ID) (stored.Doc[prompt.Prefix], error) {
 	return s.prompts[id], s.err
 }
 
-func (s *store) Calls(_ context.Context, id session.ID, from int) ([]json.RawMessage, error) {
+func (s *store) Calls(_ context.Context, id session.ID, from int) ([]stored.Doc[ledger.Record], error) {
 	return s.called[id][min(from, len(s.called[id])):], s.err
 }
 
@@ -136,8 +138,8 @@ func filled(t *testing.T) *store {
 	}
 	s := &store{
 		sessions: []session.Record{{ID: one, Messages: 3}, {ID: "20261121_080000_bbbb2222"}},
-		prompts:  map[session.ID]json.RawMessage{one: raw},
-		said:     map[session.ID][]json.RawMessage{},
+		prompts:  map[session.ID]stored.Doc[prompt.Prefix]{one: raw},
+		said:     map[session.ID][]stored.Doc[llm.Message]{},
 	}
 	for _, m := range []llm.Message{llm.UserText("hi"), llm.AssistantText("my key is sk-very-secret"), llm.UserText("bye")} {
 		m.Raw = json.RawMessage(`{}`)
@@ -232,6 +234,6 @@ func wantError(t *testing.T, err error, code int, part string) {
 	}
 }
 
-func (s *store) Rows(_ context.Context, id session.ID, span session.Span) ([]json.RawMessage, error) {
+func (s *store) Rows(_ context.Context, id session.ID, span session.Span) ([]stored.Doc[llm.Message], error) {
 	return s.said[id][span.From:span.To], s.err
 }

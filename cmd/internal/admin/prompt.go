@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -9,6 +8,7 @@ import (
 	"hermesd/agent/llm/tokens"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // A Prompt is the cached prompt of a session: what precedes its messages in every
@@ -51,7 +51,7 @@ func (h *Handler) prompt(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.prefix(r, rec.ID)
+	p, err := store.LoadPrompt(r.Context(), h.opts.Store, rec.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -65,37 +65,12 @@ func (h *Handler) prompt(r *http.Request) (any, error) {
 	return out, nil
 }
 
-func (h *Handler) prefix(r *http.Request, id session.ID) (p prompt.Prefix, err error) {
-	raw, err := h.opts.Store.Prompt(r.Context(), id)
-	if err == nil {
-		err = json.Unmarshal(raw, &p)
-	}
-	if err != nil {
-		return p, fmt.Errorf("prompt of %s: %w", id, err)
-	}
-	return p, nil
-}
-
-func (h *Handler) calls(r *http.Request, id session.ID) ([]ledger.Record, error) {
-	rows, err := h.opts.Store.Calls(r.Context(), id, 0)
-	if err != nil {
-		return nil, fmt.Errorf("calls of %s: %w", id, err)
-	}
-	records := make([]ledger.Record, len(rows))
-	for i, row := range rows {
-		if err := json.Unmarshal(row, &records[i]); err != nil {
-			return nil, fmt.Errorf("calls of %s, number %d: %w", id, i+1, err)
-		}
-	}
-	return records, nil
-}
-
 func (h *Handler) trace(r *http.Request) (any, error) {
 	rec, err := h.find(r, r.PathValue("id"))
 	if err != nil {
 		return nil, err
 	}
-	records, err := h.calls(r, rec.ID)
+	records, err := store.LoadCalls(r.Context(), h.opts.Store, rec.ID, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +89,7 @@ func (h *Handler) diff(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, err := h.calls(r, rec.ID)
+	records, err := store.LoadCalls(r.Context(), h.opts.Store, rec.ID, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
+	stored "hermesd/gateway/store"
 )
 
 const two session.ID = "20261121_080000_bbbb2222"
@@ -43,7 +44,7 @@ func spend(t *testing.T, s *store, id session.ID, model string, breaks bool, usa
 			t.Fatal(err)
 		}
 		if s.called == nil {
-			s.called = map[session.ID][]json.RawMessage{}
+			s.called = map[session.ID][]stored.Doc[ledger.Record]{}
 		}
 		s.called[id] = append(s.called[id], raw)
 		tr.Append(llm.AssistantText("answer"))
@@ -222,8 +223,8 @@ func TestUsageByPlatformAndSince(t *testing.T) {
 func TestACallThatCannotBeReadIsNamed(t *testing.T) {
 	each(t, func(t *testing.T, r *rig, c *admin.Client) {
 		spent(t, r)
-		r.store.called[two][0] = json.RawMessage(`"x"`)
+		r.store.called[two][0] = []byte(`"x"`)
 		_, err := c.Usage(t.Context(), time.Time{}, "session")
-		wantError(t, err, http.StatusInternalServerError, "calls of "+string(two)+", number 1")
+		wantError(t, err, http.StatusInternalServerError, "calls of "+string(two)+": number 1")
 	})
 }

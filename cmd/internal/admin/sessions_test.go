@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/agent/llm"
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/session"
 	stored "hermesd/gateway/store"
@@ -131,9 +131,9 @@ func TestExpiredConversationsAreListed(t *testing.T) {
 // numbered is a store whose rows contain their numbers.
 type numbered struct{ *store }
 
-func (numbered) Rows(_ context.Context, _ session.ID, span session.Span) (rows []json.RawMessage, err error) {
+func (numbered) Rows(_ context.Context, _ session.ID, span session.Span) (rows []stored.Doc[llm.Message], err error) {
 	for i := span.From; i < span.To; i++ {
-		rows = append(rows, json.RawMessage(fmt.Sprintf(`{"role":"user","blocks":[{"type":"text","text":"row %d"}]}`, i)))
+		rows = append(rows, []byte(fmt.Sprintf(`{"role":"user","blocks":[{"type":"text","text":"row %d"}]}`, i)))
 	}
 	return rows, nil
 }

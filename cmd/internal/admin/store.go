@@ -2,8 +2,6 @@ package admin
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,6 +14,7 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 const (
@@ -170,7 +169,7 @@ func (h *Handler) read(r *http.Request, from, most int) (Session, error) {
 		return Session{}, err
 	}
 	s := Session{Record: rec, From: from, Tools: []string{}, Messages: []llm.Message{}}
-	p, err := h.prefix(r, rec.ID)
+	p, err := store.LoadPrompt(r.Context(), h.opts.Store, rec.ID)
 	if err != nil {
 		return s, err
 	}
@@ -179,34 +178,23 @@ func (h *Handler) read(r *http.Request, from, most int) (Session, error) {
 		s.Tools = append(s.Tools, t.Name)
 	}
 	if r.URL.Query().Has("all") {
-		if err := h.whole(r, &s, most); err != nil {
-			return s, fmt.Errorf("transcript of %s: %w", rec.ID, err)
-		}
-		return s, nil
+		return s, h.whole(r, &s, most)
 	}
 	if from >= rec.Messages {
 		return s, nil
 	}
 	span := rec.Active()
-	rows, err := h.opts.Store.Rows(r.Context(), rec.ID, session.Span{From: span.From + from, To: min(span.To, span.From+from+most)})
-	if err != nil {
-		return s, fmt.Errorf("transcript of %s: %w", rec.ID, err)
-	}
-	for i, row := range rows {
-		m, err := shown(row)
-		if err != nil {
-			return s, fmt.Errorf("transcript of %s, message %d: %w", rec.ID, from+i, err)
-		}
-		s.Messages = append(s.Messages, m)
-	}
-	return s, nil
+	s.Messages, err = h.messages(r, rec.ID, session.Span{From: span.From + from, To: min(span.To, span.From+from+most)})
+	return s, err
 }
 
-// shown decodes a stored message without the raw form of the provider.
-func shown(row json.RawMessage) (m llm.Message, err error) {
-	err = json.Unmarshal(row, &m)
-	m.Raw = nil
-	return m, err
+// messages returns stored messages without the raw form of the provider.
+func (h *Handler) messages(r *http.Request, id session.ID, span session.Span) ([]llm.Message, error) {
+	messages, err := store.LoadMessages(r.Context(), h.opts.Store, id, span)
+	for i := range messages {
+		messages[i].Raw = nil
+	}
+	return messages, err
 }
 
 // find returns the session with the ID or title name, or whose ID has name as a
@@ -292,20 +280,14 @@ func (h *Handler) whole(r *http.Request, s *Session, most int) error {
 		if span.From >= span.To {
 			continue
 		}
-		rows, err := h.opts.Store.Rows(r.Context(), rec.ID, span)
+		messages, err := h.messages(r, rec.ID, span)
 		if err != nil {
 			return err
 		}
-		if len(rows) < span.To-span.From {
-			return errors.New("messages are missing in the store")
+		for i := range messages {
+			s.Rows = append(s.Rows, span.From+i)
 		}
-		for i, row := range rows {
-			m, err := shown(row)
-			if err != nil {
-				return err
-			}
-			s.Rows, s.Messages = append(s.Rows, span.From+i), append(s.Messages, m)
-		}
+		s.Messages = append(s.Messages, messages...)
 	}
 	return nil
 }

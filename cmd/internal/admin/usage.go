@@ -14,6 +14,7 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/llm/pricing"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // Usage is the sum of tokens and costs of model calls. Calls that write summaries
@@ -154,7 +155,7 @@ func (h *Handler) usage(r *http.Request) (any, error) {
 		if s.Updated.Before(out.Since) {
 			continue
 		}
-		calls, err := h.calls(r, s.ID)
+		calls, err := store.LoadCalls(r.Context(), h.opts.Store, s.ID, 0)
 		if err != nil {
 			return nil, err
 		}

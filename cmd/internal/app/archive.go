@@ -3,12 +3,12 @@ package app
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"hermesd/agent/engine/lcm"
 	"hermesd/agent/llm"
 	"hermesd/agent/tool"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // An archive reads the stored messages of a session by their row numbers.
@@ -23,13 +23,7 @@ func (r archive) Rows(ctx context.Context, from, to int) ([]llm.Message, error) 
 	if err != nil {
 		return nil, err
 	}
-	ms := make([]llm.Message, len(rows))
-	for i, row := range rows {
-		if err := json.Unmarshal(row, &ms[i]); err != nil {
-			return nil, fmt.Errorf("message %d of %s: %w", from+i, r.id, err)
-		}
-	}
-	return ms, nil
+	return store.Decode(rows, from)
 }
 
 // recallTools returns the tools of the context engine with which a model reads

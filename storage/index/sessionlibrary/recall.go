@@ -7,11 +7,11 @@ package sessionlibrary
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"hermesd/agent/llm"
 	"hermesd/agent/tools/sessionsearch"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
@@ -154,7 +154,7 @@ func (l *Library) rows(ctx context.Context, me, r session.Record, s session.Span
 	return ps, nil
 }
 
-func passage(n int, row json.RawMessage) sessionsearch.Passage {
+func passage(n int, row store.Doc[llm.Message]) sessionsearch.Passage {
 	role, text, err := index.Read(row)
 	if err != nil {
 		return sessionsearch.Passage{Row: n, Role: "unknown", Text: "[this message cannot be read]"}
