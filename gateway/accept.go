@@ -184,7 +184,7 @@ func (g *Gateway) announce(ev event, a inbox.Acceptance) {
 		case e.Exclusive || joined:
 		case e.Mode == inbox.Steer:
 			g.parts.Turns.Questions.MessageReceived(e.Lane)
-		case e.Mode != inbox.Queue && g.mayChangeTurn(e.Lane, e.Principal, e.Inbound.Address):
+		case e.Mode != inbox.Queue && g.mayChangeTurn(e.Lane, e.Grant.Principal(), e.Inbound.Address):
 			g.parts.Turns.Runner.Supersede(e.Lane, e.ID)
 		}
 		g.parts.Turns.Lanes.Wake(e.Lane)

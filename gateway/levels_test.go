@@ -294,7 +294,7 @@ func TestLevelsUnauthorizedEventsHaveNoEffect(t *testing.T) {
 						t.Fatal(err)
 					}
 					e := chains[0].Entry
-					if kept := fmt.Sprintf("%+v", e); strings.Contains(kept, "canary") || e.Lane != "" || e.Principal.Level != access.Nobody {
+					if kept := fmt.Sprintf("%+v", e); strings.Contains(kept, "canary") || e.Lane != "" || e.Grant.Principal().Level != access.Nobody {
 						t.Errorf("kept of it: %s", kept)
 					}
 					if lanes, rows := w.unfinished(); len(lanes)+len(rows) > 0 {

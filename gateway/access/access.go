@@ -1,12 +1,16 @@
 // Package access checks whether the sender of an event is authorized, and with which
 // level.
 //
-// Every event passes Checker.Check before anything acts on it. Functions that act take
-// a Grant, which only this package can create, so that code with unchecked input does
-// not compile. Issuing pairing codes is implemented in package pairing.
+// Every event passes Checker.Check before anything acts on it. Its inbox entry holds the
+// Grant, which only this package can create, so that code with unchecked input does not
+// compile. Issuing pairing codes is implemented in package pairing.
 package access
 
-import "hermesd/gateway/chat"
+import (
+	"encoding/json"
+
+	"hermesd/gateway/chat"
+)
 
 // A Level is the level of permissions of a principal. The zero Level is Nobody.
 type Level int
@@ -33,11 +37,17 @@ func (p Principal) SamePerson(other Principal) bool {
 	return p.Platform == other.Platform && p.ID == other.ID
 }
 
-// A Grant proves that Check authorized a principal. The zero Grant is invalid.
+// A Grant proves that Check, or the operator, authorized a principal. The zero Grant is invalid. Its JSON is
+// that of the principal: a Grant that was read from a store says who was authorized then,
+// and is not valid.
 type Grant struct {
 	principal Principal
 	rule      string
 }
+
+// OperatorGrant returns the grant of p, in whose name the operator of the machine has made
+// a scheduled prompt. It must not be used for events that platforms deliver.
+func OperatorGrant(p Principal) Grant { return Grant{p, "operator"} }
 
 // Principal returns the authorized principal.
 func (g Grant) Principal() Principal { return g.principal }
@@ -45,8 +55,23 @@ func (g Grant) Principal() Principal { return g.principal }
 // Rule returns the name of the rule that authorized the principal.
 func (g Grant) Rule() string { return g.rule }
 
-// Valid reports whether Check created the grant.
+// Valid reports whether the grant was made in this process.
 func (g Grant) Valid() bool { return g.rule != "" }
+
+// AtMost returns g with a level of at most max.
+func (g Grant) AtMost(max Level) Grant {
+	g.principal.Level = min(g.principal.Level, max)
+	return g
+}
+
+// MarshalJSON encodes the principal.
+func (g Grant) MarshalJSON() ([]byte, error) { return json.Marshal(g.principal) }
+
+// UnmarshalJSON decodes the principal of a grant that is not valid.
+func (g *Grant) UnmarshalJSON(text []byte) error {
+	g.rule = ""
+	return json.Unmarshal(text, &g.principal)
+}
 
 // ToolLevels returns the levels of tools by name. Tools that are not in it require an
 // owner.

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	"hermesd/gateway/inbox"
 )
 
 func decode(text string, into any) error { return json.Unmarshal([]byte(text), into) }
@@ -33,7 +35,7 @@ func TestGrantZeroIsInvalid(t *testing.T) {
 	}
 }
 
-// Check is the only exported function that returns a Grant.
+// Package internal/repo checks who calls OperatorGrant.
 func TestGrantOnlyFromCheck(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -62,8 +64,8 @@ func TestGrantOnlyFromCheck(t *testing.T) {
 			})
 		}
 	}
-	if got := fmt.Sprint(makers); got != "[Check Check]" {
-		t.Errorf("grants are made in %s, want only in Check", got)
+	if got := fmt.Sprint(makers); got != "[OperatorGrant Check Check]" {
+		t.Errorf("grants are made in %s, want only in Check and OperatorGrant", got)
 	}
 }
 
@@ -78,7 +80,32 @@ func lit0(lit *ast.CompositeLit) (string, bool) {
 	return id.Name, true
 }
 
-// A Grant that is created in another package does not compile.
+// A grant is stored as its principal, in the form that older versions have stored, and
+// what was read is not valid.
+func TestGrantIsStoredAsPrincipal(t *testing.T) {
+	c, err := access.New(access.Policy{Config: access.Config{Owners: []string{"7"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, _ := c.Check(chat.Inbound{Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}, Sender: chat.Person{ID: "7"}})
+	raw, err := json.Marshal(inbox.Entry{Grant: g})
+	if want := `"by":{"p":"telegram","id":"7","l":3}`; err != nil || !strings.Contains(string(raw), want) {
+		t.Errorf("got %s, %v, want %s", raw, err, want)
+	}
+	var e inbox.Entry
+	if err := decode(string(raw), &e); err != nil {
+		t.Fatal(err)
+	}
+	if e.Grant.Valid() || e.Grant.Principal() != g.Principal() || !g.Valid() {
+		t.Errorf("got %+v", e.Grant)
+	}
+	if low := g.AtMost(access.Guest); !low.Valid() || low.Principal().Level != access.Guest || low.AtMost(access.Owner).Principal().Level != access.Guest {
+		t.Errorf("lowered: %+v", low)
+	}
+}
+
+// A Grant that is created in another package does not compile, nor does an entry with
+// what was not checked.
 func TestGrantForgedDoesNotCompile(t *testing.T) {
 	tool, err := exec.LookPath("go")
 	if err != nil {
@@ -92,7 +119,7 @@ func TestGrantForgedDoesNotCompile(t *testing.T) {
 		dir := t.TempDir()
 		src := filepath.Join(dir, "probe.go")
 		overlay := filepath.Join(dir, "overlay.json")
-		text := "package probe\n\nimport \"hermesd/gateway/access\"\n\nfunc F(p access.Principal) any { " + body + " }\n"
+		text := "package probe\n\nimport (\n\"hermesd/gateway/access\"\n\"hermesd/gateway/chat\"\n\"hermesd/gateway/inbox\"\n)\n\nvar _ chat.Inbound\nvar _ inbox.Entry\n\nfunc F(p access.Principal) any { " + body + " }\n"
 		if err := os.WriteFile(src, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -115,6 +142,9 @@ func TestGrantForgedDoesNotCompile(t *testing.T) {
 		`return access.Grant{principal: p, rule: "mine"}`,
 		`return access.Grant{p, "mine"}`,
 		`var g access.Grant; g.rule = "mine"; return g`,
+		`return inbox.Entry{Grant: p}`,
+		`var in chat.Inbound; return inbox.Entry{Inbound: in, Grant: in.Sender}`,
+		`var e inbox.Entry; e.Grant.Principal().Level = access.Owner; return e`,
 		`return access.Grant(struct{ principal access.Principal; rule string }{p, "mine"})`,
 	} {
 		if out, err := compile(body); err == nil || !strings.Contains(out, "probe.go") {

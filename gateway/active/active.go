@@ -145,10 +145,10 @@ func (t *Turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
 // LeastPrivileged returns the principal with the lowest level among the authors of
 // entries, so that a merged input grants no author the permissions of another one.
 func LeastPrivileged(entries []inbox.Entry) access.Principal {
-	least := entries[0].Principal
+	least := entries[0].Grant.Principal()
 	for _, e := range entries {
-		if e.Principal.Level < least.Level {
-			least = e.Principal
+		if p := e.Grant.Principal(); p.Level < least.Level {
+			least = p
 		}
 	}
 	return least
@@ -157,7 +157,7 @@ func LeastPrivileged(entries []inbox.Entry) access.Principal {
 // WroteAll reports whether by is the author of all entries.
 func WroteAll(by access.Principal, entries []inbox.Entry) bool {
 	for _, e := range entries {
-		if !e.Principal.SamePerson(by) {
+		if !e.Grant.Principal().SamePerson(by) {
 			return false
 		}
 	}

@@ -16,7 +16,7 @@ var (
 )
 
 func entry(by access.Principal) inbox.Entry {
-	return inbox.Entry{Principal: by, Inbound: chat.Inbound{Address: chat.Address{Platform: chat.Telegram, Chat: "c"}, ChatName: "team"}}
+	return inbox.Entry{Grant: access.OperatorGrant(by), Inbound: chat.Inbound{Address: chat.Address{Platform: chat.Telegram, Chat: "c"}, ChatName: "team"}}
 }
 
 func TestToolsActForTheLeastPrivilegedAuthor(t *testing.T) {

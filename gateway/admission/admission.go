@@ -103,7 +103,7 @@ func (r Rules) Decide(in chat.Inbound, f Facts, t *Tally) Decision {
 	case !f.Grant.Valid():
 		return r.deny(e, f)
 	}
-	e.Principal = f.Grant.Principal()
+	e.Grant = f.Grant
 	e.Session = r.Session(in)
 	e.Lane = inbox.LaneOf(e.Session)
 	if in.Kind == chat.Message {
@@ -186,7 +186,7 @@ func (r Rules) acknowledgement(e inbox.Entry, f Facts) string {
 // request of the turn, or follows /queue, /steer or /bg, or the mode of the conversation.
 // It may change the text: the message is what follows /queue.
 func (r Rules) setMode(e *inbox.Entry, f Facts) {
-	name, text := r.modeCommand(e.Inbound, e.Principal.Level)
+	name, text := r.modeCommand(e.Inbound, e.Grant.Principal().Level)
 	_, _, isCommand := command.Parse(e.Inbound.Text)
 	switch answer := r.approves(text); {
 	case name == "queue":

@@ -312,7 +312,7 @@ func (b *Book) New(e inbox.Entry, title string) (*Conversation, error) {
 		rec.ID = e.Occurrence.Session()
 	}
 	if !rec.Shared {
-		rec.Owner, rec.OwnersOnly = e.Inbound.Sender.ID, e.Principal.Level == access.Owner
+		rec.Owner, rec.OwnersOnly = e.Inbound.Sender.ID, e.Grant.Principal().Level == access.Owner
 	}
 	c := &Conversation{Record: rec, Transcript: llm.NewTranscript(), ledger: ledger.New()}
 	c.Prefix, c.Notes = b.Prefix(rec)

@@ -227,7 +227,7 @@ func TestRunsStartWithTheRightsOfTheirCreators(t *testing.T) {
 			t.Fatalf("%d entries, %v", len(c.Entries), err)
 		}
 		e := c.Entries[0]
-		if e.Occurrence == nil || e.Occurrence.Job != owned.ID || e.Principal != principal("7", access.Owner) || e.Inbound.Text != "look" || e.Inbound.Sender.ID != "7" || !strings.Contains(string(e.Session), ":cron:") {
+		if e.Occurrence == nil || e.Occurrence.Job != owned.ID || e.Grant.Principal() != principal("7", access.Owner) || e.Inbound.Text != "look" || e.Inbound.Sender.ID != "7" || !strings.Contains(string(e.Session), ":cron:") {
 			t.Errorf("entry %+v", e)
 		}
 		list, err := h.store.Occurrences(t.Context(), lost.ID, 10)

@@ -164,10 +164,11 @@ func (r *Runs) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.St
 // entryFor returns the inbox entry that starts a scheduled run, or the reason why the run
 // is not allowed.
 func (r *Runs) entryFor(ctx context.Context, f schedule.DueRun) (e inbox.Entry, why string) {
-	creator, why := r.Creator(f.Job)
+	grant, why := r.grant(f.Job)
 	if why != "" {
 		return inbox.Entry{}, why
 	}
+	creator := grant.Principal()
 	if err := schedule.CheckRights(f.Job, creator.Level); err != nil {
 		r.pauseForbidden(ctx, f.Job)
 		return inbox.Entry{}, strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -176,7 +177,7 @@ func (r *Runs) entryFor(ctx context.Context, f schedule.DueRun) (e inbox.Entry, 
 	in := schedule.Inbound(f.Job, f.Occurrence)
 	in.SentAt, in.Sender = now, chat.Person{ID: creator.ID, Name: f.Job.OriginName} // a caught-up occurrence is not an old message
 	key := session.KeyFor(r.opts.Profile, in.Address, creator.ID, r.opts.Policy)
-	return inbox.Entry{Inbound: in, Principal: creator, Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: now}, ""
+	return inbox.Entry{Inbound: in, Grant: grant, Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: now}, ""
 }
 
 // JobCreator implements approval.Jobs.
@@ -191,14 +192,18 @@ func (r *Runs) JobCreator(ctx context.Context, id schedule.JobID) (j schedule.Jo
 // Creator returns the creator of a job with the creator's current level, but at most the
 // level at creation, or the reason why the creator has no access any more.
 func (r *Runs) Creator(j schedule.Job) (creator access.Principal, why string) {
+	grant, why := r.grant(j)
+	return grant.Principal(), why
+}
+
+// grant returns the grant of Creator.
+func (r *Runs) grant(j schedule.Job) (grant access.Grant, why string) {
 	if j.ByOperator() {
-		return j.Creator, ""
+		return access.OperatorGrant(j.Creator), ""
 	}
 	grant, denial := r.parts.Access.Check(chat.Inbound{Kind: chat.Message, Address: j.Origin, Sender: chat.Person{ID: j.Creator.ID}, Addressed: true})
 	if !grant.Valid() {
-		return access.Principal{}, fmt.Sprintf("%s, who made it, may not speak any more (%s)", j.Creator.ID, denial.Rule)
+		return access.Grant{}, fmt.Sprintf("%s, who made it, may not speak any more (%s)", j.Creator.ID, denial.Rule)
 	}
-	creator = grant.Principal()
-	creator.Level = min(creator.Level, max(j.Creator.Level, access.Guest)) // at most the level at creation
-	return creator, ""
+	return grant.AtMost(max(j.Creator.Level, access.Guest)), "" // at most the level at creation
 }

@@ -65,11 +65,13 @@ const (
 
 // An Entry is one accepted event and its processing state.
 type Entry struct {
-	ID        ID               `json:"id"`
-	Lane      Lane             `json:"lane"`
-	Session   session.Key      `json:"session"`
-	Inbound   chat.Inbound     `json:"in"`
-	Principal access.Principal `json:"by"`
+	ID      ID           `json:"id"`
+	Lane    Lane         `json:"lane"`
+	Session session.Key  `json:"session"`
+	Inbound chat.Inbound `json:"in"`
+	// Grant says in whose name the entry is processed. Only a check of access makes one,
+	// so that the entry of an unchecked event has the rights of nobody.
+	Grant access.Grant `json:"by"`
 	// Exclusive entries (commands) are claimed alone; a batch ends before one.
 	Exclusive bool `json:"solo,omitempty"`
 	// Mode is the effect on a running turn. Entries with the mode Queue are claimed

@@ -28,7 +28,7 @@ func (r *Reply) SendMessage(ctx context.Context, e inbox.Entry, m tool.Message, 
 	}
 	out := target.Message{To: m.To, Text: m.Text, Files: files}
 	if e.Occurrence != nil {
-		out.Creator = e.Principal
+		out.Creator = e.Grant.Principal()
 	}
 	rows, err := r.Directory.Send(ctx, e.Inbound.Address, r.claim.Turn, out)
 	if err != nil {

@@ -24,7 +24,7 @@ func (t *turn) runCommand(cancelable context.Context) {
 		t.fail(ctx, fmt.Errorf("load session %s: %w", e.Session, err))
 		return
 	}
-	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Principal, Key: e.Session, Session: rec, Shared: t.runner.parts.Sessions.Options.Policy.Shared(e.Inbound.Address), Allowed: t.runner.parts.Work.Allowed(e.Inbound.Address), Printer: t.runner.parts.Settings.Printer}
+	call := command.Call{Name: name, Args: args, Inbound: e.Inbound, Principal: e.Grant.Principal(), Key: e.Session, Session: rec, Shared: t.runner.parts.Sessions.Options.Policy.Shared(e.Inbound.Address), Allowed: t.runner.parts.Work.Allowed(e.Inbound.Address), Printer: t.runner.parts.Settings.Printer}
 	res, err := t.runner.parts.Work.Commands.Run(ctx, call)
 	if err != nil {
 		t.fail(ctx, fmt.Errorf("/%s: %w", name, err))
@@ -87,7 +87,7 @@ func (t *turn) applyCommandResult(ctx context.Context, res command.Result, rec s
 	e := t.first()
 	name, _, _ := command.Parse(e.Inbound.Text)
 	if res.Stop && t.runner.stop(inbox.LaneOf(e.Session), e.ID, name) {
-		t.log.Info("run stopped", zap.String("by", e.Principal.ID))
+		t.log.Info("run stopped", zap.String("by", e.Grant.Principal().ID))
 	}
 	if res.AfterCommit != nil {
 		res.AfterCommit()

@@ -95,11 +95,11 @@ func newRetryEntry(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
 			in.Text = rest
 		}
 	}
-	principal := e.Principal
+	grant := e.Grant
 	if shared { // another user may have written it
-		principal.Level = min(principal.Level, access.Guest)
+		grant = grant.AtMost(access.Guest)
 	}
-	return inbox.Entry{Inbound: in, Lane: inbox.LaneOf(e.Session), Session: e.Session, Principal: principal, State: inbox.Waiting, Accepted: time.Now()}
+	return inbox.Entry{Inbound: in, Lane: inbox.LaneOf(e.Session), Session: e.Session, Grant: grant, State: inbox.Waiting, Accepted: time.Now()}
 }
 
 // quoteText returns the beginning of a user message for display.

@@ -134,7 +134,7 @@ func (t *turn) finishScheduled(ctx context.Context, run PreparedRun, answer stri
 	}
 	rows, to := t.reply.ToTargets(ctx, answer, s)
 	if len(to) > 0 { // before the commit, because a user may answer at once
-		t.runner.parts.Work.Scheduled.RunDelivered(context.WithoutCancel(ctx), t.first().Principal, run.Name, answer, to)
+		t.runner.parts.Work.Scheduled.RunDelivered(context.WithoutCancel(ctx), t.first().Grant.Principal(), run.Name, answer, to)
 	}
 	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows})
 }
@@ -154,7 +154,7 @@ func (t *turn) announcements(ctx context.Context, rec session.Record) string {
 	}
 	var authors []access.Principal
 	for _, e := range t.claim.Entries {
-		authors = append(authors, e.Principal)
+		authors = append(authors, e.Grant.Principal())
 	}
 	return t.runner.parts.Work.Scheduled.Announcements(ctx, t.last().Inbound.Address, since, authors)
 }

@@ -112,6 +112,13 @@ func TestPrincipalsOnlyInListedPackages(t *testing.T) {
 	})
 }
 
+// All other grants are made by access.Check.
+func TestGrantsOfTheOperatorOnlyInListedPackages(t *testing.T) {
+	reasons(t, "authorizes somebody in the name of the operator", used(t, "hermesd/gateway/access", "OperatorGrant"), map[string]string{
+		"gateway/cron": "jobs that the operator has made at the machine",
+	})
+}
+
 // What people and models name is opened below a root that no path and no link
 // leads out of. The packages that open files otherwise have their names from the
 // operator, or made them themselves.

@@ -14,6 +14,7 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/doctor"
+	"hermesd/gateway/access"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
@@ -41,7 +42,7 @@ func (p *harness) runJob(s *bolt.Store, j schedule.Job, due time.Time, commands 
 	id := schedule.OccurrenceID{Job: j.ID, DueAt: due.UTC().Truncate(time.Second)}
 	j, _, err := s.Job(p.Context(), j.ID)
 	p.must(err)
-	e := inbox.Entry{Lane: inbox.Lane(id.String()), Session: session.Key(id.String()), Inbound: schedule.Inbound(j, id), Principal: j.Creator}
+	e := inbox.Entry{Lane: inbox.Lane(id.String()), Session: session.Key(id.String()), Inbound: schedule.Inbound(j, id), Grant: access.OperatorGrant(j.Creator)}
 	started, err := s.StartRuns(p.Context(), []inbox.ScheduledRun{{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: e}})
 	p.must(err)
 	if started[0].Status != schedule.Started {
