@@ -35,3 +35,35 @@ func TestFilesAndFunctionsAreSmall(t *testing.T) {
 		}
 	})
 }
+
+// maxParts is the maximum number of fields of a struct named Parts, which holds the
+// collaborators of a type. More of them are a sign that the type has several jobs.
+const maxParts = 7
+
+func TestPartsAreFew(t *testing.T) {
+	found := 0
+	sources(t, func(path, pkg string) {
+		_, f := parse(t, path, 0)
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			s, ok := spec.Type.(*ast.StructType)
+			switch {
+			case !ok:
+			case spec.Name.Name == "Parts":
+				found++
+				if n := s.Fields.NumFields(); n > maxParts {
+					t.Errorf("%s: Parts has %d fields, more than %d", path, n, maxParts)
+				}
+			case spec.Name.Name == "Options" && (pkg == "gateway" || pkg == "gateway/turn"):
+				t.Errorf("%s: collaborators are in Parts, values in Settings; Options would mix them", path)
+			}
+			return true
+		})
+	})
+	if found < 5 {
+		t.Errorf("found %d structs named Parts", found)
+	}
+}
