@@ -92,7 +92,7 @@ func (g *Gateway) decide(ctx context.Context, in chat.Inbound, t *admission.Tall
 func (g *Gateway) gather(ctx context.Context, in chat.Inbound, f *admission.Facts) (offer *pairing.Offer) {
 	f.Grant, f.Denial = g.parts.People.Access.Check(in)
 	if !f.Grant.Valid() {
-		if !f.Denial.OfferPairing || g.parts.People.Pairing == nil {
+		if !f.Denial.OfferPairing {
 			return nil
 		}
 		offer, f.PairingRule = g.parts.People.Pairing.Offer(pairing.Person{Platform: in.Address.Platform, ID: in.Sender.ID, Name: in.Sender.Name, To: in.Address})

@@ -24,8 +24,7 @@ import (
 	"hermesd/gateway/turn"
 )
 
-// Parts are the collaborators of a Gateway. All are set, except where it says what nil
-// means.
+// Parts are the collaborators of a Gateway. All are set.
 type Parts struct {
 	Store    store.Store
 	People   People
@@ -39,7 +38,13 @@ type Parts struct {
 // People decide who may speak.
 type People struct {
 	Access  Access
-	Pairing *pairing.Manager // issues pairing codes to unknown users; nil: they get no answer
+	Pairing Pairing
+}
+
+// A Pairing offers pairing codes to unknown users who may have one.
+type Pairing interface {
+	// Offer returns a code for p, or nil; rule ends the message of p.
+	Offer(p pairing.Person) (o *pairing.Offer, rule string)
 }
 
 // Turns are the turns that run, and those that wait to.

@@ -69,8 +69,9 @@ type Parts struct {
 
 // Options configure Runs.
 type Options struct {
-	Scheduler schedule.Options   // New sets OnNotRun and Log
-	Rules     schedule.Validator // New sets Target and Level
+	CatchUp  schedule.CatchUp   // of occurrences that were missed
+	Parallel int                // see schedule.Options
+	Rules    schedule.Validator // of jobs; New adds Target and Level, which depend on the runs
 	// Attach adds the answers of runs to the conversations of the chats they are sent
 	// to.
 	Attach bool
@@ -97,8 +98,7 @@ func New(p Parts, o Options) *Runs {
 		o.Log = zap.NewNop()
 	}
 	r := &Runs{parts: p, opts: o}
-	o.Scheduler.Log, o.Scheduler.OnNotRun = o.Log.Named("cron"), r.reportNotRun
-	r.scheduler = schedule.NewScheduler(p.Store, r, o.Scheduler)
+	r.scheduler = schedule.NewScheduler(p.Store, r, schedule.Options{CatchUp: o.CatchUp, Parallel: o.Parallel, OnNotRun: r.reportNotRun, Log: o.Log.Named("cron")})
 	o.Rules.Target = func(name string) error {
 		_, err := p.Targets.Resolve(context.Background(), name, chat.Address{Platform: chat.Console})
 		return err

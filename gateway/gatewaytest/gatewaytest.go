@@ -14,7 +14,6 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
-	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/approval"
@@ -53,7 +52,7 @@ type Options struct {
 	Usage    *usage.Meter
 	Overlay  *overlay.Builder
 	Moves    *chatmigration.Registry
-	Pairing  *pairing.Manager
+	Pairing  gateway.Pairing
 	Host     control.Host
 	Models   control.Models // nil: only Model
 
@@ -185,6 +184,7 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Active, new(active.Turns))
 	setDefault(&o.Usage, usage.NewMeter(o.Active))
 	setDefault(&o.Overlay, overlay.New(overlay.Options{Location: o.Location, Note: overlay.NoNote}, overlay.Settings{}))
+	setDefault[gateway.Pairing](&o.Pairing, NoPairing{})
 	setDefault[control.Host](&o.Host, NoHost{})
 	setDefault[cron.Scripts](&o.Scripts, NoScripts{})
 	setDefault[cron.Outputs](&o.Outputs, NoOutputs{})

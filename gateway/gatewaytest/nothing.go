@@ -6,6 +6,8 @@ import (
 
 	"hermesd/agent/memory"
 	"hermesd/agent/skills"
+	"hermesd/gateway/access"
+	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/control"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/cron"
@@ -13,6 +15,12 @@ import (
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 )
+
+// NoPairing is a gateway.Pairing that offers no codes.
+type NoPairing struct{}
+
+// Offer returns nil, and the rule of users without a code.
+func (NoPairing) Offer(pairing.Person) (*pairing.Offer, string) { return nil, access.RuleUnknownDM }
 
 // NoHost is a control.Host without a home directory, which runs no commands and cannot
 // restart.

@@ -51,8 +51,8 @@ func (a *App) cronOptions() cron.Options {
 	rules := CronRules(a.opts.Config)
 	rules.Skill = func(name string) bool { _, ok := a.prompts.library.Catalog().Find(name); return ok }
 	return cron.Options{
-		Scheduler: schedule.Options{CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs},
-		Rules:     rules, Attach: c.AttachToSession, Profile: a.profile(), Policy: a.opts.Config.SessionPolicy(),
+		CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs, Rules: rules, Attach: c.AttachToSession,
+		Profile: a.profile(), Policy: a.opts.Config.SessionPolicy(),
 		Printer: a.printer, Observe: a.telemetry.Observe, Log: a.opts.Log,
 	}
 }
