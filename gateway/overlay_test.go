@@ -85,7 +85,7 @@ func TestOverlayVoiceNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.configure = func(o *gatewaytest.Options) {
-			o.Overlay = overlay.New(overlay.Options{Voice: true, Note: overlay.NoNote}, overlay.Settings{})
+			o.Overlay = overlay.New(overlay.Options{Location: time.UTC, Voice: true, Note: overlay.NoNote}, overlay.Settings{})
 			o.Media.Synthesize = func(context.Context, string) (chat.File, error) { return chat.File{}, errors.New("hoarse") }
 		}
 		w.start()

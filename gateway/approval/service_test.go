@@ -21,6 +21,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
+	"hermesd/internal/secret"
 	"hermesd/storage/bolt"
 )
 
@@ -56,7 +57,7 @@ func newService(t *testing.T, o approval.Options) (*approval.Service, *bolt.Stor
 	o.Timeout, o.Level, o.Log = time.Minute, access.ToolLevel, zap.NewNop()
 	return approval.New(approval.Parts{
 		Questions: approval.NewQuestions(), Permanent: approval.NewManager(store), Jobs: noJobs{}, Active: new(active.Turns),
-		Delivery: delivery.New(delivery.Options{Store: store, Accounts: accounts.New(accounts.Options{}), Log: zap.NewNop()}), Mask: func(s string) string { return strings.ReplaceAll(s, "sk-1", "***") }, Options: o,
+		Delivery: delivery.New(delivery.Options{Store: store, Accounts: accounts.New(accounts.Options{}), Masker: new(secret.Masker), Log: zap.NewNop()}), Mask: func(s string) string { return strings.ReplaceAll(s, "sk-1", "***") }, Options: o,
 	}), store
 }
 

@@ -29,6 +29,7 @@ import (
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
 	"hermesd/hygiene"
+	"hermesd/internal/secret"
 	"hermesd/storage/bolt"
 )
 
@@ -113,7 +114,7 @@ func newHarness(t *testing.T) *harness {
 	connected := accounts.New(accounts.Options{})
 	connected.Add(chat.Account{Platform: chat.Slack}, adapter{health: chat.Health{State: chat.Connected}})
 	connected.Add(chat.Account{Platform: chat.Telegram}, adapter{health: chat.Health{State: chat.Connected, Since: time.Now()}})
-	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Log: zap.NewNop()})
 	t.Cleanup(func() { // after the test, before the store is closed
 		lanes.Stop()
 		if err := lanes.Wait(context.Background()); err != nil {
@@ -125,7 +126,7 @@ func newHarness(t *testing.T) *harness {
 	})
 	w.parts = control.Parts{
 		Store: store, Host: w.host, Models: gatewaytest.OneModel{Model: "demo", Window: 1000}, Targets: w,
-		Overlay: overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{Personality: map[string]string{"poet": "", "pirate": ""}}),
+		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{Personality: map[string]string{"poet": "", "pirate": ""}}),
 		Runtime: control.Runtime{
 			Lanes: lanes, Turns: &w.turns, Accounts: connected, Pause: control.NewPause(store, "", ""),
 			Usage: usage.NewMeter(new(active.Turns)), Cron: schedule.NewScheduler(store, nil, schedule.Options{Log: zap.NewNop()}), Delivery: out,

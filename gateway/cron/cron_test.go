@@ -34,6 +34,7 @@ import (
 	"hermesd/gateway/session"
 	"hermesd/gateway/target"
 	"hermesd/gateway/turn"
+	"hermesd/internal/secret"
 	"hermesd/storage/bolt"
 )
 
@@ -107,7 +108,7 @@ func newHarness(t *testing.T) *harness {
 	h := &harness{t: t, store: store, platform: &platform{}, desk: &desk{scripts: map[string]string{}, saved: map[schedule.JobID]string{}}, skipped: map[string]int{}}
 	connected := accounts.New(accounts.Options{Profiles: chat.ProfilesOf(telegram.Profile())})
 	connected.Add(chat.Account{Platform: chat.Telegram}, h.platform)
-	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Log: zap.NewNop()})
 	lanes := lane.New[inbox.Lane](4)
 	lanes.Start(func(_ context.Context, l inbox.Lane) {
 		h.mu.Lock()
@@ -120,10 +121,10 @@ func newHarness(t *testing.T) *harness {
 			t.Error(err)
 		}
 	})
-	places := target.New(target.Parts{Store: store, Accounts: connected, Delivery: out, Moves: moves}, target.Options{Location: time.UTC})
+	places := target.New(target.Parts{Store: store, Accounts: connected, Delivery: out, Moves: moves}, target.Options{Location: time.UTC, Log: zap.NewNop()})
 	skill := func(id session.ID, name, _ string) (string, bool) { return "skill " + name, name == "tea" }
 	h.parts = cron.Parts{Store: store, Access: owners(t, "7"), Targets: places, Lanes: lanes, Skill: skill, Scripts: h.desk, Outputs: h.desk}
-	h.opts = cron.Options{Attach: true, Policy: session.KeyPolicy{GroupPerUser: true}, Observe: func(e observe.Event) {
+	h.opts = cron.Options{Log: zap.NewNop(), Attach: true, Policy: session.KeyPolicy{GroupPerUser: true}, Observe: func(e observe.Event) {
 		if s, ok := e.(observe.OccurrencesSkipped); ok {
 			h.skipped[s.State] += s.Count
 		}

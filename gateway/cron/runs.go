@@ -80,7 +80,7 @@ type Options struct {
 	Policy  session.KeyPolicy // of the session keys of runs
 	Printer i18n.Printer      // translates notices
 	Observe observe.Func      // receives the occurrences that do not run
-	Log     *zap.Logger       // nil: no log
+	Log     *zap.Logger
 }
 
 // Runs starts the runs of jobs (schedule.Runner) and prepares their turns
@@ -94,9 +94,6 @@ type Runs struct {
 
 // New returns Runs that start nothing until Run is called.
 func New(p Parts, o Options) *Runs {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
 	r := &Runs{parts: p, opts: o}
 	r.scheduler = schedule.NewScheduler(p.Store, r, schedule.Options{CatchUp: o.CatchUp, Parallel: o.Parallel, OnNotRun: r.reportNotRun, Log: o.Log.Named("cron")})
 	o.Rules.Target = func(name string) error {

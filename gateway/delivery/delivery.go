@@ -33,8 +33,7 @@ type Options struct {
 	// Uncertain is the policy for messages of which it is unknown whether they
 	// arrived.
 	Uncertain outbox.UncertainPolicy
-	// RepeatNotice is the translation of outbox.RepeatNotice, and must not be longer;
-	// "" means outbox.RepeatNotice.
+	// RepeatNotice is the translation of outbox.RepeatNotice, and must not be longer.
 	RepeatNotice string
 	// Preview enables previews of unfinished answers on platforms that can edit.
 	Preview bool
@@ -44,8 +43,6 @@ type Options struct {
 	// Ceilings are the rate limits that the operator configured. An account without
 	// one is limited only by the responses of its platform.
 	Ceilings map[chat.Account]outbox.RateLimit
-	// SendTimeout limits a request to a platform; 0 means 60 s.
-	SendTimeout time.Duration
 	// Settled, if set, is called with the settlement of each attempt once that is
 	// stored. It must not block.
 	Settled func(outbox.Row, outbox.Settlement)
@@ -55,8 +52,12 @@ type Options struct {
 	Log     *zap.Logger
 }
 
-// maxSenders is the maximum number of addresses that are sent to concurrently.
-const maxSenders = 1024
+const (
+	// maxSenders is the maximum number of addresses that are sent to concurrently.
+	maxSenders = 1024
+	// sendTimeout limits a request to a platform.
+	sendTimeout = time.Minute
+)
 
 // A Delivery sends the rows of the outbox to platforms. Its methods may be called
 // from any goroutine.
@@ -74,15 +75,6 @@ type Delivery struct {
 
 // New returns a Delivery. It sends nothing until Start, Enqueue or a Wake.
 func New(o Options) *Delivery {
-	if o.SendTimeout == 0 {
-		o.SendTimeout = 60 * time.Second
-	}
-	if o.Masker == nil {
-		o.Masker = &secret.Masker{}
-	}
-	if o.RepeatNotice == "" {
-		o.RepeatNotice = outbox.RepeatNotice
-	}
 	d := &Delivery{opts: o, throttle: outbox.NewThrottle(o.Ceilings), timers: make(map[chat.Address]*time.Timer), done: make(chan struct{})}
 	d.lanes = lane.New[chat.Address](maxSenders)
 	d.lanes.Start(d.sendDue)

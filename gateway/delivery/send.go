@@ -21,7 +21,7 @@ const storeRetryDelay = time.Second
 // sendDue sends the due rows of the queue of one address, in order.
 func (d *Delivery) sendDue(_ context.Context, to chat.Address) {
 	// A stop does not cancel running requests, because it would be unknown whether
-	// they arrived. SendTimeout limits them.
+	// they arrived. sendTimeout limits them.
 	ctx := context.Background()
 	for !d.stopping() {
 		row, wait, ok, err := d.opts.Store.Next(ctx, to)
@@ -111,7 +111,7 @@ func (d *Delivery) attempt(ctx context.Context, row outbox.Row) (s outbox.Settle
 		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: now.Add(wait), Reason: rateLimitReason, MayBeRepeat: row.MayBeRepeat}
 	}
 	row.MayBeRepeat = row.MayBeRepeat || !row.Placeholder && d.repeatsPreview(ctx, row)
-	ctx, cancel := context.WithTimeout(ctx, d.opts.SendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	switch {
 	case row.Delete != 0:
@@ -244,7 +244,7 @@ func (d *Delivery) resolveUncertain(ctx context.Context, a chat.Adapter, row out
 		return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: time.Now(), Reason: row.Reason, MayBeRepeat: row.MayBeRepeat}
 	}
 	if f, ok := a.(chat.Finder); ok {
-		ctx, cancel := context.WithTimeout(ctx, d.opts.SendTimeout)
+		ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 		defer cancel()
 		m := row.Msg
 		m.ID, m.CreatedAt = row.ID.String(), row.Created

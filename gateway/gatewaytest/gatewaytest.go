@@ -181,6 +181,7 @@ func setDefault[T comparable](v *T, to T) {
 func withDefaults(o Options) Options {
 	setDefault(&o.Log, zap.NewNop())
 	setDefault(&o.Location, time.Local)
+	setDefault(&o.Masker, new(secret.Masker))
 	setDefault(&o.Active, new(active.Turns))
 	setDefault(&o.Usage, usage.NewMeter(o.Active))
 	setDefault(&o.Overlay, overlay.New(overlay.Options{Location: o.Location, Note: overlay.NoNote}, overlay.Settings{}))

@@ -19,7 +19,7 @@ import (
 
 // Options configure a Builder.
 type Options struct {
-	Location  *time.Location // of the current time; nil: time.Local
+	Location  *time.Location // of the current time
 	Profiles  chat.Profiles  // of all platforms
 	RedactPII bool           // hash IDs of users and chats where the model does not need them
 	Voice     bool           // answers can be spoken
@@ -53,9 +53,6 @@ type Builder struct {
 
 // New returns a Builder. The maps of s must not be changed afterwards.
 func New(o Options, s Settings) *Builder {
-	if o.Location == nil {
-		o.Location = time.Local
-	}
 	b := &Builder{opts: o}
 	b.Apply(s)
 	return b

@@ -107,7 +107,7 @@ func TestBuildPromptOfClient(t *testing.T) {
 }
 
 func TestApplyReplacesSettings(t *testing.T) {
-	b := overlay.New(overlay.Options{Note: overlay.NoNote}, overlay.Settings{Ephemeral: "old", Personality: map[string]string{"poet": "rhyme"}})
+	b := overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{Ephemeral: "old", Personality: map[string]string{"poet": "rhyme"}})
 	b.Apply(overlay.Settings{Ephemeral: "new", Personality: map[string]string{"pirate": "Aye", "cook": "Salt"}})
 	if got := b.Personalities(); !slices.Equal(got, []string{"cook", "pirate"}) {
 		t.Errorf("personalities %q", got)

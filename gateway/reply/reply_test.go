@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -28,6 +29,7 @@ import (
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/gateway/target"
+	"hermesd/internal/secret"
 	"hermesd/storage/bolt"
 )
 
@@ -64,7 +66,7 @@ func newFixture(t *testing.T, mode string, o reply.Options) *fixture {
 	connected := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{{Platform: chat.Telegram}: mode}})
 	connected.Add(chat.Account{Platform: chat.Telegram}, platform{})
 	connected.Add(chat.Account{Platform: chat.HTTP}, platform{raw: true})
-	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Log: zap.NewNop()})
 	t.Cleanup(func() {
 		if err := errors.Join(out.Close(context.Background()), store.Close()); err != nil {
 			t.Error(err)
@@ -73,7 +75,7 @@ func newFixture(t *testing.T, mode string, o reply.Options) *fixture {
 	f := &fixture{store: store}
 	w := reply.New(reply.Parts{
 		Delivery: out, Accounts: connected, Options: o,
-		Directory: target.New(target.Parts{Store: store, Accounts: connected, Delivery: out}, target.Options{Log: zap.NewNop()}),
+		Directory: target.New(target.Parts{Store: store, Accounts: connected, Delivery: out}, target.Options{Location: time.UTC, Log: zap.NewNop()}),
 		Targets: func(context.Context, schedule.OccurrenceID) []chat.Address {
 			return []chat.Address{direct("7"), direct("8")}
 		},

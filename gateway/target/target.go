@@ -46,8 +46,8 @@ type Parts struct {
 
 // Options configure a Directory.
 type Options struct {
-	Location *time.Location // of the times in announcements; nil: time.Local
-	Log      *zap.Logger    // nil: no log
+	Location *time.Location // of the times in announcements
+	Log      *zap.Logger
 }
 
 // A Directory finds targets and sends messages to them. Its methods may be called from
@@ -62,12 +62,6 @@ type Directory struct {
 
 // New returns a Directory without home channels; see SetConfigured and Load.
 func New(p Parts, o Options) *Directory {
-	if o.Location == nil {
-		o.Location = time.Local
-	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
 	d := &Directory{parts: p, opts: o}
 	d.configured.Store(new(map[chat.Platform]chat.Address))
 	d.set.Store(new(map[chat.Platform]chat.Address))

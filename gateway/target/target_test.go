@@ -26,6 +26,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/target"
+	"hermesd/internal/secret"
 	"hermesd/storage/bolt"
 )
 
@@ -92,7 +93,7 @@ func newHarness(t *testing.T) *harness {
 	connected.Add(chat.Account{Platform: chat.Discord, Name: "a"}, h.sending)
 	connected.Add(chat.Account{Platform: chat.Discord, Name: "b"}, h.sending)
 	connected.Add(chat.Account{Platform: chat.HTTP}, &platform{raw: true})
-	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Log: zap.NewNop()})
 	t.Cleanup(func() {
 		if err := out.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -109,7 +110,7 @@ func newHarness(t *testing.T) *harness {
 // reopen returns the Directory of the next process.
 func (h *harness) reopen() *target.Directory {
 	h.t.Helper()
-	d := target.New(h.parts, target.Options{Location: time.UTC})
+	d := target.New(h.parts, target.Options{Location: time.UTC, Log: zap.NewNop()})
 	if err := d.Load(h.t.Context()); err != nil {
 		h.t.Fatal(err)
 	}
