@@ -125,3 +125,33 @@ func TestAcknowledgementNotForRefusedMessage(t *testing.T) {
 		}
 	})
 }
+
+// The process dies before or after the write that accepts a message: the acknowledgement is
+// stored with the message, or neither is.
+func TestAcknowledgementSurvivesCrash(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, s, release := newBusyHarness(t)
+			s.Store = &lastAcceptStore{s.Store, stored}
+			in := w.newMessage("7", "and this")
+			if err := w.gw.Accept(t.Context(), []chat.Inbound{in}); err == nil {
+				t.Fatal("accepted")
+			}
+			w.kill()
+			w.configure = func(o *gatewaytest.Options) { o.Mode, o.Acknowledge = inbox.Queue, true }
+			w.start()
+			defer w.stop()
+			w.advance(time.Second)
+			if n := w.acknowledgements(); (n == 1) != stored {
+				t.Errorf("stored %v: %d acknowledgements after the restart", stored, n)
+			}
+			w.accept(in) // the platform delivers it again
+			w.advance(time.Second)
+			if n := w.acknowledgements(); n != 1 {
+				t.Errorf("stored %v: %d acknowledgements, visible %q", stored, n, w.adapter.visible("7"))
+			}
+			close(release)
+			w.advance(time.Minute)
+		})
+	}
+}

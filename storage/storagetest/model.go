@@ -29,6 +29,7 @@ type model struct {
 	staleClaims []inbox.Claim // claims that must be rejected
 	rows        []*modelRow   // by id
 	sessions    map[inbox.Lane]*modelSession
+	counted     int // new entries whose admission has made the value "count" longer
 }
 
 type modelEntry struct {
@@ -118,19 +119,21 @@ func pick[T any](t *rapid.T, list []T, what string) T {
 
 func (m *model) accept(t *rapid.T) {
 	l := drawLane(t)
+	count := []inbox.ValueEdit{{Key: "count", Change: func(old []byte) ([]byte, error) { return append(old, '|'), nil }}}
 	var batch []inbox.Admission
 	var want []inbox.Acceptance
 	for range rapid.IntRange(1, 3).Draw(t, "batch") {
 		n := len(m.entries) + 1
 		if len(m.entries) > 0 && rapid.IntRange(0, 4).Draw(t, "seen") == 0 {
 			e := pick(t, m.entries, "entry")
-			batch = append(batch, inbox.Admission{Entry: inbox.Entry{Lane: e.lane, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message}}})
+			batch = append(batch, inbox.Admission{Entry: inbox.Entry{Lane: e.lane, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message}}, Edits: count})
 			want = append(want, inbox.Acceptance{ID: e.id})
 			continue
 		}
 		e := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), text: fmt.Sprint("text ", n), lane: l, exclusive: rapid.IntRange(0, 5).Draw(t, "exclusive") == 0}
 		m.entries = append(m.entries, e)
-		batch = append(batch, inbox.Admission{Entry: inbox.Entry{Lane: l, Exclusive: e.exclusive, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message, Text: e.text}}})
+		batch = append(batch, inbox.Admission{Entry: inbox.Entry{Lane: l, Exclusive: e.exclusive, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message, Text: e.text}}, Edits: count})
+		m.counted++
 		want = append(want, inbox.Acceptance{ID: e.id, IsNew: true})
 	}
 	got, err := m.s.Accept(context.Background(), batch)
@@ -399,6 +402,9 @@ func (m *model) check(*rapid.T) {
 	for _, s := range m.sessions {
 		m.checkSession(s)
 	}
+	count, err := m.s.Value(context.Background(), "count")
+	m.ok(err)
+	m.checkEqual("edits of a value", len(count), m.counted)
 }
 
 func boolToInt(b bool) int {
