@@ -38,9 +38,8 @@ type Store interface {
 	store.Editor
 	store.Audit
 	store.Values
-	// Lanes and Waiting are those of store.Inbox: a Control accepts nothing.
-	Lanes(ctx context.Context) ([]inbox.Lane, error)
-	Waiting(lane inbox.Lane) int
+	Lanes(ctx context.Context) ([]inbox.Lane, error) // of store.Inbox: a Control accepts nothing
+	Waiting(lane inbox.Lane) int                     // of store.Inbox
 }
 
 // Turns are the turns that run or are about to.

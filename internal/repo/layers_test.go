@@ -63,6 +63,7 @@ var allowedImports = map[string]string{
 	"gateway/session":              "gateway/chat gateway/i18n",
 	"gateway/admission":            "gateway/access gateway/chat gateway/command gateway/delivery gateway/i18n gateway/inbox gateway/outbox gateway/session",
 	"gateway/access":               "gateway/chat gateway/access",
+	"gateway/access/pairing":       "gateway/chat gateway/access gateway/store",
 	"gateway/outbox":               "gateway/chat",
 	"gateway/inbox":                "gateway/schedule gateway/chat gateway/session gateway/access gateway/outbox",
 	"gateway/schedule":             "gateway/i18n gateway/chat gateway/session gateway/access",

@@ -210,27 +210,6 @@ func sessionTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "sessions", sessionIDs(recs), []session.ID{"s1", "s3", "s2"})
 		},
-		"a title survives a turn that started before it": func(w *harness) {
-			w.createSession("s1", 0)
-			w.acceptTexts("a")
-			c := w.claim(0, "a")
-			m := sessionCommit("s1", 1, `2`)
-			m.Session.Title = ""
-			w.ok(w.SetTitle(w.Context(), "s1", "Taxes"))
-			w.commit(c, m)
-			equal(w, "title", w.session("s1").Title, "Taxes")
-			w.acceptTexts("b")
-			m = sessionCommit("s1", 2, `3`)
-			c = w.claim(0, "b")
-			m.Session = w.session("s1")
-			m.Session.Messages = 3
-			w.ok(w.SetTitle(w.Context(), "s1", "Holidays"))
-			w.commit(c, m)
-			equal(w, "title", w.session("s1").Title, "Holidays")
-			if err := w.SetTitle(w.Context(), "nowhere", "x"); err == nil {
-				w.Fatal("an unknown session got a title")
-			}
-		},
 		"two turns cannot append at the same position": func(w *harness) {
 			w.createSession("s1", 0)
 			w.acceptTexts("a")
@@ -279,6 +258,25 @@ func sessionTests() map[string]func(*harness) {
 			if _, ok, err := w.SessionByID(w.Context(), "s"); ok || err != nil {
 				w.Fatal(ok, err)
 			}
+		},
+		"sessions expire by last use": func(w *harness) {
+			for i, id := range []session.ID{"s1", "s2", "s3"} {
+				w.createSession(id, time.Duration(i)*time.Hour)
+			}
+			ids := func(after time.Duration, most int) []session.ID {
+				recs, err := w.Sessions(w.Context(), session.Query{Before: time.Now().Add(after), Oldest: true, Max: most})
+				w.ok(err)
+				return sessionIDs(recs)
+			}
+			equal(w, "expired", ids(-time.Hour, 0), nil)
+			equal(w, "expired", ids(90*time.Minute, 0), []session.ID{"s1", "s2"})
+			equal(w, "expired", ids(90*time.Minute, 1), []session.ID{"s1"})
+			recs, err := w.Sessions(w.Context(), session.Query{Before: time.Now().Add(90 * time.Minute), Max: 1})
+			w.ok(err)
+			equal(w, "the newest that is expired", sessionIDs(recs), []session.ID{"s2"})
+			_, err = w.DeleteSession(w.Context(), "s1")
+			w.ok(err)
+			equal(w, "expired", ids(90*time.Minute, 1), []session.ID{"s2"})
 		},
 	}
 }

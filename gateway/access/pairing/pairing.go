@@ -28,6 +28,7 @@ import (
 
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/store"
 )
 
 // Limits of pairing codes.
@@ -47,16 +48,6 @@ const (
 	RuleFull    = "pairing_full"    // MaxPending codes are pending on this platform
 	RuleLocked  = "pairing_locked"  // the platform is locked after wrong codes
 )
-
-// A Store stores small values. When EditValue returns without an error the value is on
-// disk.
-type Store interface {
-	// Value returns the value stored under key, nil if there is none.
-	Value(ctx context.Context, key string) ([]byte, error)
-	// EditValue stores what change makes of the value under key. No other write of the
-	// value comes between. change may be called more than once.
-	EditValue(ctx context.Context, key string, change func(old []byte) ([]byte, error)) error
-}
 
 // A Person is a user who requested pairing or is paired.
 type Person struct {
@@ -133,7 +124,7 @@ func (s *state) copyAt(now time.Time) *state {
 // A Manager issues and approves pairing codes and stores the paired users. Its methods
 // may be called from any goroutine.
 type Manager struct {
-	store      Store
+	store      store.Values
 	profiles   chat.Profiles // of the platforms with pairing at least
 	log        *zap.Logger
 	hashRounds int           // rounds of a new hash
@@ -151,14 +142,14 @@ const StoreKey = "pairing"
 
 const damagedStoreKey = "pairing.damaged"
 
-// Open loads the state from store. If it cannot be decoded it is logged and copied to
+// Open loads the state from values. If it cannot be decoded it is logged and copied to
 // another key, and no user is paired. log may be nil.
-func Open(ctx context.Context, store Store, profiles chat.Profiles, log *zap.Logger) (*Manager, error) {
+func Open(ctx context.Context, values store.Values, profiles chat.Profiles, log *zap.Logger) (*Manager, error) {
 	if log == nil {
 		log = zap.NewNop()
 	}
-	b := &Manager{store: store, profiles: profiles, log: log, hashRounds: rounds, reserved: make(map[personKey]bool)}
-	raw, err := store.Value(ctx, StoreKey)
+	b := &Manager{store: values, profiles: profiles, log: log, hashRounds: rounds, reserved: make(map[personKey]bool)}
+	raw, err := values.Value(ctx, StoreKey)
 	if err != nil {
 		return nil, fmt.Errorf("load pairings: %w", err)
 	}
@@ -166,7 +157,7 @@ func Open(ctx context.Context, store Store, profiles chat.Profiles, log *zap.Log
 	if len(raw) > 0 {
 		if err := json.Unmarshal(raw, s); err != nil {
 			log.Error("cannot decode pairings; the damaged data is kept and all users must pair again", zap.String("key", damagedStoreKey), zap.Error(err))
-			if err := store.EditValue(ctx, damagedStoreKey, func([]byte) ([]byte, error) { return raw, nil }); err != nil {
+			if err := values.SetValue(ctx, damagedStoreKey, raw); err != nil {
 				return nil, fmt.Errorf("store damaged pairings: %w", err)
 			}
 			s = &state{}

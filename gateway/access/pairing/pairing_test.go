@@ -48,6 +48,10 @@ func (d *disk) EditValue(_ context.Context, key string, change func([]byte) ([]b
 	return err
 }
 
+func (d *disk) SetValue(ctx context.Context, key string, v []byte) error {
+	return d.EditValue(ctx, key, func([]byte) ([]byte, error) { return v, nil })
+}
+
 func (d *disk) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

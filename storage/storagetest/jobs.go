@@ -94,7 +94,7 @@ func (w *harness) endRun(f inbox.ScheduledRun, m inbox.Commit) {
 	w.commit(c, m)
 }
 
-func occurrenceTests() map[string]func(*harness) {
+func jobTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"jobs are stored, changed and removed": testJobs,
 		"an occurrence runs once": func(w *harness) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"time"
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
@@ -18,7 +17,7 @@ const (
 	fileC = "cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc.txt"
 )
 
-func deletionTests() map[string]func(*harness) {
+func editorTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"nothing of a deleted session remains": testDeleteSession,
 		"a deletion affects only its session": func(w *harness) {
@@ -73,25 +72,6 @@ func deletionTests() map[string]func(*harness) {
 		"files are deleted with the last session that uses them": testDeleteFiles,
 		"a branch has the same bytes and is independent":         testBranch,
 		"a branch of a compacted session keeps the archive":      testBranchOfCompacted,
-		"sessions expire by last use": func(w *harness) {
-			for i, id := range []session.ID{"s1", "s2", "s3"} {
-				w.createSession(id, time.Duration(i)*time.Hour)
-			}
-			ids := func(after time.Duration, most int) []session.ID {
-				recs, err := w.Sessions(w.Context(), session.Query{Before: time.Now().Add(after), Oldest: true, Max: most})
-				w.ok(err)
-				return sessionIDs(recs)
-			}
-			equal(w, "expired", ids(-time.Hour, 0), nil)
-			equal(w, "expired", ids(90*time.Minute, 0), []session.ID{"s1", "s2"})
-			equal(w, "expired", ids(90*time.Minute, 1), []session.ID{"s1"})
-			recs, err := w.Sessions(w.Context(), session.Query{Before: time.Now().Add(90 * time.Minute), Max: 1})
-			w.ok(err)
-			equal(w, "the newest that is expired", sessionIDs(recs), []session.ID{"s2"})
-			_, err = w.DeleteSession(w.Context(), "s1")
-			w.ok(err)
-			equal(w, "expired", ids(90*time.Minute, 1), []session.ID{"s2"})
-		},
 		"a suggested title never replaces a title from the user": func(w *harness) {
 			w.createSession("s1", 0)
 			suggest := func(title string, want bool) {
@@ -118,6 +98,27 @@ func deletionTests() map[string]func(*harness) {
 			suggest("Made up", true)
 			if _, err := w.SuggestTitle(w.Context(), "nowhere", "x"); !errors.Is(err, session.ErrNotFound) {
 				w.Fatalf("an unknown session: %v", err)
+			}
+		},
+		"a title survives a turn that started before it": func(w *harness) {
+			w.createSession("s1", 0)
+			w.acceptTexts("a")
+			c := w.claim(0, "a")
+			m := sessionCommit("s1", 1, `2`)
+			m.Session.Title = ""
+			w.ok(w.SetTitle(w.Context(), "s1", "Taxes"))
+			w.commit(c, m)
+			equal(w, "title", w.session("s1").Title, "Taxes")
+			w.acceptTexts("b")
+			m = sessionCommit("s1", 2, `3`)
+			c = w.claim(0, "b")
+			m.Session = w.session("s1")
+			m.Session.Messages = 3
+			w.ok(w.SetTitle(w.Context(), "s1", "Holidays"))
+			w.commit(c, m)
+			equal(w, "title", w.session("s1").Title, "Holidays")
+			if err := w.SetTitle(w.Context(), "nowhere", "x"); err == nil {
+				w.Fatal("an unknown session got a title")
 			}
 		},
 	}

@@ -1,0 +1,111 @@
+package storagetest
+
+import (
+	"hermesd/gateway/outbox"
+	"time"
+)
+
+func auditTests() map[string]func(*harness) {
+	return map[string]func(*harness){
+		"stats count unfinished records": func(w *harness) {
+			w.acceptTexts("a", "b", "c")
+			w.claim(1, "a")
+			w.enqueue(newRow(testDM, "1"), newRow(testThread, "2"))
+			w.next(testThread, "2")
+			r, err := w.Outbox(w.Context(), false)
+			w.ok(err)
+			w.settle(outbox.Settlement{ID: r[1].ID, State: outbox.Dead})
+			s := w.Stats()
+			equal(w, "figures", []int{s.Waiting, s.Claimed, s.Outbox, s.Dead, int(s.Accepted)}, []int{2, 1, 1, 1, 3})
+			w.crash()
+			s = w.Stats()
+			equal(w, "figures", []int{s.Waiting, s.Claimed, s.Outbox, s.Dead, int(s.Accepted)}, []int{3, 0, 1, 1, 0})
+			if s.Epoch != 2 || s.Bytes == 0 || s.Error != "" {
+				w.Fatalf("got %+v", s)
+			}
+		},
+		"a dead row does not block its queue and can be retried": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
+			w.next(testDM, "1")
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Dead, Reason: "blocked"})
+			w.settle(sentSettlement(w.next(testDM, "2").ID))
+			unsent, err := w.Outbox(w.Context(), false)
+			w.ok(err)
+			equal(w, "unsent", ids(unsent), []outbox.ID{rows[0].ID})
+			equal(w, "dead", w.Stats().Dead, 1)
+			all, err := w.Outbox(w.Context(), true)
+			w.ok(err)
+			equal(w, "all", len(all), 2)
+			w.crash()
+			equal(w, "dead", w.Stats().Dead, 1)
+			w.ok(w.RetryRow(w.Context(), rows[0].ID))
+			equal(w, "dead", w.Stats().Dead, 0)
+			w.settle(sentSettlement(w.next(testDM, "1").ID))
+			if err := w.RetryRow(w.Context(), rows[0].ID); err == nil {
+				w.Fatal("a sent row was retried")
+			}
+		},
+		"a dropped row stays dead, unless it arrived": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
+			w.next(testDM, "1")
+			w.ok(w.DropRow(w.Context(), rows[0].ID, "not needed"))
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.NotSent, NextAttempt: time.Now()})
+			r := w.row(rows[0].ID)
+			equal(w, "state", r.State, outbox.Dead)
+			equal(w, "reason", r.Reason, "not needed")
+			w.next(testDM, "2")
+			w.settle(sentSettlement(rows[0].ID))
+			equal(w, "state", w.row(rows[0].ID).State, outbox.Sent)
+			equal(w, "dead", w.Stats().Dead, 0)
+			if err := w.DropRow(w.Context(), rows[0].ID, "x"); err == nil {
+				w.Fatal("a sent row was dropped")
+			}
+		},
+		"a row with an attempt in progress is not sent twice after drop and retry": func(w *harness) {
+			r := w.enqueue(newRow(testDM, "1"))[0]
+			w.next(testDM, "1")
+			w.ok(w.DropRow(w.Context(), r.ID, "not needed"))
+			w.ok(w.RetryRow(w.Context(), r.ID))
+			w.checkNothingDue(testDM)
+			w.settle(outbox.Settlement{ID: r.ID, State: outbox.NotSent, NextAttempt: time.Now()})
+			equal(w, "attempts", w.next(testDM, "1").Attempts, 2)
+		},
+		"an unknown row is an error": func(w *harness) {
+			if _, err := w.Row(w.Context(), 99); err == nil {
+				w.Fatal("got a row")
+			}
+			if err := w.RetryRow(w.Context(), 99); err == nil {
+				w.Fatal("it was retried")
+			}
+			if err := w.DropRow(w.Context(), 99, ""); err == nil {
+				w.Fatal("it was dropped")
+			}
+		},
+		"each ID of an answer leads to its history": func(w *harness) {
+			e := w.acceptTexts("why?")[0]
+			c := w.claim(0, "why?")
+			m := replied()
+			m.Rows = []outbox.Row{newRow(testDM, "because")}
+			r := w.commit(c, m)[0]
+			w.settle(sentSettlement(w.next(testDM, "because").ID))
+			for _, id := range []string{"r" + r.ID.String(), r.ID.String(), c.Turn, e.Inbound.IdempotencyKey, e.Inbound.ID, e.ID.String()} {
+				histories, err := w.MessageHistory(w.Context(), id)
+				w.ok(err)
+				if len(histories) != 1 || histories[0].Entry.ID != e.ID || len(histories[0].Rows) != 1 || histories[0].Rows[0].ID != r.ID {
+					w.Fatalf("why %s: %+v", id, histories)
+				}
+			}
+			for _, id := range []string{"m99", "o99", "nothing", ""} {
+				histories, err := w.MessageHistory(w.Context(), id)
+				w.ok(err)
+				equal(w, "why "+id, len(histories), 0)
+			}
+			alone := w.enqueue(newRow(testDM, "notice"))[0]
+			histories, err := w.MessageHistory(w.Context(), alone.ID.String())
+			w.ok(err)
+			if len(histories) != 1 || histories[0].Entry.ID != 0 || histories[0].Rows[0].ID != alone.ID {
+				w.Fatalf("why %s: %+v", alone.ID, histories)
+			}
+		},
+	}
+}

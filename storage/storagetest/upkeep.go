@@ -1,0 +1,39 @@
+package storagetest
+
+import (
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"time"
+)
+
+func upkeepTests() map[string]func(*harness) {
+	return map[string]func(*harness){
+		"prune deletes old records and keeps unfinished ones": func(w *harness) {
+			done := w.acceptTexts("done")[0]
+			w.commit(w.claim(0, "done"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")}})
+			w.settle(sentSettlement(w.next(testDM, "x").ID))
+			w.enqueue(newRow(testDM, "waits"))
+			waits := w.acceptTexts("waits")[0]
+			now := time.Now()
+			w.ok(w.Prune(w.Context(), now.Add(71*time.Hour)))
+			again, err := w.Accept(w.Context(), []inbox.Admission{{Entry: done}})
+			w.ok(err)
+			equal(w, "key after 71 h", again[0].IsNew, false)
+			w.ok(w.Prune(w.Context(), now.Add(6*24*time.Hour)))
+			equal(w, "outcome after 6 days", w.outcome(done.ID).Result, inbox.Replied)
+			again, err = w.Accept(w.Context(), []inbox.Admission{{Entry: done}})
+			w.ok(err)
+			equal(w, "key after 6 days", again[0].IsNew, true)
+			w.ok(w.Prune(w.Context(), now.Add(8*24*time.Hour)))
+			histories, err := w.MessageHistory(w.Context(), done.ID.String())
+			w.ok(err)
+			equal(w, "histories after 8 days", len(histories), 0)
+			equal(w, "state", w.history(waits.ID).Entry.State, inbox.Waiting)
+			rows, err := w.Outbox(w.Context(), true)
+			w.ok(err)
+			equal(w, "rows", len(rows), 1)
+			w.crash()
+			w.claim(0, "waits", "done")
+		},
+	}
+}
