@@ -79,7 +79,7 @@ type Settings struct {
 // Config holds the limits of the gateway.
 type Config struct {
 	MaxConcurrentTurns    int           `yaml:"max_concurrent_turns" default:"64" range:"1..1024" doc:"Turns that run at once, over all sessions."`
-	MaxQueuedMessages     int           `yaml:"max_queued_messages" deprecated:"max_waiting" default:"100" range:"1..10000" doc:"Messages that may wait in one session; over it the sender is told."`
+	MaxQueuedMessages     int           `yaml:"max_queued_messages" deprecated:"max_waiting" default:"100" range:"1..10000" doc:"Messages that may wait in one session; others are rejected with a notice."`
 	TranscriptCacheBytes  int64         `yaml:"transcript_cache_bytes" deprecated:"cache_bytes" default:"8388608" range:"0..17179869184" doc:"Bytes of memory for the transcripts of idle sessions; others are read from the store when they are needed."`
 	DrainTimeout          time.Duration `yaml:"drain_timeout" default:"60s" doc:"How long running turns may finish when the daemon stops; then they are kept and resumed at the next start."`
 	AutoContinueFreshness time.Duration `yaml:"auto_continue_freshness" default:"1h" doc:"A turn that was cut short is resumed at start if it is younger than this."`

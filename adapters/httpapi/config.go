@@ -26,8 +26,8 @@ type Config struct {
 	Hosts         []string `yaml:"hosts" doc:"Names by which clients may reach the API, besides those of the machine itself (localhost, 127.0.0.1, ::1)."`
 	Origins       []string `yaml:"origins" doc:"Web pages that may use the API from a browser, such as http://localhost:3000; empty: none."`
 	Models        []string `yaml:"models" doc:"More model names that clients may ask for. They all mean the agent."`
-	MaxBody       int64    `yaml:"max_body" default:"8388608" range:"1024..67108864" doc:"Largest request that is taken, in bytes."`
-	MaxConcurrent int      `yaml:"max_concurrent" default:"32" range:"1..1024" doc:"Most requests that wait for their answers at once; more are told to come back later."`
+	MaxBody       int64    `yaml:"max_body" default:"8388608" range:"1024..67108864" doc:"Largest request that is accepted, in bytes."`
+	MaxConcurrent int      `yaml:"max_concurrent" default:"32" range:"1..1024" doc:"Maximum number of concurrent requests; others get 429 with Retry-After."`
 }
 
 const (

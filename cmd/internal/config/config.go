@@ -51,7 +51,7 @@ type Config struct {
 
 	PlatformToolsets PlatformToolsets `yaml:"platform_toolsets"`
 
-	Toolsets   []string   `yaml:"toolsets" doc:"Tools that conversations get, by their names or those of toolsets (file, terminal, web, …); all: all. Empty: all, or small where the prompt with all tools exceeds 20 % of the model's context window. Taken when a conversation begins."`
+	Toolsets   []string   `yaml:"toolsets" doc:"Tools that conversations get, by their names or those of toolsets (file, terminal, web, …); all: all. Empty: all, or small if the prompt with all tools exceeds 20 % of the model's context window. Applied when a conversation begins."`
 	Terminal   Terminal   `yaml:"terminal"`
 	Approvals  Approvals  `yaml:"approvals"`
 	Web        Web        `yaml:"web"`

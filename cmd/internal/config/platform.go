@@ -22,12 +22,12 @@ type Platforms struct {
 // accounts share.
 type Platform struct {
 	Account  `yaml:",inline"`
-	Accounts map[string]Account `yaml:"accounts" doc:"More accounts, by a name of your own, each with the keys above; who may speak, tokens and webhooks are its own, what else it leaves out it takes from the platform."`
+	Accounts map[string]Account `yaml:"accounts" doc:"More accounts, by names that you choose, each with the keys above; it has its own allowed users, tokens and webhooks, and inherits other keys from the platform."`
 }
 
 // An Account configures one login on one platform.
 type Account struct {
-	Enabled     bool         `yaml:"enabled" default:"false" own:"true" doc:"Connect. A token alone does that too, unless false stands here."`
+	Enabled     bool         `yaml:"enabled" default:"false" own:"true" doc:"Connect. A token is enough, unless this is false."`
 	Token       secret.Value `yaml:"token" own:"true" doc:"The bot's token; TELEGRAM_BOT_TOKEN, DISCORD_BOT_TOKEN, SLACK_BOT_TOKEN."`
 	AppToken    secret.Value `yaml:"app_token" on:"slack" own:"true" doc:"Token for Socket Mode (xapp-…); SLACK_APP_TOKEN."`
 	APIURL      string       `yaml:"api_url" doc:"Address of the platform's API; empty: the public one."`
@@ -39,14 +39,14 @@ type Account struct {
 	AllowedChats           []string `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"IDs of the groups the bot reads; empty: all. This key does not grant access."`
 	GroupAllowedChats      []string `yaml:"group_allowed_chats" own:"true" doc:"Ids of the groups in which everybody may speak, as a guest."`
 	AllowedRoles           []string `yaml:"allowed_roles" on:"discord" own:"true" doc:"Ids of the roles whose members may speak, as guests."`
-	AllowBots              string   `yaml:"allow_bots" default:"none" enum:"none|mentions|all" doc:"Which other bots are heard, if they are allowed like people: none, those that mention us, all."`
-	UnauthorizedDMBehavior string   `yaml:"unauthorized_dm_behavior" enum:"|pair|ignore" doc:"As the key of the same name at the top; empty: what stands there."`
+	AllowBots              string   `yaml:"allow_bots" default:"none" enum:"none|mentions|all" doc:"Which other bots get answers, if they are allowed like users: none, those that mention the bot, all."`
+	UnauthorizedDMBehavior string   `yaml:"unauthorized_dm_behavior" enum:"|pair|ignore" doc:"As the key of the same name at the top; empty: its value."`
 
-	DMPolicy       string   `yaml:"dm_policy" own:"true" enum:"|open|pairing|allowlist|disabled" doc:"Who is heard in direct chats: whom a key allows (empty, open, pairing), of them only who is listed or paired, or nobody."`
+	DMPolicy       string   `yaml:"dm_policy" own:"true" enum:"|open|pairing|allowlist|disabled" doc:"Whose direct messages are read: those of users whom a key allows (empty, open, pairing), of them only listed or paired ones, or none."`
 	GroupPolicy    string   `yaml:"group_policy" own:"true" enum:"|open|allowlist|disabled" doc:"As dm_policy, in groups and channels."`
-	AllowedTopics  []string `yaml:"allowed_topics" on:"telegram" own:"true" doc:"Ids of the topics of groups that are listened to; 1 is General. Empty: all."`
-	IgnoredThreads []string `yaml:"ignored_threads" on:"telegram" own:"true" doc:"Ids of the topics of groups that are never listened to."`
-	DisableDMs     bool     `yaml:"disable_dms" on:"slack" own:"true" default:"false" doc:"Nobody is heard in direct chats."`
+	AllowedTopics  []string `yaml:"allowed_topics" on:"telegram" own:"true" doc:"IDs of the topics of groups that are read; 1 is General. Empty: all."`
+	IgnoredThreads []string `yaml:"ignored_threads" on:"telegram" own:"true" doc:"IDs of the topics of groups that are never read."`
+	DisableDMs     bool     `yaml:"disable_dms" on:"slack" own:"true" default:"false" doc:"Direct messages are not read."`
 
 	UserCommands      []string `yaml:"user_allowed_commands" own:"true" doc:"Commands that people who are no owners may use in direct chats, besides help; empty: those of their level."`
 	GroupUserCommands []string `yaml:"group_user_allowed_commands" own:"true" doc:"As user_allowed_commands, in groups and channels."`
@@ -59,14 +59,14 @@ type Account struct {
 	ChannelPrompts    map[string]string `yaml:"channel_prompts" doc:"Extra prompt by id of the chat or thread; used from the next turn on."`
 	Toolsets          []string          `yaml:"toolsets" doc:"Tools that conversations on this platform get; empty: what toolsets at the top says."`
 
-	IgnoredChats  []string `yaml:"ignored_chats" on:"discord|slack" alias:"ignored_channels" own:"true" doc:"Ids of the channels that are never listened to."`
+	IgnoredChats  []string `yaml:"ignored_chats" on:"discord|slack" alias:"ignored_channels" own:"true" doc:"IDs of the channels that are never read."`
 	AutoThread    bool     `yaml:"auto_thread" on:"discord" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
-	AllowMentions []string `yaml:"allow_mentions" on:"discord" doc:"What answers may ping besides people: everyone, roles. nobody: not even people; no_reply: not the person whom an answer quotes."`
+	AllowMentions []string `yaml:"allow_mentions" on:"discord" doc:"What answers may ping in addition to users: everyone, roles. nobody: not even users; no_reply: not the author whom an answer quotes."`
 	StrictMention bool     `yaml:"strict_mention" on:"slack" default:"false" doc:"In threads too, answer only when mentioned."`
 	ThreadMention bool     `yaml:"thread_require_mention" on:"discord|slack" default:"false" doc:"In threads too, answer only when mentioned."`
 	MentionChats  []string `yaml:"require_mention_channels" on:"slack" own:"true" doc:"Ids of channels in which a mention is required whatever else is set."`
 	IgnoreOthers  bool     `yaml:"ignore_other_user_mentions" on:"slack" default:"false" doc:"A message that begins with a mention of somebody else is not for the bot."`
-	BotsMention   bool     `yaml:"bots_require_mention" alias:"bots_require_inline_mention" on:"telegram|discord" default:"false" doc:"Of other bots only what mentions us is heard: allow_bots all means mentions."`
+	BotsMention   bool     `yaml:"bots_require_mention" alias:"bots_require_inline_mention" on:"telegram|discord" default:"false" doc:"Messages of other bots are read only if they mention the bot: allow_bots all means mentions."`
 	ReplyInThread bool     `yaml:"reply_in_thread" on:"slack" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
 	Reactions     bool     `yaml:"reactions" on:"discord|slack" default:"true" doc:"Mark people's messages with what has become of them."`
 

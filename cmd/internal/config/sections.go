@@ -17,7 +17,7 @@ type Model struct {
 	Provider      string        `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who serves it. auto looks at base_url, then at which key is set, else takes the built-in demo model."`
 	BaseURL       string        `yaml:"base_url" doc:"Where it is served; OpenAI-compatible: up to and including /v1, Anthropic: without /v1. Empty: the provider's own address."`
 	APIKey        secret.Value  `yaml:"api_key" doc:"Key for it; empty: ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, by provider."`
-	ContextLength int           `yaml:"context_length" default:"0" range:"0..100000000" doc:"Tokens its context window holds; 0: found out. Ollama is not told: num_ctx in the model's file or OLLAMA_CONTEXT_LENGTH on the server set it there."`
+	ContextLength int           `yaml:"context_length" default:"0" range:"0..100000000" doc:"Context length in tokens; 0: detected. It does not change Ollama's: num_ctx in the Modelfile or OLLAMA_CONTEXT_LENGTH on the server sets that."`
 	DemoDelay     time.Duration `yaml:"demo_delay" deprecated:"demo_pause" default:"15ms" range:"0s..10s" doc:"Pause of the built-in demo model before each piece of an answer."`
 	MaxTokens     int           `yaml:"max_tokens" default:"0" range:"0..100000000" doc:"Most tokens of one answer; 0: the provider's limit."`
 }
@@ -49,10 +49,10 @@ type CustomModel struct {
 type Agent struct {
 	agent.Config          `yaml:",inline"`
 	EphemeralSystemPrompt string            `yaml:"ephemeral_system_prompt" alias:"system_prompt" doc:"Text that goes with every model call and is never stored."`
-	OverlayPlacement      string            `yaml:"overlay_placement" default:"tail" enum:"tail|turn|system" doc:"Where text that is never stored stands: at the end of each call; with the turn's own message (always so while the model thinks); or, for ephemeral_system_prompt, in a system block of its own."`
+	OverlayPlacement      string            `yaml:"overlay_placement" default:"tail" enum:"tail|turn|system" doc:"Where text that is never stored is placed: at the end of each call; with the turn's own message (always, if the model reasons); or, for ephemeral_system_prompt, in its own system block."`
 	PrefillMessagesFile   string            `yaml:"prefill_messages_file" doc:"JSON file of messages that stand between the prompt and the conversation in every call, relative to the home; HERMES_PREFILL_MESSAGES_FILE."`
-	ToolUseEnforcement    []string          `yaml:"tool_use_enforcement" default:"auto" doc:"Models that are told to act through tools instead of announcing it: auto, on, off, or parts of their names."`
-	SkipContextFiles      bool              `yaml:"skip_context_files" default:"false" doc:"Leave out SOUL.md and the project's context files: the built-in identity is used."`
+	ToolUseEnforcement    []string          `yaml:"tool_use_enforcement" default:"auto" doc:"Models that are instructed to use tools instead of announcing it: auto, on, off, or parts of their names."`
+	SkipContextFiles      bool              `yaml:"skip_context_files" default:"false" doc:"Omit SOUL.md and the project's context files: the built-in identity is used."`
 	LoadSoul              bool              `yaml:"load_soul" default:"false" doc:"Scheduled prompts that name no folder to work in keep SOUL.md; project files stay out of them in any case."`
 	DisabledToolsets      []string          `yaml:"disabled_toolsets" doc:"Tools that no conversation gets, by their names or those of toolsets."`
 	Personalities         map[string]string `yaml:"personalities" doc:"Texts by name for /personality, in addition to the built-in ones."`
@@ -127,7 +127,7 @@ type Streaming struct {
 
 // Delivery configures the delivery of replies.
 type Delivery struct {
-	Uncertain string `yaml:"uncertain" default:"resend" enum:"resend|hold|drop" doc:"When nobody can say whether a reply arrived: send it again marked as a possible repeat, keep it for the operator, or give it up."`
+	Uncertain string `yaml:"uncertain" default:"resend" enum:"resend|hold|drop" doc:"When it is unknown whether a reply arrived: send it again marked as a possible repeat, keep it for the operator, or give it up."`
 	EditFirst bool   `yaml:"edit_first" default:"false" doc:"Send a placeholder at once and make the reply an edit of it, which can be repeated without doubling."`
 }
 
@@ -140,7 +140,7 @@ type SessionReset struct {
 
 // Backlog configures what happens to messages sent while the daemon was down.
 type Backlog struct {
-	MaxAge time.Duration `yaml:"max_age" default:"24h" doc:"Messages that are older than this when they come in are not answered; their sender is told."`
+	MaxAge time.Duration `yaml:"max_age" default:"24h" doc:"Messages that are older than this when they arrive are not answered; their sender is notified."`
 }
 
 // Logging configures the log.
@@ -247,7 +247,7 @@ type Auxiliary struct {
 
 // OptionalTask configures the model of a task that is off unless a model is named.
 type OptionalTask struct {
-	Provider string        `yaml:"provider" enum:"|auto|main|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who does it: main is the model that answers; empty and auto: nobody."`
+	Provider string        `yaml:"provider" enum:"|auto|main|anthropic|openai|openrouter|ollama|custom|demo" doc:"Provider of the model: main is the model that answers; empty and auto: none."`
 	Model    string        `yaml:"model" doc:"As model.default; empty: the provider's usual one."`
 	BaseURL  string        `yaml:"base_url" doc:"As model.base_url."`
 	APIKey   secret.Value  `yaml:"api_key" doc:"As model.api_key."`
@@ -256,7 +256,7 @@ type OptionalTask struct {
 
 // Task configures the model of one task.
 type Task struct {
-	Provider      string        `yaml:"provider" default:"auto" enum:"auto|main|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who does it. auto and main: the model that answers."`
+	Provider      string        `yaml:"provider" default:"auto" enum:"auto|main|anthropic|openai|openrouter|ollama|custom|demo" doc:"Provider of the model. auto and main: the model that answers."`
 	Model         string        `yaml:"model" doc:"As model.default; empty: the provider's usual one."`
 	BaseURL       string        `yaml:"base_url" doc:"As model.base_url."`
 	APIKey        secret.Value  `yaml:"api_key" doc:"As model.api_key."`

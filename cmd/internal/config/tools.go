@@ -28,7 +28,7 @@ type PlatformToolsets struct {
 
 // Approvals configures which commands need an approval, and who gives it.
 type Approvals struct {
-	Mode     string        `yaml:"mode" default:"manual" enum:"manual|smart|off" doc:"Before a command runs that needs an approval: a person is asked, the auxiliary model decides whether one has to be asked, or nobody is. What is blocked never runs."`
+	Mode     string        `yaml:"mode" default:"manual" enum:"manual|smart|off" doc:"Before a command that needs an approval: a user is asked, the auxiliary model decides whether a user is asked, or it runs. What is blocked never runs."`
 	Timeout  time.Duration `yaml:"timeout" default:"300s" range:"10s..1h" doc:"How long a request waits for an answer; then it is denied."`
 	Deny     []string      `yaml:"deny" doc:"Commands that never run, for any user, with *, ? and [...], such as \"git push --force*\"."`
 	Commands []string      `yaml:"commands" doc:"Rows that are added to the table of commands that run without an approval. docs/approvals.md describes them."`
