@@ -88,8 +88,8 @@ type Rule struct {
 // them.
 func AllowRules() []Rule {
 	return []Rule{
-		{RuleConsole, "the local terminal: who may open the socket in the home directory", "owner"},
-		{RuleHTTPKey, "the HTTP API: who has its key", "owner"},
+		{RuleConsole, "the local terminal: anyone who can open the socket in the home directory", "owner"},
+		{RuleHTTPKey, "the HTTP API: anyone with its key", "owner"},
 		{RulePlatformAllowAll, "`allow_all` of the platform, or `*` in its `allow_from`", "guest"},
 		{RulePlatformList, "`allow_from` of the platform or the account", "member"},
 		{RuleRole, "`allowed_roles` of the platform", "guest"},
@@ -105,11 +105,11 @@ func AllowRules() []Rule {
 func DenyRules() []Rule {
 	return []Rule{
 		{Name: RuleBot, Description: "a bot, and `allow_bots` does not admit it"},
-		{Name: RuleNoSender, Description: "nobody knows who speaks: an anonymous administrator, a channel's own post"},
-		{Name: RuleNotAllowed, Description: "nothing lets this person in"},
-		{Name: RuleUnknownDM, Description: "the same, in a direct chat, where strangers get no code (`unauthorized_dm_behavior: ignore`)"},
-		{Name: RuleNotHeard, Description: "a kind of chat or a topic that is not listened to (`dm_policy`, `group_policy`, `allowed_topics`, `ignored_threads`, `disable_dms`)"},
-		{Name: RuleBotLoop, Description: "bots have said 20 things in this chat in five minutes"},
+		{Name: RuleNoSender, Description: "the sender is unknown: an anonymous administrator, a channel's own post"},
+		{Name: RuleNotAllowed, Description: "no rule allows this user"},
+		{Name: RuleUnknownDM, Description: "the same, in a direct chat without pairing codes (`unauthorized_dm_behavior: ignore`)"},
+		{Name: RuleNotHeard, Description: "a kind of chat or a topic that is not read (`dm_policy`, `group_policy`, `allowed_topics`, `ignored_threads`, `disable_dms`)"},
+		{Name: RuleBotLoop, Description: "bots sent 20 messages in this chat in five minutes"},
 	}
 }
 

@@ -42,33 +42,23 @@ func table(head []string, rows ...[]string) string {
 	return b.String()
 }
 
-// byLevel returns a table of names by level.
-func byLevel(of string, names map[access.Level][]string) string {
-	var rows [][]string
-	for _, l := range slices.Sorted(maps.Keys(names)) {
-		rows = append(rows, []string{l.String(), "`" + strings.Join(slices.Sorted(slices.Values(names[l])), "` `") + "`"})
-	}
-	return table([]string{"level", of}, rows...)
-}
-
-// accessTables returns the tables of docs/access.md that are generated, in order.
-func accessTables() []string {
-	var allow, deny [][]string
+// accessLists returns the lists of docs/access.md that are generated, in order.
+func accessLists() []string {
+	var allow, deny, tools strings.Builder
 	for _, r := range access.AllowRules() {
-		allow = append(allow, []string{"`" + r.Name + "`", r.Description, r.Level})
+		fmt.Fprintf(&allow, "- `%s` (%s): %s\n", r.Name, r.Level, r.Description)
 	}
 	for _, r := range access.DenyRules() {
-		deny = append(deny, []string{"`" + r.Name + "`", r.Description})
+		fmt.Fprintf(&deny, "- `%s`: %s\n", r.Name, r.Description)
 	}
-	tools := map[access.Level][]string{}
+	names := map[access.Level][]string{}
 	for name, level := range access.ToolLevels() {
-		tools[level] = append(tools[level], name)
+		names[level] = append(names[level], "`"+name+"`")
 	}
-	return []string{
-		table([]string{"rule", "who", "level"}, allow...),
-		table([]string{"rule", "why"}, deny...),
-		byLevel("tools", tools),
+	for _, l := range slices.Sorted(maps.Keys(names)) {
+		fmt.Fprintf(&tools, "- %s: %s\n", l, strings.Join(slices.Sorted(slices.Values(names[l])), " "))
 	}
+	return []string{allow.String(), deny.String(), tools.String()}
 }
 
 const (
@@ -78,7 +68,7 @@ const (
 
 func TestDocsAccessPage(t *testing.T) {
 	const name = "docs/access.md"
-	requireTables(t, name, accessTables()...)
+	requireTables(t, name, accessLists()...)
 	page := string(read(t, name))
 	limits := fmt.Sprintf("%d open codes per platform, one per user in %d minutes; %d wrong codes", pairing.MaxPending, int(pairing.CodeInterval.Minutes()), pairing.MaxWrongCodes)
 	for _, want := range []string{limits, "`" + pairing.RuleOffered + "`", "`" + pairing.RuleRecent + "`", "`" + pairing.RuleFull + "`", "`" + pairing.RuleLocked + "`"} {
