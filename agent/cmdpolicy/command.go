@@ -257,7 +257,11 @@ func (e *evaluator) uses(c *call, files []string) {
 			e.copies(c)
 			files = c.values
 		}
-		e.use(c, writes, files...)
+		access := writes
+		if c.patterns["first"] != nil { // chmod
+			access = makes
+		}
+		e.use(c, access, files...)
 	case "ask":
 		for _, f := range files {
 			if e.use(c, touches, pathsIn(f)...); c.is("writes") {

@@ -390,7 +390,8 @@ func (e *evaluator) variable(name, v string) {
 	at, ok := e.address(v, strings.HasSuffix(lower, "_proxy"))
 	switch {
 	case e.table.patterns["setting-of-variable"].MatchString(name + "=" + v):
-	case e.table.in("environment", name), e.table.patterns["variable"].MatchString(name):
+	case e.table.in("environment", name), e.table.patterns["variable"].MatchString(name + "=" + v),
+		e.table.in("places", name) && absolute(v) && !under(e.resolve(v), e.place.workspace):
 		e.find("environment", name, "")
 	case ok && !at.public && lower != "no_proxy" && (!at.loopback || strings.HasSuffix(lower, "_proxy")):
 		e.find("address", at.String(), "")
