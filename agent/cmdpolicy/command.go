@@ -374,6 +374,9 @@ func (e *evaluator) outputOf(c *call) string {
 	case names[0] == "absolute" && inside:
 		return e.dir + "/" + listed
 	case inside && (names[0] == "*" || c.option(names...)):
+		if i := slices.Index(c.args, "-name"); i >= 0 && i+1 < len(c.args) && e.disposable("./"+c.args[i+1]) && !slices.ContainsFunc(c.args, func(a string) bool { return e.table.in("or", a) }) {
+			return "./" + c.args[i+1]
+		}
 		return "./" + listed
 	case len(c.operands) == 0 && c.kind == "read":
 		return e.piped

@@ -287,7 +287,7 @@ func (e *evaluator) remove(c *call) {
 			e.find(map[bool]string{true: "delete-home", false: "delete-root"}[home], p, "")
 			continue
 		case !inside && underAny(p, e.table.sets["temporary"]) && strings.Trim(name, "*?.") != "" && strings.Count(p, "/") > 1:
-		case recursive && !e.disposable(at) && !(inside && e.table.in("plain", path.Ext(name)) && !strings.ContainsAny(name, "*?[")), inside && name == "*":
+		case recursive && !e.disposable(at) && !(inside && e.table.in("plain", path.Ext(name)) && !strings.ContainsAny(name, "*?[")), inside && name == "*" && !e.disposable(at):
 			e.find("delete-recursive", at, withTarget(c.shape(), at))
 		}
 		e.use(c, writes, o)

@@ -85,7 +85,7 @@ func (e *evaluator) found(argv []string) (rest []string) {
 			if rest = append(rest, a); i == 1 && a != "" && a[0] != '-' {
 				file = a + "/" + listed
 			}
-			all = all || a == "!" || a == "-not" || a == "-o" || a == "-or"
+			all = all || e.table.in("or", a)
 			if strings.HasSuffix(a, "name") && i+1 < len(argv) && !all {
 				file, named = path.Dir(file)+"/"+argv[i+1], true
 			}

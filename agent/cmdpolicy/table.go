@@ -232,7 +232,7 @@ func (t *Table) attribute(r *row, f string) error {
 	return nil
 }
 
-var dryRun = regexp.MustCompile(`^--dry-?run(=client|=true)?$`)
+var dryRun = regexp.MustCompile(`^--dry-?run(=client|=server|=true)?$`)
 
 var version = regexp.MustCompile(`-?[0-9]+(\.[0-9]+)*$`)
 
