@@ -21,6 +21,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -105,15 +106,15 @@ func BenchmarkTurnInLongSession(b *testing.B) {
 }
 
 // fill appends n messages to the transcript of the only session.
-func fill(b *testing.B, store *bolt.Store, n int) {
+func fill(b *testing.B, db *bolt.Store, n int) {
 	ctx := b.Context()
-	recs, err := store.Sessions(ctx, session.Query{Max: 1})
+	recs, err := db.Sessions(ctx, session.Query{Max: 1})
 	if err != nil || len(recs) != 1 {
 		b.Fatal(len(recs), err)
 	}
 	rec := recs[0]
 	e := inbox.Entry{Lane: inbox.LaneOf(rec.Key), Session: rec.Key, State: inbox.Waiting, Inbound: chat.Inbound{IdempotencyKey: "7:fill", ID: "fill", Address: rec.Address}}
-	taken, err := store.Accept(ctx, []inbox.Admission{{Entry: e, Claim: true}})
+	taken, err := db.Accept(ctx, []inbox.Admission{{Entry: e, Claim: true}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func fill(b *testing.B, store *bolt.Store, n int) {
 		rows = append(rows, raw)
 	}
 	rec.Messages += n
-	_, err = store.CommitTurn(ctx, *taken[0].Claim, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Session: rec, Messages: rows})
+	_, err = db.CommitTurn(ctx, *taken[0].Claim, store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Session: rec, Messages: rows})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -216,11 +216,18 @@ type refusingStore struct {
 	left atomic.Int32
 }
 
-func (s *refusingStore) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
+func (s *refusingStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
 	if s.left.Add(-1) >= 0 {
 		return nil, fmt.Errorf("commit: %w", inbox.ErrConflict)
 	}
 	return s.Store.CommitTurn(ctx, c, m)
+}
+
+func (s *refusingStore) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) ([]outbox.Row, error) {
+	if s.left.Add(-1) >= 0 {
+		return nil, fmt.Errorf("commit: %w", inbox.ErrConflict)
+	}
+	return s.Store.FinishTurn(ctx, c, m)
 }
 
 func TestCommitFailureIsReportedAndUnblocksLane(t *testing.T) {

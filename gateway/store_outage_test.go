@@ -65,11 +65,18 @@ func (s *fullStore) RecordStep(ctx context.Context, c inbox.Claim, o *session.Cr
 	return s.Store.RecordStep(ctx, c, o, st)
 }
 
-func (s *fullStore) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
+func (s *fullStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
 	if err := s.err(); err != nil {
 		return nil, err
 	}
 	return s.Store.CommitTurn(ctx, c, m)
+}
+
+func (s *fullStore) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) ([]outbox.Row, error) {
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	return s.Store.FinishTurn(ctx, c, m)
 }
 
 func (s *fullStore) Enqueue(ctx context.Context, rows []outbox.Row) ([]outbox.Row, error) {

@@ -121,8 +121,13 @@ func (s killableStore) RecordStep(ctx context.Context, c inbox.Claim, o *session
 	return s.r.wrap("step", func() error { return s.Store.RecordStep(ctx, c, o, st) })
 }
 
-func (s killableStore) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) (rows []outbox.Row, err error) {
+func (s killableStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) (rows []outbox.Row, err error) {
 	err = s.r.wrap("commit", func() (err error) { rows, err = s.Store.CommitTurn(ctx, c, m); return err })
+	return rows, err
+}
+
+func (s killableStore) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) (rows []outbox.Row, err error) {
+	err = s.r.wrap("commit", func() (err error) { rows, err = s.Store.FinishTurn(ctx, c, m); return err })
 	return rows, err
 }
 

@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/hygiene"
 	"hermesd/storage/bolt"
 )
@@ -73,7 +74,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, reported int) *fixture {
 	t.Helper()
-	store, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "hermesd.db"), bolt.Options{})
+	db, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "hermesd.db"), bolt.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,22 +87,22 @@ func newFixture(t *testing.T, reported int) *fixture {
 	t.Cleanup(func() {
 		f.passes.Close()
 		f.passes.Wait()
-		if err := store.Close(); err != nil {
+		if err := db.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	book := conversation.NewBook(conversation.Parts{
-		Store: store, Locks: locks, Passes: f.passes, HasBackground: func(session.ID) bool { return false },
+		Store: db, Locks: locks, Passes: f.passes, HasBackground: func(session.ID) bool { return false },
 		Prefix: func(session.Record) (prompt.Prefix, []string) { return prompt.Build(prompt.Inputs{}), nil },
 		Options: conversation.Options{
 			Reset: func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} }, CacheBytes: 1 << 20, Log: zap.NewNop(),
 		},
 	})
-	f.conv = storedConversation(t, store, book)
+	f.conv = storedConversation(t, db, book)
 	f.conv.Model.Model, f.conv.Model.Window = "m", 1000
 	f.conv.Record.PromptTokens, f.conv.Record.PromptMessages = reported, f.conv.Transcript.Len()
 	c := compaction.New(compaction.Parts{
-		Store: store, Passes: f.passes, Observe: func(e observe.Event) { f.events = append(f.events, e) },
+		Store: db, Passes: f.passes, Observe: func(e observe.Event) { f.events = append(f.events, e) },
 		Options: compaction.Options{
 			Settings: hygiene.Settings{Enabled: true, Threshold: 0.5}, MaxWait: time.Second,
 			Engine: func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
@@ -115,16 +116,16 @@ func newFixture(t *testing.T, reported int) *fixture {
 }
 
 // storedConversation returns a conversation of eight messages that is in the store.
-func storedConversation(t *testing.T, store *bolt.Store, book *conversation.Book) *conversation.Conversation {
+func storedConversation(t *testing.T, db *bolt.Store, book *conversation.Book) *conversation.Conversation {
 	t.Helper()
 	e := inbox.Entry{
 		Inbound: chat.Inbound{IdempotencyKey: "1", ID: "1", Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}},
 		Session: "k", Lane: "k", State: inbox.Waiting, Accepted: time.Now(),
 	}
-	if _, err := store.Accept(t.Context(), []inbox.Admission{{Entry: e}}); err != nil {
+	if _, err := db.Accept(t.Context(), []inbox.Admission{{Entry: e}}); err != nil {
 		t.Fatal(err)
 	}
-	claim, err := store.Claim(t.Context(), e.Lane, 0)
+	claim, err := db.Claim(t.Context(), e.Lane, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,11 +138,11 @@ func storedConversation(t *testing.T, store *bolt.Store, book *conversation.Book
 			conv.Transcript.Append(llm.Message{Role: role, Blocks: []llm.Block{{Type: llm.Text, Text: strings.Repeat("x", i+1)}}})
 		}
 	}
-	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
+	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}}
 	if err := book.Delta(conv, &m, llm.Usage{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.CommitTurn(t.Context(), claim, m); err != nil {
+	if _, err := db.CommitTurn(t.Context(), claim, m); err != nil {
 		t.Fatal(err)
 	}
 	book.Committed(conv, m)

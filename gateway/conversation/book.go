@@ -145,7 +145,7 @@ func (b *Book) UnsavedEngine(c *Conversation) json.RawMessage {
 
 // Delta adds the changes of the turn to m. used is what its model calls have used. It
 // must be called once per turn, before the commit.
-func (b *Book) Delta(c *Conversation, m *inbox.Commit, used llm.Usage) (err error) {
+func (b *Book) Delta(c *Conversation, m *store.Turn, used llm.Usage) (err error) {
 	if m.Messages, err = encode(c.Transcript.Since(c.stored)); err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (b *Book) addUsage(stored json.RawMessage, u llm.Usage) json.RawMessage {
 }
 
 // Committed keeps a conversation whose changes are in the store by the commit m.
-func (b *Book) Committed(c *Conversation, m inbox.Commit) {
+func (b *Book) Committed(c *Conversation, m store.Turn) {
 	c.committed(m)
 	b.keep(c)
 }

@@ -21,6 +21,7 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/hygiene"
 	"hermesd/storage/bolt"
 )
@@ -100,7 +101,7 @@ func (f *fixture) say(c inbox.Claim, text string) *conversation.Conversation {
 
 func (f *fixture) commit(c inbox.Claim, conv *conversation.Conversation) {
 	f.t.Helper()
-	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
+	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}}
 	if err := f.Delta(conv, &m, llm.Usage{Input: 10}); err != nil {
 		f.t.Fatal(err)
 	}

@@ -233,7 +233,7 @@ func (c *Conversation) clean() {
 
 // committed is called when the commit m, to which Book.Delta has added the changes, is in the
 // store.
-func (c *Conversation) committed(m inbox.Commit) {
+func (c *Conversation) committed(m store.Turn) {
 	c.created, c.Record = nil, m.Session
 	for _, row := range m.Messages {
 		c.bytes += int64(len(row))

@@ -32,6 +32,7 @@ import (
 	"hermesd/gateway/observe"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/target"
 	"hermesd/gateway/turn"
 	"hermesd/internal/secret"
@@ -201,8 +202,8 @@ func (h *harness) addSession(id string) {
 		h.t.Fatal(err)
 	}
 	rec := session.Record{ID: session.ID("s-" + id), Key: key, Address: dm(id), Owner: id, Created: time.Now(), Updated: time.Now()}
-	_, err = h.store.CommitTurn(h.t.Context(), *taken[0].Claim, inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Replied}, Create: &session.Creation{Record: rec, Prompt: json.RawMessage("{}")}, Session: rec,
+	_, err = h.store.CommitTurn(h.t.Context(), *taken[0].Claim, store.Turn{
+		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Create: &session.Creation{Record: rec, Prompt: json.RawMessage("{}")}, Session: rec,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/media"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 	"hermesd/storage/index"
 )
@@ -88,8 +89,8 @@ func (h *home) tell(id session.ID, text string, f chat.File, used time.Time) {
 	row, err := json.Marshal(llm.UserText(text + " [file stored at " + f.Path + "]"))
 	h.ok(err)
 	rec := session.Record{ID: id, Key: key, Address: at, Owner: "7", Created: used, Updated: used, Messages: 1}
-	_, err = h.store.CommitTurn(h.Context(), c, inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Replied}, Session: rec, Messages: []json.RawMessage{row},
+	_, err = h.store.CommitTurn(h.Context(), c, store.Turn{
+		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Session: rec, Messages: []json.RawMessage{row},
 		Create: &session.Creation{Record: rec, Prompt: json.RawMessage(`{"about":"` + text + `"}`)},
 	})
 	h.ok(err)

@@ -207,54 +207,6 @@ type Claim struct {
 	Remaining int
 }
 
-// A Commit holds all changes of a finished claim. They are applied in one
-// transaction, or not at all.
-type Commit struct {
-	// Outcomes holds the outcomes of single entries of the claim; all others get
-	// Outcome.
-	Outcome  Outcome
-	Outcomes map[ID]Outcome
-	// Create, if set, is a new session, which becomes the current one of its key.
-	Create *session.Creation
-	// Session, if its ID is set, replaces the session's record.
-	Session session.Record
-	// Compactions are compactions of the transcript of Session, in order. They are
-	// applied before Messages.
-	Compactions []Compaction
-	// Messages are appended to the transcript of Session, which must have
-	// Session.Messages - len(Messages) rows before.
-	Messages []json.RawMessage
-	// Prompt, if set, replaces the cached prompt of Session; Session.Revision counts
-	// the replacements.
-	Prompt json.RawMessage
-	// Engine, if set, is the new state of the context engine of Session.
-	Engine json.RawMessage
-	// Calls are appended to the ledger of Session, which must have
-	// Session.Calls - len(Calls) before. They are opaque to the store, which keeps at
-	// least the newest 5,000 of a session.
-	Calls []json.RawMessage
-	// Rows are new outbox rows, in order. The first one of a queue that is
-	// otherwise empty is registered as attempted in the same transaction.
-	Rows []outbox.Row
-	// Cancel ends the waiting entries of these lanes that are older than the newest
-	// entry of the claim, with CancelReason. If that ends an interrupted turn, its
-	// previews are deleted.
-	Cancel       []Lane
-	CancelReason string
-	// SetCurrent changes the current session of keys.
-	SetCurrent map[session.Key]session.ID
-	// Settings replaces the settings of sessions. Nothing else changes settings, so
-	// they can be set while a turn of the session runs.
-	Settings map[session.ID]session.Settings
-	// Accept are new entries that are accepted with this commit.
-	Accept []Entry
-	// RunOutcome, if set, is the outcome of the occurrences of the claim's entries,
-	// instead of the one derived from Outcome.
-	RunOutcome *schedule.RunOutcome
-	// Trace is stored with the turn for `why`.
-	Trace json.RawMessage
-}
-
 // A Compaction is one compaction of an active transcript. It archives rows and
 // deletes nothing.
 type Compaction struct {

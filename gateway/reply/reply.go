@@ -5,7 +5,6 @@ package reply
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -226,9 +225,9 @@ func (r *Reply) previewsBefore(preview outbox.ID) []outbox.ID {
 	return ids
 }
 
-// FailureText returns why there is no answer and what the user can do, masked:
+// ErrorText returns why there is no answer and what the user can do, masked:
 // it is stored, and models read it.
-func (r *Reply) FailureText(p i18n.Printer, err error) string {
+func (r *Reply) ErrorText(p i18n.Printer, err error) string {
 	text := ""
 	if occurrence := r.first().Occurrence; occurrence != nil {
 		text = failure.Job(p, err, occurrence.Job)
@@ -238,27 +237,17 @@ func (r *Reply) FailureText(p i18n.Printer, err error) string {
 	return r.Mask(text)
 }
 
-// Failure returns rows with the failure text of err.
-func (r *Reply) Failure(err error) []outbox.Row {
-	return r.Text(fmt.Sprintf("⚠️ %s (ref %s)", r.FailureText(r.Options.Printer, err), r.claim.Turn), r.FailureDraft())
-}
-
-// FailureDraft returns the draft of a failure message. It always quotes the first
-// message of the turn.
-func (r *Reply) FailureDraft() delivery.Draft {
+// Failure returns rows with a text that says why there is no answer, and that delete the
+// previews of the turn. The text quotes the first message; that of a scheduled run goes to
+// the targets of its answer.
+func (r *Reply) Failure(text string) []outbox.Row {
+	rows := r.DeletePreviews()
 	f := r.Draft()
 	f.ReplyTo, f.Purpose = r.first().Inbound.ID, chat.PurposeFailure
-	return f
-}
-
-// Text returns the rows of a text that is not the turn's answer. A scheduled run
-// sends it to the targets of its answer.
-func (r *Reply) Text(text string, f delivery.Draft) []outbox.Row {
 	occurrence := r.first().Occurrence
 	if occurrence == nil {
-		return r.Delivery.Render(text, f)
+		return append(rows, r.Delivery.Render(text, f)...)
 	}
-	var rows []outbox.Row
 	for _, at := range r.Targets(context.Background(), *occurrence) {
 		f.To, f.ReplyTo = at, ""
 		rows = append(rows, r.Delivery.Render(r.Options.Printer.T("⏰ Scheduled prompt `%s`: %s", occurrence.Job, text), f)...)

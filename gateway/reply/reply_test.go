@@ -22,6 +22,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -160,8 +161,8 @@ func TestWhatAnAnswerQuotes(t *testing.T) {
 			if d.ReplyTo != c.want || d.Turn != "t1" || !slices.Equal(d.ReplyToIDs, []string{"p1", "p2"}) {
 				t.Errorf("%+v: %+v", c, d)
 			}
-			if d := f.FailureDraft(); d.ReplyTo != "p1" || d.Purpose != chat.PurposeFailure {
-				t.Errorf("a failure quotes %q", d.ReplyTo)
+			if r := f.Failure("no answer"); len(r) != 1 || r[0].Msg.ReplyTo != "p1" {
+				t.Errorf("a failure is sent as %q", rows(r))
 			}
 		})
 	}
@@ -219,9 +220,10 @@ func TestAScheduledRunSpeaksToItsTargets(t *testing.T) {
 		if len(to) != 2 {
 			t.Errorf("targets %v", to)
 		}
-		got = f.Failure(errors.New("hunter2"))
-		if len(got) != 2 || !strings.Contains(got[0].Msg.Text.Text, "Scheduled prompt j1") || strings.Contains(got[0].Msg.Text.Text, "hunter2") {
-			t.Errorf("failure: %q", rows(got))
+		f.claim.Previews = []outbox.Row{{ID: 3}}
+		check(t, "failure", f.Failure("no model"), "7 delete o3", "7 ⏰ Scheduled prompt j1: no model", "8 ⏰ Scheduled prompt j1: no model")
+		if text := f.ErrorText(i18n.Printer{}, &failure.JobError{Err: i18n.Errorf("hunter2")}); text == "" || strings.Contains(text, "hunter2") {
+			t.Errorf("the text of an error is not masked: %q", text)
 		}
 		if got := f.Notices([]string{"a notice"}); got != nil {
 			t.Errorf("notices: %q", rows(got))

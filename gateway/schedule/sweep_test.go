@@ -11,6 +11,7 @@ import (
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/store"
 )
 
 var errDead = errors.New("the process is dead")
@@ -83,8 +84,8 @@ func (r *reaper) Claim(ctx context.Context, l inbox.Lane, most int) (c inbox.Cla
 	return c, err
 }
 
-func (r *reaper) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) error {
-	return r.pass("commit", func() error { return r.port.CommitTurn(ctx, c, m) })
+func (r *reaper) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) error {
+	return r.pass("commit", func() error { return r.port.FinishTurn(ctx, c, m) })
 }
 
 // TestOccurrenceKilledAtEachWrite kills the daemon before and after each write of a few

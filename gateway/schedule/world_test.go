@@ -17,6 +17,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -45,15 +46,15 @@ type port interface {
 	schedule.Store
 	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
 	Claim(ctx context.Context, lane inbox.Lane, most int) (inbox.Claim, error)
-	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) error
+	FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) error
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
 }
 
 // whole adapts a store to port.
 type whole struct{ *bolt.Store }
 
-func (w whole) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) error {
-	_, err := w.Store.CommitTurn(ctx, c, m)
+func (w whole) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) error {
+	_, err := w.Store.FinishTurn(ctx, c, m)
 	return err
 }
 
@@ -175,7 +176,7 @@ func (d *daemon) work(ctx context.Context, l inbox.Lane) {
 		return
 	case <-time.After(d.takes):
 	}
-	if d.port.CommitTurn(ctx, c, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}) == nil {
+	if d.port.FinishTurn(ctx, c, store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}}) == nil {
 		d.s.Wake(slot.Job)
 	}
 }

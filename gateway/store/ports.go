@@ -75,10 +75,12 @@ type Turns interface {
 	// not nil and the session does not exist yet.
 	RecordStep(ctx context.Context, c inbox.Claim, open *session.Creation, s inbox.Step) error
 	// CommitTurn applies m in one transaction and ends the claim. It returns
-	// inbox.ErrConflict if m contradicts the stored state. It returns the new
-	// rows with their IDs and with the attempts that are already registered: those
-	// that delete previews because of m.Cancel, then m.Rows.
-	CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error)
+	// inbox.ErrConflict if m contradicts the stored state. It returns the new rows with
+	// their IDs and with the attempts that are already registered.
+	CommitTurn(ctx context.Context, c inbox.Claim, m Turn) ([]outbox.Row, error)
+	// FinishTurn is CommitTurn without a conversation. The rows that delete previews
+	// because of m.Cancel come before m.Rows.
+	FinishTurn(ctx context.Context, c inbox.Claim, m Finish) ([]outbox.Row, error)
 }
 
 // Sessions reads sessions.

@@ -25,6 +25,7 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/target"
 	"hermesd/internal/secret"
 	"hermesd/storage/bolt"
@@ -129,8 +130,8 @@ func (h *harness) addSession(at chat.Address, name string) {
 		h.t.Fatal(err)
 	}
 	rec := session.Record{ID: session.ID("s-" + string(key)), Key: key, Address: at, Name: name, Created: time.Now(), Updated: time.Now()}
-	_, err = h.store.CommitTurn(h.t.Context(), *taken[0].Claim, inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Replied}, Create: &session.Creation{Record: rec, Prompt: json.RawMessage("{}")}, Session: rec,
+	_, err = h.store.CommitTurn(h.t.Context(), *taken[0].Claim, store.Turn{
+		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Create: &session.Creation{Record: rec, Prompt: json.RawMessage("{}")}, Session: rec,
 	})
 	if err != nil {
 		h.t.Fatal(err)

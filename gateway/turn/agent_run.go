@@ -20,6 +20,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/reply"
+	"hermesd/gateway/store"
 )
 
 const (
@@ -29,26 +30,20 @@ const (
 )
 
 // runAgent runs the agent for the claim and commits the result.
-func (t *turn) runAgent(ctx context.Context) {
-	t.trace.Started = time.Now()
-	t.trace.Resumed = t.claim.Crashed
-	if err := t.gatherParts(ctx); err != nil {
-		t.endInterrupted(ctx, err)
+func (c *claim) runAgent(ctx context.Context) {
+	c.trace.Started = time.Now()
+	c.trace.Resumed = c.Crashed
+	if err := c.gatherParts(ctx); err != nil {
+		c.endInterrupted(ctx, err)
 		return
 	}
-	s, err := t.acquireSession(ctx)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		t.endInterrupted(ctx, context.Cause(ctx))
-		return
-	case err != nil:
-		t.fail(ctx, err)
+	s, err := c.acquireSession(ctx)
+	t := c.with(ctx, s, err)
+	if t == nil {
 		return
 	}
-	defer t.runner.parts.Sessions.Release(s)
-	defer t.runner.parts.Agent.Active.Remove(s.Record.ID)
-	t.session, t.compaction, t.trace.Session = s, t.newCompaction(s), string(s.Record.ID)
-	t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.claim)
+	defer t.close()
+	t.begin()
 	t.reply.React(chat.ReactionSeen)
 	input, steps, problems, err := t.loadInput(ctx)
 	if err != nil {
@@ -80,8 +75,8 @@ func (t *turn) runAgent(ctx context.Context) {
 		return
 	}
 	rows = append(rows, t.reply.Rows(t.reply.AnswerDraft(t.lastSeen, t.tokenUsage), stream.FinalText(final.Text), reply.Preview{ID: preview, Settled: settled}, t.session)...)
-	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
-	t.endUnprocessed(&m)
+	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}}
+	t.endUnprocessed(&m.End)
 	isFirst := t.session.Stored() == 0
 	if t.commit(ctx, m) {
 		t.speak(final.Text)
@@ -92,25 +87,25 @@ func (t *turn) runAgent(ctx context.Context) {
 // acquireSession returns the locked session of the turn, once no other turn holds it.
 // A resumed turn continues in the session in which it started, even if another one is
 // the current session of the conversation now.
-func (t *turn) acquireSession(ctx context.Context) (*conversation.Conversation, error) {
-	if len(t.claim.Steps) == 0 {
-		return t.runner.parts.Sessions.Use(ctx, t.first(), false)
+func (c *claim) acquireSession(ctx context.Context) (*conversation.Conversation, error) {
+	if len(c.Steps) == 0 {
+		return c.runner.parts.Sessions.Use(ctx, c.first(), false)
 	}
 	var first step
-	if err := json.Unmarshal(t.claim.Steps[0], &first); err != nil {
+	if err := json.Unmarshal(c.Steps[0], &first); err != nil {
 		return nil, fmt.Errorf("decode step 0: %w", err)
 	}
 	if first.Session != "" {
-		if s, err := t.runner.parts.Sessions.UseStored(ctx, first.Session); s != nil || err != nil {
+		if s, err := c.runner.parts.Sessions.UseStored(ctx, first.Session); s != nil || err != nil {
 			return s, err
 		}
 	}
-	return t.runner.parts.Sessions.Use(ctx, t.first(), true)
+	return c.runner.parts.Sessions.Use(ctx, c.first(), true)
 }
 
 // endUnprocessed sets the outcome of entries that the model has not received,
 // because the process died after they joined the turn and before the next call.
-func (t *turn) endUnprocessed(m *inbox.Commit) {
+func (t *turn) endUnprocessed(m *store.End) {
 	for _, e := range t.claim.Entries {
 		if e.ID <= t.lastSeen {
 			continue
@@ -298,7 +293,7 @@ func (t *turn) recordStep(ctx context.Context, first bool, input llm.Message, ag
 		return fmt.Errorf("encode step: %w", err)
 	}
 	err = t.writeUntilStored(ctx, "cannot record step", touch, func(ctx context.Context) error {
-		return t.runner.parts.Store.RecordStep(ctx, t.claim, t.session.Creation(), raw)
+		return t.runner.parts.Store.RecordStep(ctx, t.Claim, t.session.Creation(), raw)
 	})
 	if err != nil {
 		return fmt.Errorf("record step: %w", err)
@@ -314,13 +309,13 @@ func (t *turn) joinEntries(ctx context.Context) []inbox.Entry {
 	if t.runner.parts.Store.Waiting(t.claim.Lane) == 0 {
 		return nil
 	}
-	more, err := t.runner.parts.Store.Join(context.WithoutCancel(ctx), t.claim, true)
+	more, err := t.runner.parts.Store.Join(context.WithoutCancel(ctx), t.Claim, true)
 	if err != nil || len(more) == 0 {
 		return nil
 	}
 	t.addEntries(more)
 	t.lastSeen = more[len(more)-1].ID
-	t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.claim)
+	t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.Claim)
 	return more
 }
 

@@ -5,44 +5,29 @@ import (
 	"fmt"
 
 	"hermesd/agent"
-	"hermesd/gateway/compaction"
-	"hermesd/gateway/conversation"
-	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 )
 
-// newCompaction returns what compacts s for the turn.
-func (t *turn) newCompaction(s *conversation.Conversation) *compaction.Run {
-	return t.runner.parts.Compactor.Run(compaction.Turn{ID: t.claim.Turn, Notify: t.reply.Notify, Log: t.log}, s)
-}
-
 // compressSession runs the command /compress.
-func (t *turn) compressSession(ctx context.Context, focus string) {
-	s, err := t.runner.parts.Sessions.Use(ctx, t.first(), false)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		t.endInterrupted(ctx, context.Cause(ctx))
-		return
-	case err != nil:
-		t.fail(ctx, err)
+func (c *claim) compressSession(ctx context.Context, focus string) {
+	t := c.use(ctx, false)
+	if t == nil {
 		return
 	}
-	defer t.runner.parts.Sessions.Release(s)
-	s.Model, _ = t.runner.parts.Agent.Choose(s.Record.Settings)
-	compactor := t.newCompaction(s)
-	text, made, err := compactor.Compress(ctx, focus)
-	if err == nil && made != nil { // else the commit has no conversation
-		t.session, t.compaction = s, compactor
+	defer t.close()
+	t.session.Model, _ = c.runner.parts.Agent.Choose(t.session.Record.Settings)
+	text, made, err := t.compaction.Compress(ctx, focus)
+	if err == nil && made != nil {
 		err = t.recordCompaction(*made)
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			t.endInterrupted(ctx, context.Cause(ctx))
-			return
-		}
-		t.fail(ctx, err)
-		return
+	switch {
+	case err != nil:
+		c.endEarly(ctx, err)
+	case made != nil:
+		t.commit(ctx, store.Turn{End: c.replied(text)})
+	default:
+		c.finish(ctx, store.Finish{End: c.replied(text)})
 	}
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: t.reply.Answer(text)})
 }
 
 // recordCompaction adds a compaction by the agent to the changes of the turn.

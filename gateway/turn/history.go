@@ -12,40 +12,33 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // undoExchanges archives the last exchanges of the conversation, as many as res says.
 // If res is a retry, it accepts the user message of the first of them again as a new
 // entry.
-func (t *turn) undoExchanges(ctx context.Context, res command.Result) {
-	e := t.first()
-	s, err := t.runner.parts.Sessions.Use(ctx, e, true)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		t.endInterrupted(ctx, context.Cause(ctx))
-		return
-	case err != nil:
-		t.fail(ctx, err)
+func (c *claim) undoExchanges(ctx context.Context, res command.Result) {
+	t := c.use(ctx, true)
+	if t == nil {
 		return
 	}
-	defer t.runner.parts.Sessions.Release(s)
-	at, message := findExchange(s.Transcript, res.Undo)
-	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}}
+	defer t.close()
+	at, message := findExchange(t.session.Transcript, res.Undo)
 	if at < 0 {
-		m.Rows = t.reply.Answer(t.T("There is nothing to take back."))
-		t.commit(ctx, m)
+		c.finish(ctx, store.Finish{End: c.replied(c.T("There is nothing to take back."))})
 		return
 	}
-	t.session = s
-	if err := s.ArchiveFrom(at); err != nil {
-		t.fail(ctx, err)
+	if err := t.session.ArchiveFrom(at); err != nil {
+		c.fail(ctx, err)
 		return
 	}
+	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}}
 	if res.Retry {
-		m.Accept = []inbox.Entry{newRetryEntry(e, message, s.Record.Shared)}
-		t.hasMoreWork = true
+		m.Accept = []inbox.Entry{newRetryEntry(c.first(), message, t.session.Record.Shared)}
+		c.hasMoreWork = true
 	} else {
-		m.Rows = t.reply.Answer(t.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", t.quoteText(message)))
+		m.Rows = c.reply.Answer(c.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", c.quoteText(message)))
 	}
 	t.commit(ctx, m)
 }
@@ -103,7 +96,7 @@ func newRetryEntry(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
 }
 
 // quoteText returns the beginning of a user message for display.
-func (t *turn) quoteText(m llm.Message) string {
+func (c *claim) quoteText(m llm.Message) string {
 	for _, b := range m.Blocks {
 		if b.Type != llm.Text {
 			continue
@@ -114,24 +107,24 @@ func (t *turn) quoteText(m llm.Message) string {
 		}
 		return "`" + text + "`"
 	}
-	return t.T("your message")
+	return c.T("your message")
 }
 
 // branch makes a copy of the session rec the current session of its conversation, and
 // returns the text for the user.
-func (t *turn) branch(ctx context.Context, rec session.Record, title string) (string, error) {
+func (c *claim) branch(ctx context.Context, rec session.Record, title string) (string, error) {
 	now := time.Now().UTC()
 	to := rec
 	to.ID, to.Title, to.Created, to.Updated = session.NewID(now), title, now, now
 	if title == "" && rec.Title != "" {
-		to.Title = t.T("%s (copy)", rec.Title)
+		to.Title = c.T("%s (copy)", rec.Title)
 	}
-	copied, err := t.runner.parts.Store.Branch(ctx, rec.ID, -1, session.Creation{Record: to})
+	copied, err := c.runner.parts.Store.Branch(ctx, rec.ID, -1, session.Creation{Record: to})
 	if err != nil {
 		return "", err
 	}
-	t.runner.parts.Settings.OnSessionChanged(copied.ID)
-	return t.T("You are in a copy of the conversation now (`%s`, %d messages). The original stays as it is: `/resume %s` goes back to it.", copied.ID, copied.Messages, rec.ID), nil
+	c.runner.parts.Settings.OnSessionChanged(copied.ID)
+	return c.T("You are in a copy of the conversation now (`%s`, %d messages). The original stays as it is: `/resume %s` goes back to it.", copied.ID, copied.Messages, rec.ID), nil
 }
 
 // deleteSession deletes a session once no turn holds it, and returns the text for the

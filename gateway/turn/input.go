@@ -14,17 +14,17 @@ import (
 // gatherParts waits for the other parts of the claim's last entry: the rest of an
 // album, or of a text that the user's client has split. If ctx has ended it returns the
 // cause.
-func (t *turn) gatherParts(ctx context.Context) error {
+func (c *claim) gatherParts(ctx context.Context) error {
 	if ctx.Err() != nil { // stopped while the entries were claimed
 		return context.Cause(ctx)
 	}
-	if len(t.claim.Steps) > 0 || t.last().Inbound.Part == nil || t.last().Inbound.Part.Wait == 0 {
+	if len(c.Steps) > 0 || c.last().Inbound.Part == nil || c.last().Inbound.Part.Wait == 0 {
 		return nil
 	}
-	arrived := t.runner.waits.begin(t.claim.Lane)
-	defer t.runner.waits.end(t.claim.Lane)
+	arrived := c.runner.waits.begin(c.Lane)
+	defer c.runner.waits.end(c.Lane)
 	for {
-		wait := time.Until(partsCompleteAt(t.claim.Entries))
+		wait := time.Until(partsCompleteAt(c.Entries))
 		if wait <= 0 {
 			return nil
 		}
@@ -37,11 +37,11 @@ func (t *turn) gatherParts(ctx context.Context) error {
 			timer.Stop()
 		case <-timer.C:
 		}
-		more, err := t.runner.parts.Store.Join(ctx, t.claim, false)
+		more, err := c.runner.parts.Store.Join(ctx, c.Claim, false)
 		if err != nil {
 			return fmt.Errorf("join entries: %w", err)
 		}
-		t.addEntries(more)
+		c.addEntries(more)
 	}
 }
 
@@ -100,7 +100,7 @@ func (h *inputWaits) notify(l inbox.Lane) bool {
 
 // composeInput returns one user message with the content of entries for the model of the
 // session; see input.Composer.
-func (t *turn) composeInput(ctx context.Context, entries []inbox.Entry, rec *session.Record) (llm.Message, []string) {
-	model, _ := t.runner.parts.Agent.Choose(rec.Settings)
-	return t.runner.parts.Chat.Input.Compose(ctx, entries, rec, model.Vision)
+func (c *claim) composeInput(ctx context.Context, entries []inbox.Entry, rec *session.Record) (llm.Message, []string) {
+	model, _ := c.runner.parts.Agent.Choose(rec.Settings)
+	return c.runner.parts.Chat.Input.Compose(ctx, entries, rec, model.Vision)
 }

@@ -17,15 +17,15 @@ import (
 )
 
 // runObserved runs the turn, and emits events for its start and its end.
-func (t *turn) runObserved(ctx context.Context) {
-	emit := t.runner.parts.Settings.Observe
+func (c *claim) runObserved(ctx context.Context) {
+	emit := c.runner.parts.Settings.Observe
 	if emit == nil {
-		t.run(ctx)
+		c.run(ctx)
 		return
 	}
-	e := t.first()
+	e := c.first()
 	started := observe.TurnStarted{
-		Turn: t.claim.Turn, Kind: observe.Message, Platform: e.Inbound.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: t.claim.Crashed,
+		Turn: c.Turn, Kind: observe.Message, Platform: e.Inbound.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: c.Crashed,
 	}
 	switch {
 	case e.Exclusive:
@@ -34,8 +34,8 @@ func (t *turn) runObserved(ctx context.Context) {
 		started.Kind = observe.Scheduled
 	}
 	emit(started)
-	t.run(ctx)
-	emit(observe.TurnEnded{TurnStarted: started, Result: cmp.Or(t.result, observe.Released), Took: time.Since(started.At)})
+	c.run(ctx)
+	emit(observe.TurnEnded{TurnStarted: started, Result: cmp.Or(c.result, observe.Released), Took: time.Since(started.At)})
 }
 
 // resultOf returns the observe.Result of an outcome.

@@ -29,7 +29,7 @@ func (t *turn) newUserChannel() tool.UserChannel {
 
 // joinAnswer joins the new entries of the lane to the turn and returns their text.
 func (t *turn) joinAnswer(ctx context.Context) string {
-	more, err := t.runner.parts.Store.Join(context.WithoutCancel(ctx), t.claim, true)
+	more, err := t.runner.parts.Store.Join(context.WithoutCancel(ctx), t.Claim, true)
 	if err != nil {
 		t.log.Error("cannot join answer", zap.Error(err))
 		return ""
@@ -66,7 +66,7 @@ func (t *turn) absorbReplies() {
 		t.lastSeen = max(t.lastSeen, e.ID)
 	}
 	if len(t.replies.list) > 0 {
-		t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.claim)
+		t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.Claim)
 	}
 	t.replies.list = nil
 }

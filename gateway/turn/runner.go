@@ -3,23 +3,14 @@ package turn
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"hermesd/agent"
-	"hermesd/agent/llm"
 	"hermesd/gateway/active"
-	"hermesd/gateway/compaction"
-	"hermesd/gateway/conversation"
-	"hermesd/gateway/failure"
-	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/observe"
-	"hermesd/gateway/reply"
 	"hermesd/gateway/session"
 )
 
@@ -76,11 +67,10 @@ func (r *Runner) Run(ctx context.Context, l inbox.Lane) {
 		return
 	}
 	r.runs.Add(l, c.Entries...)
-	t := &turn{runner: r, claim: c, Printer: r.parts.Settings.Printer, log: r.parts.Settings.Log.With(zap.String("turn", c.Turn), zap.String("session", string(c.Entries[0].Session)))}
-	t.reply = r.parts.Chat.Reply.Reply(&t.claim, t.log)
-	t.runObserved(ctx)
+	work := r.newClaim(c)
+	work.runObserved(ctx)
 	// Entries that were accepted between the offer and this run have not woken the lane.
-	if c.Remaining > 0 || t.hasMoreWork || offered && r.parts.Store.Waiting(l) > 0 {
+	if c.Remaining > 0 || work.hasMoreWork || offered && r.parts.Store.Waiting(l) > 0 {
 		r.parts.Work.Lanes.Wake(l)
 	}
 }
@@ -99,12 +89,6 @@ func (r *Runner) Release(ctx context.Context) {
 // reports whether there is one. It may be called from any goroutine.
 func (r *Runner) PartArrived(l inbox.Lane) bool { return r.waits.notify(l) }
 
-// addEntries adds entries that have joined the turn to its claim.
-func (t *turn) addEntries(more []inbox.Entry) {
-	t.claim.Entries = append(t.claim.Entries, more...)
-	t.runner.runs.Add(t.claim.Lane, more...)
-}
-
 // stop cancels the run of lane l because of a command, unless it is the run of later
 // entries, and reports whether there may have been one. An offered claim counts as a
 // run.
@@ -119,75 +103,6 @@ func (r *Runner) stop(l inbox.Lane, command inbox.ID, name string) bool {
 // Supersede cancels the run of lane l because of a newer entry, unless the run has
 // that entry or was started by a later one. It may be called from any goroutine.
 func (r *Runner) Supersede(l inbox.Lane, newer inbox.ID) { r.runs.Supersede(l, newer) }
-
-// A turn is the processing of one claim, from its start to its commit.
-type turn struct {
-	i18n.Printer   // translates texts for users
-	runner         *Runner
-	claim          inbox.Claim
-	log            *zap.Logger
-	reply          *reply.Reply
-	session        *conversation.Conversation // nil until loaded
-	compaction     *compaction.Run            // of session
-	trace          Trace
-	tokenUsage     llm.Usage      // of the turn's model calls, including those of earlier runs once it ends
-	auxiliaryUsage llm.Usage      // of compactions and of model calls by tools
-	lastSeen       inbox.ID       // newest entry that the model has received
-	refusals       int            // commits that failed with inbox.ErrConflict
-	hasMoreWork    bool           // the lane must be woken again
-	replies        replies        // to questions of tools
-	result         observe.Result // "" until committed
-}
-
-func (t *turn) first() inbox.Entry { return t.claim.Entries[0] }
-func (t *turn) last() inbox.Entry  { return t.claim.Entries[len(t.claim.Entries)-1] }
-
-// run runs the turn and recovers from panics: the user gets a failure message, and the
-// daemon continues.
-func (t *turn) run(ctx context.Context) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.log.Error("panic in a turn", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
-			t.fail(ctx, fmt.Errorf("panic: %v", p))
-		}
-	}()
-	switch e := t.first(); {
-	case e.IsGuilty():
-		t.quarantine(ctx)
-	case e.Exclusive:
-		t.runCommand(ctx)
-	case t.claim.Crashed && t.isSuspended(ctx):
-		t.endTooOld(ctx, failure.Suspended)
-	case t.claim.Crashed && time.Since(e.Accepted) > t.runner.parts.Settings.Freshness:
-		t.endTooOld(ctx, failure.Interrupted)
-	case t.runner.parts.Settings.Backlog > 0 && t.runner.messageAge(e) > t.runner.parts.Settings.Backlog && !t.claim.Crashed:
-		t.endTooOld(ctx, failure.TooOld)
-	case e.Occurrence != nil:
-		t.runScheduled(ctx)
-	default:
-		t.runAgent(ctx)
-	}
-}
-
-// messageAge returns the age of a message by the clock of its platform.
-func (r *Runner) messageAge(e inbox.Entry) time.Duration {
-	age := time.Since(e.Inbound.SentAt)
-	if e.Occurrence == nil {
-		age -= r.parts.Chat.Reply.Accounts.ClockAhead(e.Inbound.Address.AccountID())
-	}
-	return age
-}
-
-// maxConsecutiveCrashes is the number of consecutive crashes during turns of a session
-// after which an interrupted turn of it is not resumed.
-const maxConsecutiveCrashes = 3
-
-// isSuspended reports whether so many consecutive crashes happened during turns of the
-// session that the turn must not be resumed.
-func (t *turn) isSuspended(ctx context.Context) bool {
-	rec, ok, err := t.runner.parts.Store.Session(ctx, t.first().Session)
-	return err == nil && ok && rec.Crashes >= maxConsecutiveCrashes
-}
 
 // A step is the stored form of one step of a turn. The first one contains the input of
 // the turn, so that a resumed turn uses the same input.

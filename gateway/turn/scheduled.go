@@ -10,12 +10,12 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/conversation"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // Scheduled provides the data of scheduled runs. Its methods may be called from any
@@ -61,27 +61,22 @@ func isSilentReply(answer string) bool {
 }
 
 // runScheduled executes a scheduled run and commits its result.
-func (t *turn) runScheduled(ctx context.Context) {
-	occurrence := *t.first().Occurrence
-	t.trace.Started, t.trace.Resumed = time.Now(), t.claim.Crashed
-	run, err := t.runner.parts.Work.Scheduled.Prepare(ctx, occurrence, len(t.claim.Steps) > 0)
+func (c *claim) runScheduled(ctx context.Context) {
+	c.trace.Started, c.trace.Resumed = time.Now(), c.Crashed
+	run, err := c.runner.parts.Work.Scheduled.Prepare(ctx, *c.first().Occurrence, len(c.Steps) > 0)
 	if err != nil {
-		t.endUnprepared(ctx, err)
+		c.endEarly(ctx, err)
 		return
 	}
-	s, err := t.runner.parts.Sessions.Use(ctx, t.first(), true)
-	if err != nil {
-		t.endUnprepared(ctx, err)
+	t := c.use(ctx, true)
+	if t == nil {
 		return
 	}
-	defer t.runner.parts.Sessions.Release(s)
-	defer t.runner.parts.Agent.Active.Remove(s.Record.ID)
-	t.session, t.compaction, t.trace.Session = s, t.newCompaction(s), string(s.Record.ID)
-	t.runner.parts.Agent.Active.Set(s.Record.ID, t.claim)
-	s.Configure(run.Name, run.Settings)
-	if run.Done {
-		t.session = nil // the conversation is not stored
-		t.finishScheduled(ctx, run, run.Say, s)
+	defer t.close()
+	t.begin()
+	t.session.Configure(run.Name, run.Settings)
+	if run.Done { // the conversation is not stored
+		c.finish(ctx, store.Finish{End: t.answerRun(ctx, run, run.Say)})
 		return
 	}
 	answer, err := t.runScheduledAgent(ctx, run)
@@ -89,16 +84,7 @@ func (t *turn) runScheduled(ctx context.Context) {
 		t.endFailed(ctx, err, 0)
 		return
 	}
-	t.finishScheduled(ctx, run, answer, s)
-}
-
-// endUnprepared ends a run that failed or was canceled before it started.
-func (t *turn) endUnprepared(ctx context.Context, err error) {
-	if ctx.Err() != nil {
-		t.endInterrupted(ctx, context.Cause(ctx))
-		return
-	}
-	t.fail(ctx, err)
+	t.commit(ctx, store.Turn{End: t.answerRun(ctx, run, answer)})
 }
 
 // runScheduledAgent runs the agent with the input of the run and returns its answer.
@@ -121,22 +107,21 @@ func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, 
 	return final.Text, err
 }
 
-// finishScheduled ends a run and sends its answer to its targets.
-func (t *turn) finishScheduled(ctx context.Context, run PreparedRun, answer string, s *conversation.Conversation) {
+// answerRun returns the end of a run with its answer, for its targets.
+func (t *turn) answerRun(ctx context.Context, run PreparedRun, answer string) store.End {
 	if run.Keep != nil && strings.TrimSpace(answer) != "" {
 		if err := run.Keep(answer); err != nil {
 			t.log.Error("cannot save output of scheduled run", zap.Error(err))
 		}
 	}
 	if isSilentReply(answer) {
-		t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Silent, Reason: "[SILENT]"}})
-		return
+		return store.End{Outcome: inbox.Outcome{Result: inbox.Silent, Reason: "[SILENT]"}}
 	}
-	rows, to := t.reply.ToTargets(ctx, answer, s)
+	rows, to := t.reply.ToTargets(ctx, answer, t.session)
 	if len(to) > 0 { // before the commit, because a user may answer at once
 		t.runner.parts.Work.Scheduled.RunDelivered(context.WithoutCancel(ctx), t.first().Grant.Principal(), run.Name, answer, to)
 	}
-	t.commit(ctx, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows})
+	return store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}
 }
 
 // announcements returns a text with the answers of scheduled runs that were sent to

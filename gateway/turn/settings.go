@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,16 +13,15 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/command"
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
 
 // applySettings adds the session changes of a command to m, and returns an additional
 // text for the user.
-func (t *turn) applySettings(ctx context.Context, m *inbox.Commit, rec session.Record, res command.Result) (string, error) {
+func (c *claim) applySettings(ctx context.Context, m *store.Finish, rec session.Record, res command.Result) (string, error) {
 	if rec.ID == "" {
-		s, err := t.runner.parts.Sessions.New(t.first(), "")
+		s, err := c.runner.parts.Sessions.New(c.first(), "")
 		if err != nil {
 			return "", err
 		}
@@ -38,43 +38,41 @@ func (t *turn) applySettings(ctx context.Context, m *inbox.Commit, rec session.R
 	if res.Rebuild == "" {
 		return "", nil
 	}
-	m.Session = rec
-	return t.rebuildPrompt(ctx, m, res.Rebuild)
+	var text string
+	var err error
+	m.Rebuild, text, err = c.rebuildPrompt(ctx, rec, res.Rebuild)
+	return text, err
 }
 
-// rebuildPrompt builds the prompt of m's session again, and sets reason as the pending
-// prefix break of its next call. It returns a text for the user.
-func (t *turn) rebuildPrompt(ctx context.Context, m *inbox.Commit, reason string) (string, error) {
-	old, err := store.LoadPrompt(ctx, t.runner.parts.Store, m.Session.ID)
+// rebuildPrompt builds the prompt of a session again; reason is that of the prefix break
+// of the next call. It returns a text for the user.
+func (c *claim) rebuildPrompt(ctx context.Context, rec session.Record, reason string) (*store.Rebuild, string, error) {
+	old, err := store.LoadPrompt(ctx, c.runner.parts.Store, rec.ID)
 	if err != nil {
-		t.log.Error("cannot load old prompt", zap.Error(err))
+		c.log.Error("cannot load old prompt", zap.Error(err))
 	}
-	next, notes := t.runner.parts.Sessions.Prefix(m.Session)
+	next, notes := c.runner.parts.Sessions.Prefix(rec)
+	r := &store.Rebuild{Session: rec.ID}
 	switched := reason == string(ledger.ModelSwitch)
 	if switched { // another model has none of the prefix cached, even with the same prompt
-		m.Session.PendingBreak = reason
+		r.Break = reason
 	}
 	if next.Hash() == old.Hash() && switched {
-		return strings.Join(notes, "\n"), nil
+		return r, strings.Join(notes, "\n"), nil
 	}
 	if next.Hash() == old.Hash() {
-		return strings.Join(append(notes, t.T("The prompt is the same as before; nothing is lost of the provider's cache.")), "\n"), nil
+		return r, strings.Join(append(notes, c.T("The prompt is the same as before; nothing is lost of the provider's cache.")), "\n"), nil
 	}
-	raw, err := json.Marshal(next)
-	if err != nil {
-		return "", fmt.Errorf("encode prompt of %s: %w", m.Session.ID, err)
+	if r.Prompt, err = json.Marshal(next); err != nil {
+		return nil, "", fmt.Errorf("encode prompt of %s: %w", rec.ID, err)
 	}
-	m.Prompt = raw
-	m.Session.Revision++
-	if m.Session.PendingBreak == "" {
-		m.Session.PendingBreak = reason
-	}
-	return strings.Join(append(notes, t.T("The prompt is built again: %s.", t.describeDifferences(old, next))), "\n"), nil
+	r.Break = cmp.Or(r.Break, rec.PendingBreak, reason)
+	return r, strings.Join(append(notes, c.T("The prompt is built again: %s.", c.describeDifferences(old, next))), "\n"), nil
 }
 
 // describeDifferences returns a list of the layers and tools in which two prompts
 // differ.
-func (t *turn) describeDifferences(a, b prompt.Prefix) string {
+func (c *claim) describeDifferences(a, b prompt.Prefix) string {
 	layers := func(p prompt.Prefix) map[string]string {
 		m := make(map[string]string)
 		for _, l := range p.Layers() {
@@ -87,14 +85,14 @@ func (t *turn) describeDifferences(a, b prompt.Prefix) string {
 	for _, l := range b.Layers() {
 		switch text, had := before[l.Name]; {
 		case !had:
-			parts = append(parts, t.T("%s is new", l.Name))
+			parts = append(parts, c.T("%s is new", l.Name))
 		case text != l.Text:
-			parts = append(parts, t.T("%s has changed", l.Name))
+			parts = append(parts, c.T("%s has changed", l.Name))
 		}
 	}
 	for _, l := range a.Layers() {
 		if _, has := after[l.Name]; !has {
-			parts = append(parts, t.T("%s is gone", l.Name))
+			parts = append(parts, c.T("%s is gone", l.Name))
 		}
 	}
 	names := func(p prompt.Prefix) (out []string) {
@@ -106,16 +104,16 @@ func (t *turn) describeDifferences(a, b prompt.Prefix) string {
 	oldTools, newTools := names(a), names(b)
 	for _, n := range newTools {
 		if !slices.Contains(oldTools, n) {
-			parts = append(parts, t.T("the tool %s is new", n))
+			parts = append(parts, c.T("the tool %s is new", n))
 		}
 	}
 	for _, n := range oldTools {
 		if !slices.Contains(newTools, n) {
-			parts = append(parts, t.T("the tool %s is gone", n))
+			parts = append(parts, c.T("the tool %s is gone", n))
 		}
 	}
 	if len(parts) == 0 {
-		return t.T("the tools are described differently")
+		return c.T("the tools are described differently")
 	}
 	return strings.Join(parts, ", ")
 }

@@ -27,9 +27,10 @@ type Call struct {
 	Usage    llm.Usage     `json:"usage"`
 }
 
-// encode returns the stored form of t, masked.
-func (t Trace) encode(mask func(string) string) json.RawMessage {
-	t.Error = mask(t.Error)
+// encodeTrace returns the stored form of the trace, masked.
+func (c *claim) encodeTrace() json.RawMessage {
+	t, mask := c.trace, c.runner.parts.Agent.Agent.Mask
+	t.Took, t.Error = time.Since(t.Started), mask(t.Error)
 	for i, n := range t.Notices {
 		t.Notices[i] = mask(n)
 	}

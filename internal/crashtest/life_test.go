@@ -176,8 +176,13 @@ func (s mortalStore) RecordStep(ctx context.Context, c inbox.Claim, o *session.C
 	return s.l.pass("step", func() error { return s.Store.RecordStep(ctx, c, o, st) })
 }
 
-func (s mortalStore) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) (rows []outbox.Row, err error) {
+func (s mortalStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) (rows []outbox.Row, err error) {
 	err = s.l.pass("commit", func() (err error) { rows, err = s.Store.CommitTurn(ctx, c, m); return err })
+	return rows, err
+}
+
+func (s mortalStore) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) (rows []outbox.Row, err error) {
+	err = s.l.pass("commit", func() (err error) { rows, err = s.Store.FinishTurn(ctx, c, m); return err })
 	return rows, err
 }
 

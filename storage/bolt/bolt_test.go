@@ -115,14 +115,12 @@ func runTurn(t testing.TB, s *bolt.Store, lane inbox.Lane, id session.ID, n int)
 }
 
 // turnCommit returns the commit of the nth turn of a session.
-func turnCommit(lane inbox.Lane, id session.ID, n int) inbox.Commit {
+func turnCommit(lane inbox.Lane, id session.ID, n int) store.Turn {
 	rec := session.Record{ID: id, Key: session.Key(lane), Address: testDM, Updated: time.Now(), Messages: 2 * (n + 1)}
-	m := inbox.Commit{
-		Outcome:  inbox.Outcome{Result: inbox.Replied},
+	m := store.Turn{
+		End:      store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "an answer")}, Trace: json.RawMessage(`{}`)},
 		Session:  rec,
 		Messages: []json.RawMessage{fmt.Appendf(nil, `{"role":"user","n":%d}`, n), fmt.Appendf(nil, `{"role":"assistant","n":%d}`, n)},
-		Rows:     []outbox.Row{newRow(testDM, "an answer")},
-		Trace:    json.RawMessage(`{}`),
 	}
 	if n == 0 {
 		m.Create = &session.Creation{Record: rec, Prompt: json.RawMessage(`{"system":"you are"}`)}

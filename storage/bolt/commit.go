@@ -1,15 +1,18 @@
 package bolt
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
+	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 var errNoOutcome = fmt.Errorf("%w: entry without an outcome", inbox.ErrConflict)
@@ -17,8 +20,8 @@ var errNoOutcome = fmt.Errorf("%w: entry without an outcome", inbox.ErrConflict)
 // CommitTurn applies all of m, or nothing, and ends the claim. It returns
 // inbox.ErrConflict if the stored length of the transcript differs from what m
 // expects. Outcomes of entries that do not belong to the claim are ignored.
-func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
-	size := 4096 + len(m.Trace) + len(m.Prompt) + len(m.Engine) + rowsSize(m.Rows)
+func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
+	size := endSize(m.End) + len(m.Prompt) + len(m.Engine)
 	contents := [][]json.RawMessage{m.Messages, m.Calls}
 	for _, p := range m.Compactions {
 		contents = append(contents, p.Append, p.Active)
@@ -29,41 +32,52 @@ func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m inbox.Commit) (
 	return write(ctx, s, "commit "+c.Turn, size, func(b *batch) ([]outbox.Row, error) { return b.commitTurn(c, m) })
 }
 
-func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) {
+// FinishTurn applies all of m, or nothing, and ends the claim. Outcomes of entries that do
+// not belong to the claim are ignored.
+func (s *Store) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) ([]outbox.Row, error) {
+	size := endSize(m.End)
+	if m.Rebuild != nil {
+		size += len(m.Rebuild.Prompt)
+	}
+	return write(ctx, s, "commit "+c.Turn, size, func(b *batch) ([]outbox.Row, error) { return b.finishTurn(c, m) })
+}
+
+// endSize is the estimated number of bytes that a write of m needs.
+func endSize(m store.End) int { return 4096 + len(m.Trace) + rowsSize(m.Rows) }
+
+func (b *batch) commitTurn(c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
 	t, err := b.claimedTurn(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.checkCommit(m); err != nil {
+	if err := b.checkTurn(m); err != nil {
 		return nil, err
 	}
-	entries, err := b.unfinishedEntries(t)
-	if err != nil {
+	if err := b.saveConversation(m); err != nil {
 		return nil, err
 	}
-	if err := b.saveSessions(m); err != nil {
+	if err := b.finishEntries(t, m.End); err != nil {
 		return nil, err
-	}
-	for _, e := range entries {
-		o, ok := m.Outcomes[e.ID]
-		if !ok {
-			o = m.Outcome
-		}
-		if o.Result == "" {
-			return nil, fmt.Errorf("%s: %w", e.ID, errNoOutcome)
-		}
-		end := o.RunOutcome()
-		if m.RunOutcome != nil {
-			end = *m.RunOutcome
-		}
-		if err := b.finishRun(e, o, end); err != nil {
-			return nil, err
-		}
 	}
 	for _, e := range m.Accept {
 		if _, err := b.accept(inbox.Admission{Entry: e}); err != nil {
 			return nil, err
 		}
+	}
+	t.Session = m.Session.ID
+	return b.endTurn(t, m.End, nil)
+}
+
+func (b *batch) finishTurn(c inbox.Claim, m store.Finish) ([]outbox.Row, error) {
+	t, err := b.claimedTurn(c)
+	if err != nil {
+		return nil, err
+	}
+	if t.Session, err = b.saveSessions(m); err != nil {
+		return nil, err
+	}
+	if err := b.finishEntries(t, m.End); err != nil {
+		return nil, err
 	}
 	var rows []outbox.Row
 	for _, l := range m.Cancel {
@@ -73,38 +87,47 @@ func (b *batch) commitTurn(c inbox.Claim, m inbox.Commit) ([]outbox.Row, error) 
 		}
 		rows = append(rows, deletions...)
 	}
+	return b.endTurn(t, m.End, rows)
+}
+
+// finishEntries finishes the entries of t that are not done.
+func (b *batch) finishEntries(t turnRecord, m store.End) error {
+	entries, err := b.unfinishedEntries(t)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		o, ok := m.Outcomes[e.ID]
+		if !ok {
+			o = m.Outcome
+		}
+		if o.Result == "" {
+			return fmt.Errorf("%s: %w", e.ID, errNoOutcome)
+		}
+		if err := b.finishRun(e, o, o.RunOutcome()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endTurn ends t, and enqueues deletions and the rows of m.
+func (b *batch) endTurn(t turnRecord, m store.End, deletions []outbox.Row) ([]outbox.Row, error) {
 	if err := b.deleteSteps(&t); err != nil {
 		return nil, err
 	}
-	t.Epoch, t.Ended, t.Trace, t.Session = 0, b.now, m.Trace, sessionOf(m)
-	added, err := b.enqueue(append(rows, m.Rows...), &t)
+	t.Epoch, t.Ended, t.Trace = 0, b.now, m.Trace
+	added, err := b.enqueue(append(deletions, m.Rows...), &t)
 	if err != nil {
 		return nil, err
 	}
 	return added, b.saveTurn(t)
 }
 
-// sessionOf returns the session of a commit, "" if it has none.
-func sessionOf(m inbox.Commit) session.ID {
-	if m.Session.ID == "" && m.Create != nil {
-		return m.Create.Record.ID
-	}
-	return m.Session.ID
-}
-
-// checkCommit validates m before anything is written.
-func (b *batch) checkCommit(m inbox.Commit) error {
-	for k, id := range m.SetCurrent {
-		opened := m.Create != nil && m.Create.Record.ID == id
-		if _, ok, err := b.session(id); err != nil || !ok && !opened && m.Session.ID != id {
-			return errors.Join(err, fmt.Errorf("point %s to %q: %w", k, id, session.ErrNotFound))
-		}
-	}
+// checkTurn validates m before anything is written.
+func (b *batch) checkTurn(m store.Turn) error {
 	if m.Session.ID == "" {
-		if len(m.Messages) > 0 || len(m.Calls) > 0 || len(m.Compactions) > 0 || m.Prompt != nil || m.Engine != nil {
-			return fmt.Errorf("%w: messages, calls or a prompt without a session", inbox.ErrConflict)
-		}
-		return nil
+		return fmt.Errorf("%w: a turn without a session", inbox.ErrConflict)
 	}
 	old, _, err := b.session(m.Session.ID)
 	if err != nil {
@@ -123,30 +146,18 @@ func (b *batch) checkCommit(m inbox.Commit) error {
 	return nil
 }
 
-// saveSessions stores the session changes of m.
-func (b *batch) saveSessions(m inbox.Commit) error {
+// saveConversation stores the session changes of a turn.
+func (b *batch) saveConversation(m store.Turn) error {
 	if m.Create != nil {
 		if err := b.createSession(*m.Create, true); err != nil {
 			return err
 		}
 	}
-	if m.Session.ID != "" {
-		if err := b.replaceSession(m.Session, m.Compactions, m.Messages); err != nil {
-			return err
-		}
-		if err := b.appendCalls(m.Session, m.Calls); err != nil {
-			return err
-		}
+	if err := b.replaceSession(m.Session, m.Compactions, m.Messages); err != nil {
+		return err
 	}
-	for id, set := range m.Settings {
-		rec, err := b.existingSession(id)
-		if err != nil {
-			return fmt.Errorf("save settings of %s: %w", id, err)
-		}
-		rec.Settings = set
-		if err := b.putSession(rec); err != nil {
-			return err
-		}
+	if err := b.appendCalls(m.Session, m.Calls); err != nil {
+		return err
 	}
 	if m.Engine != nil {
 		if err := b.put(bEngines, []byte(m.Session.ID), m.Engine); err != nil {
@@ -154,20 +165,75 @@ func (b *batch) saveSessions(m inbox.Commit) error {
 		}
 	}
 	if m.Prompt != nil {
-		if err := b.put(bPrompts, []byte(m.Session.ID), m.Prompt); err != nil {
-			return err
+		return b.put(bPrompts, []byte(m.Session.ID), m.Prompt)
+	}
+	return nil
+}
+
+// saveSessions stores the session changes of m, and returns the session that the turn
+// record names, "" if none.
+func (b *batch) saveSessions(m store.Finish) (id session.ID, err error) {
+	if m.Create != nil {
+		if err := b.createSession(*m.Create, true); err != nil {
+			return "", err
+		}
+		id = m.Create.Record.ID
+	}
+	if m.Rebuild != nil {
+		if err := b.rebuildPrompt(*m.Rebuild); err != nil {
+			return "", err
+		}
+		id = m.Rebuild.Session
+	}
+	for id, set := range m.Settings {
+		rec, err := b.sessionToChange(id)
+		if err != nil {
+			return "", fmt.Errorf("save settings of %s: %w", id, err)
+		}
+		rec.Settings = set
+		if err := b.putSession(rec); err != nil {
+			return "", err
 		}
 	}
 	for k, id := range m.SetCurrent {
-		k, _, err := b.resolveKey(k, m.Session.Address)
+		if _, err := b.sessionToChange(id); err != nil {
+			return "", fmt.Errorf("point %s to %q: %w", k, id, err)
+		}
+		k, _, err := b.resolveKey(k, chat.Address{})
 		if err != nil {
-			return err
+			return "", err
 		}
 		if err := b.put(bCurrent, []byte(k), []byte(id)); err != nil {
+			return "", err
+		}
+	}
+	return id, nil
+}
+
+// sessionToChange is existingSession for a commit, which an unknown session refuses.
+func (b *batch) sessionToChange(id session.ID) (sessionRecord, error) {
+	rec, err := b.existingSession(id)
+	if errors.Is(err, session.ErrNotFound) {
+		err = fmt.Errorf("%w: %w", inbox.ErrConflict, err)
+	}
+	return rec, err
+}
+
+// rebuildPrompt applies r to the record and the prompt of its session.
+func (b *batch) rebuildPrompt(r store.Rebuild) error {
+	old, err := b.sessionToChange(r.Session)
+	if err != nil {
+		return fmt.Errorf("build the prompt of %s again: %w", r.Session, err)
+	}
+	rec := old.effective()
+	rec.PendingBreak = cmp.Or(r.Break, rec.PendingBreak)
+	if r.Prompt != nil {
+		rec.Revision++
+		if err := b.put(bPrompts, []byte(rec.ID), r.Prompt); err != nil {
 			return err
 		}
 	}
-	return nil
+	return b.putSessionOver(old, true, sessionRecord{Record: rec})
 }
 
 // lengthAfterCompactions returns the length of an active transcript after the

@@ -346,7 +346,7 @@ func useStore(t *testing.T, s *bolt.Store) {
 	_, _ = s.Accept(ctx, []inbox.Admission{{Entry: event("lane", fmt.Sprint("new", rand.Uint64()), "x")}})
 	for _, l := range []inbox.Lane{"lane", "steps", "entry"} {
 		if c, err := s.Claim(ctx, l, 0); err == nil && c.Turn != "" {
-			_, _ = s.CommitTurn(ctx, c, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")}})
+			_, _ = s.FinishTurn(ctx, c, store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")}}})
 		}
 	}
 	if r, _, sending, err := s.Next(ctx, testDM); err == nil && sending {

@@ -40,10 +40,11 @@ func fillWithCanaries(t *testing.T, s *bolt.Store, id session.ID) {
 	row := newRow(testDM, canary)
 	row.Msg.File = &chat.File{Name: canary, Path: "/media/" + canary}
 	row.Msg.Buttons = [][]chat.Button{{{Label: canary, Data: canary}}}
-	m := inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Failed, Reason: canary}, Session: rec, Create: &session.Creation{Record: rec, Prompt: secret},
+	m := store.Turn{
+		End:     store.End{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: canary}, Trace: secret, Rows: []outbox.Row{row, row}},
+		Session: rec, Create: &session.Creation{Record: rec, Prompt: secret},
 		Compactions: []inbox.Compaction{{Append: []json.RawMessage{secret, secret}, To: 2, Active: []json.RawMessage{secret}}},
-		Messages:    []json.RawMessage{secret}, Calls: []json.RawMessage{secret}, Engine: secret, Trace: secret, Rows: []outbox.Row{row, row},
+		Messages:    []json.RawMessage{secret}, Calls: []json.RawMessage{secret}, Engine: secret,
 	}
 	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))
 	for _, state := range []outbox.State{outbox.Sent, outbox.Dead} {

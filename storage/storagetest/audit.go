@@ -1,8 +1,9 @@
 package storagetest
 
 import (
-	"hermesd/gateway/outbox"
 	"time"
+
+	"hermesd/gateway/outbox"
 )
 
 func auditTests() map[string]func(*harness) {
@@ -86,7 +87,7 @@ func auditTests() map[string]func(*harness) {
 			c := w.claim(0, "why?")
 			m := replied()
 			m.Rows = []outbox.Row{newRow(testDM, "because")}
-			r := w.commit(c, m)[0]
+			r := w.finish(c, m)[0]
 			w.settle(sentSettlement(w.next(testDM, "because").ID))
 			for _, id := range []string{"r" + r.ID.String(), r.ID.String(), c.Turn, e.Inbound.IdempotencyKey, e.Inbound.ID, e.ID.String()} {
 				histories, err := w.MessageHistory(w.Context(), id)

@@ -54,7 +54,7 @@ func editorTests() map[string]func(*harness) {
 			m := replied()
 			m.Cancel, m.CancelReason = []inbox.Lane{lane}, "/stop"
 			m.Rows = []outbox.Row{newRow(testDM, "stopped it")}
-			w.commit(c, m)
+			w.finish(c, m)
 			w.settle(sentSettlement(w.next(testDM, "stopped it").ID))
 			waiting := w.acceptTexts("waits")[0]
 			_, err = w.DeleteSession(w.Context(), "s1")
@@ -199,7 +199,7 @@ func testDeleteBusySession(w *harness) {
 	c = w.claim(0, "/forget")
 	_, err := w.DeleteSession(w.Context(), "s1") // the claimed command itself may delete the session
 	w.ok(err)
-	w.commit(c, replied())
+	w.finish(c, replied())
 }
 
 func testDeleteUnsentRows(w *harness) {

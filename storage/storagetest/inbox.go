@@ -8,6 +8,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 )
 
 func inboxTests() map[string]func(*harness) {
@@ -40,7 +41,7 @@ func inboxTests() map[string]func(*harness) {
 				w.Fatal("two claims in one lane")
 			}
 			equal(w, "waiting", w.Waiting(lane), 1)
-			w.commit(*accepted[0].Claim, inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}})
+			w.finish(*accepted[0].Claim, store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}})
 			w.claim(0, "second")
 		},
 		"notices are enqueued in the same write, and once": func(w *harness) {
@@ -196,7 +197,7 @@ func inboxTests() map[string]func(*harness) {
 			unknown := w.entry("never seen")
 			late := []inbox.Entry{w.edit(e, "claimed"), w.edit(unknown, "unknown")}
 			late = w.accept(late...)
-			w.commit(c, replied())
+			w.finish(c, replied())
 			late = append(late, w.accept(w.edit(e, "done"))...)
 			for _, l := range late {
 				equal(w, "outcome of "+l.Inbound.Text, w.outcome(l.ID), inbox.Outcome{Result: inbox.Silent, Reason: "edit_too_late"})
@@ -220,7 +221,7 @@ func inboxTests() map[string]func(*harness) {
 			equal(w, "lanes", lanes, []inbox.Lane{"z", "a"})
 			c, err := w.Claim(w.Context(), "z", 1)
 			w.ok(err)
-			w.commit(c, replied())
+			w.finish(c, replied())
 			lanes, err = w.Lanes(w.Context())
 			w.ok(err)
 			equal(w, "lanes", lanes, []inbox.Lane{"a", "z"})

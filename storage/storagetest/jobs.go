@@ -12,6 +12,7 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // noon is the first occurrence of the jobs of these tests.
@@ -84,14 +85,14 @@ func (w *harness) occurrences(id schedule.JobID) []string {
 }
 
 // endRun ends the run that waits in the lane of f.
-func (w *harness) endRun(f inbox.ScheduledRun, m inbox.Commit) {
+func (w *harness) endRun(f inbox.ScheduledRun, m store.Finish) {
 	w.Helper()
 	c, err := w.Claim(w.Context(), f.Entry.Lane, 0)
 	w.ok(err)
 	if c.Turn == "" {
 		w.Fatalf("nothing waits in %s", f.Entry.Lane)
 	}
-	w.commit(c, m)
+	w.finish(c, m)
 }
 
 func jobTests() map[string]func(*harness) {
@@ -142,18 +143,7 @@ func jobTests() map[string]func(*harness) {
 			equal(w, "started", n, 1)
 			equal(w, "waiting", w.Waiting(f.Entry.Lane), 1)
 		},
-		"an occurrence ends like its entry": testOccurrenceEnd,
-		"a run outcome overrides the outcome of the entry": func(w *harness) {
-			w.addJobs(hourlyJob("a"))
-			f := runAt(w.job("a"), noon())
-			w.startRun(f)
-			m := replied()
-			m.RunOutcome = &schedule.RunOutcome{Result: schedule.Failed, Reason: "the script failed"}
-			w.endRun(f, m)
-			equal(w, "occurrences", w.occurrences("a"), []string{"12:00 ran failed: the script failed"})
-			j := w.job("a")
-			equal(w, "state", []any{j.State.Result, j.State.Reason, j.State.Failures}, []any{schedule.Failed, "the script failed", 1})
-		},
+		"an occurrence ends like its entry":           testOccurrenceEnd,
 		"a run with an undelivered answer has failed": testUndelivered,
 		"a run of an older job revision is not started": func(w *harness) {
 			w.addJobs(hourlyJob("a"))
@@ -284,7 +274,7 @@ func testOccurrenceEnd(w *harness) {
 		w.addJobs(hourlyJob(id))
 		f := runAt(w.job(id), noon())
 		w.startRun(f)
-		w.endRun(f, inbox.Commit{Outcome: c.outcome})
+		w.endRun(f, store.Finish{End: store.End{Outcome: c.outcome}})
 		equal(w, "occurrences", w.occurrences(id), []string{"12:00 " + c.want})
 		equal(w, "running", w.job(id).State.RunningOccurrence.IsZero(), true)
 	}
@@ -293,8 +283,8 @@ func testOccurrenceEnd(w *harness) {
 	f := runAt(w.job("x"), noon())
 	w.startRun(f)
 	w.acceptTexts("/stop")
-	w.commit(w.claim(0, "/stop"), inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Replied}, Cancel: []inbox.Lane{f.Entry.Lane}, CancelReason: "the operator",
+	w.finish(w.claim(0, "/stop"), store.Finish{
+		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Cancel: []inbox.Lane{f.Entry.Lane}, CancelReason: "the operator",
 	})
 	equal(w, "occurrences", w.occurrences("x"), []string{"12:00 ran failed: cancelled: the operator"})
 }

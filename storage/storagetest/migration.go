@@ -38,7 +38,7 @@ func migrationTests() map[string]func(*harness) {
 			equal(w, "turn", again.Turn, c.Turn)
 			equal(w, "steps", len(again.Steps), 1)
 			equal(w, "session", again.Entries[0].Session, k)
-			w.commit(again, replied())
+			w.finish(again, replied())
 		},
 	}
 }

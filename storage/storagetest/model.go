@@ -328,13 +328,17 @@ func (m *model) commitTurn(turn *modelTurn, to []chat.Address, cancel []inbox.La
 			m.Fatalf("a conflicting commit: %v, want %v", err, inbox.ErrConflict)
 		}
 	}
-	c.Cancel = cancel
 	for _, a := range to {
 		c.Rows = append(c.Rows, newRow(a, ""))
 	}
-	rows, err := m.s.CommitTurn(context.Background(), turn.claim, c)
+	var rows []outbox.Row
+	var err error
+	if len(cancel) > 0 { // a command, which adds nothing to a conversation
+		rows, err = m.s.FinishTurn(context.Background(), turn.claim, store.Finish{End: c.End, Cancel: cancel})
+	} else if rows, err = m.s.CommitTurn(context.Background(), turn.claim, c); err == nil {
+		s.add(a)
+	}
 	m.ok(err)
-	s.add(a)
 	m.addRows(rows, to)
 	turn.isClaimed, turn.hasEnded, turn.steps = false, true, nil
 	m.staleClaims = append(m.staleClaims, turn.claim)
@@ -356,7 +360,7 @@ func (m *model) tryStale(t *rapid.T) {
 	if slices.ContainsFunc(m.turns, func(x *modelTurn) bool { return x.isClaimed && x.claim.Turn == c.Turn && x.claim.Epoch == c.Epoch }) {
 		t.Skip() // the same process has claimed it again
 	}
-	_, err1 := m.s.CommitTurn(context.Background(), c, replied())
+	_, err1 := m.s.FinishTurn(context.Background(), c, replied())
 	_, err2 := m.s.Join(context.Background(), c, false)
 	for _, err := range []error{err1, err2, m.s.Release(context.Background(), c), m.s.RecordStep(context.Background(), c, nil, inbox.Step(`0`))} {
 		if !errors.Is(err, inbox.ErrStale) {

@@ -10,6 +10,7 @@ import (
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // A modelSession is the expected state of the session of one lane.
@@ -71,7 +72,7 @@ func drawAddition(t *rapid.T, s *modelSession) addition {
 }
 
 // commit returns the commit that adds a to s.
-func (a addition) commit(s *modelSession) inbox.Commit {
+func (a addition) commit(s *modelSession) store.Turn {
 	length, n := s.active, len(s.rows)
 	for _, p := range a.compactions {
 		length, n = len(p.Active), n+len(p.Append)+len(p.Active)
@@ -98,8 +99,8 @@ func (a addition) commit(s *modelSession) inbox.Commit {
 }
 
 // conflicting returns variants of c that contradict the stored state.
-func (a addition) conflicting(c inbox.Commit) []inbox.Commit {
-	bad := []inbox.Commit{c, c, c}
+func (a addition) conflicting(c store.Turn) []store.Turn {
+	bad := []store.Turn{c, c, c}
 	bad[0].Session.Messages++
 	bad[1].Session.Calls++
 	bad[2].Compactions = append(slices.Clone(c.Compactions), inbox.Compaction{Length: c.Session.Messages + 7})

@@ -8,6 +8,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 )
 
 func outboxTests() map[string]func(*harness) {
@@ -149,7 +150,7 @@ func outboxTests() map[string]func(*harness) {
 			c := w.claim(0, "a")
 			m := replied()
 			m.Rows = []outbox.Row{newRow(testDM, "1"), newRow(testThread, "2"), newRow(testThread, "3")}
-			rows := w.commit(c, m)
+			rows := w.finish(c, m)
 			equal(w, "states", states(rows), []outbox.State{outbox.Queued, outbox.Attempting, outbox.Queued})
 			equal(w, "turn", rows[0].Turn, c.Turn)
 			w.next(testDM, "before")
@@ -169,7 +170,7 @@ func outboxTests() map[string]func(*harness) {
 			reply := newRow(testDM, "done")
 			reply.Replaces = p.ID
 			m.Rows = []outbox.Row{reply}
-			rows := w.commit(again, m)
+			rows := w.finish(again, m)
 			equal(w, "replaces", rows[0].Replaces, p.ID)
 			equal(w, "rows of the turn", ids(w.history(e.ID).Rows), []outbox.ID{p.ID, rows[0].ID})
 		},
@@ -190,7 +191,7 @@ func outboxTests() map[string]func(*harness) {
 		},
 		"a failed entry does not block the next": func(w *harness) {
 			w.acceptTexts("a")
-			w.commit(w.claim(0, "a"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "set aside"}})
+			w.finish(w.claim(0, "a"), store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "set aside"}}})
 			w.acceptTexts("b")
 			w.claim(0, "b")
 		},

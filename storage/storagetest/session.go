@@ -8,6 +8,7 @@ import (
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 func rawMessages(texts ...string) (rows []json.RawMessage) {
@@ -96,6 +97,38 @@ func sessionTests() map[string]func(*harness) {
 			equal(w, "engine", string(state), `{"passes":1}`)
 			equal(w, "revision", w.session("s1").Revision, 1)
 		},
+		"a prompt is built again over the stored record": func(w *harness) {
+			w.createSession("s1", 0)
+			w.ok(w.SetTitle(w.Context(), "s1", "Taxes"))
+			w.acceptTexts("/reload", "/model")
+			c := w.claim(1, "/reload")
+			m := replied()
+			m.Rebuild = &store.Rebuild{Session: "s1", Prompt: json.RawMessage(`{"frozen": "again"}`), Break: "reload"}
+			w.finish(c, m)
+			m.Rebuild = &store.Rebuild{Session: "s1"}
+			m.Settings = map[session.ID]session.Settings{"s1": {Model: "m"}}
+			w.finish(w.claim(1, "/model"), m)
+			w.crash()
+			prompt, err := w.Prompt(w.Context(), "s1")
+			w.ok(err)
+			equal(w, "prompt", string(prompt), `{"frozen": "again"}`)
+			rec := w.session("s1")
+			equal(w, "record", []any{rec.Title, rec.Revision, rec.PendingBreak, rec.Messages, rec.Settings.Model}, []any{"Taxes", 1, "reload", 1, "m"})
+		},
+		"a command on a deleted session is refused": func(w *harness) {
+			w.acceptTexts("/model")
+			c := w.claim(0, "/model")
+			for _, m := range []store.Finish{
+				{End: replied().End, Rebuild: &store.Rebuild{Session: "s1"}},
+				{End: replied().End, Settings: map[session.ID]session.Settings{"s1": {}}},
+				{End: replied().End, SetCurrent: map[session.Key]session.ID{key: "s1"}},
+			} {
+				if _, err := w.FinishTurn(w.Context(), c, m); !errors.Is(err, inbox.ErrConflict) {
+					w.Fatalf("%+v: %v, want %v", m, err, inbox.ErrConflict)
+				}
+			}
+			w.finish(c, replied())
+		},
 		"a compaction archives and deletes nothing": func(w *harness) {
 			w.acceptTexts("a")
 			m := sessionCommit("s1", 0, `0`, `1`, `2`, `3`)
@@ -108,11 +141,11 @@ func sessionTests() map[string]func(*harness) {
 				{Length: 4, From: 1, To: 3, Active: rawMessages(`0`, `"sum of 1 to 4"`, `5`)},
 			}
 			c := w.claim(0, "b")
-			for _, spoil := range []func(*inbox.Commit){
-				func(m *inbox.Commit) { m.Compactions[0].Length = 5 },
-				func(m *inbox.Commit) { m.Compactions[0].To = 7 },
-				func(m *inbox.Commit) { m.Compactions[1].From = 4 },
-				func(m *inbox.Commit) { m.Session.Messages++ },
+			for _, spoil := range []func(*store.Turn){
+				func(m *store.Turn) { m.Compactions[0].Length = 5 },
+				func(m *store.Turn) { m.Compactions[0].To = 7 },
+				func(m *store.Turn) { m.Compactions[1].From = 4 },
+				func(m *store.Turn) { m.Session.Messages++ },
 			} {
 				bad := m
 				bad.Compactions = append([]inbox.Compaction(nil), m.Compactions...)
@@ -172,14 +205,14 @@ func sessionTests() map[string]func(*harness) {
 			w.acceptTexts("/resume")
 			m := replied()
 			m.SetCurrent = map[session.Key]session.ID{key: "s1"}
-			w.commit(w.claim(0, "/resume"), m)
+			w.finish(w.claim(0, "/resume"), m)
 			rec, _, err = w.Session(w.Context(), key)
 			w.ok(err)
 			equal(w, "current", rec.ID, "s1")
 			w.acceptTexts("/resume")
 			m.SetCurrent[key] = "nowhere"
 			c := w.claim(0, "/resume")
-			if _, err := w.CommitTurn(w.Context(), c, m); err == nil {
+			if _, err := w.FinishTurn(w.Context(), c, m); err == nil {
 				w.Fatal("a key points to an unknown session")
 			}
 		},
@@ -187,7 +220,7 @@ func sessionTests() map[string]func(*harness) {
 			w.acceptTexts("/new")
 			m := replied()
 			m.Create = newSession("s1")
-			w.commit(w.claim(0, "/new"), m)
+			w.finish(w.claim(0, "/new"), m)
 			rec, ok, err := w.Session(w.Context(), key)
 			w.ok(err)
 			if !ok || rec.ID != "s1" {
@@ -238,13 +271,13 @@ func sessionTests() map[string]func(*harness) {
 				w.ok(err)
 				m := replied()
 				m.Create = newSession(young)
-				w.commit(now, m)
+				w.finish(now, m)
 				if recorded {
 					w.ok(w.RecordStep(w.Context(), c, first, inbox.Step(`2`)))
 				}
-				m = sessionCommit(old, 0, `1`)
-				m.Create = first
-				w.commit(c, m)
+				late := sessionCommit(old, 0, `1`)
+				late.Create = first
+				w.commit(c, late)
 				rec, _, err := w.Session(w.Context(), key)
 				w.ok(err)
 				equal(w, "current", rec.ID, young)

@@ -199,11 +199,20 @@ func texts(entries []inbox.Entry) []string {
 	return list
 }
 
-func replied() inbox.Commit { return inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}} }
+func replied() store.Finish {
+	return store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}}
+}
 
-func (w *harness) commit(c inbox.Claim, m inbox.Commit) []outbox.Row {
+func (w *harness) commit(c inbox.Claim, m store.Turn) []outbox.Row {
 	w.Helper()
 	rows, err := w.CommitTurn(w.Context(), c, m)
+	w.ok(err)
+	return rows
+}
+
+func (w *harness) finish(c inbox.Claim, m store.Finish) []outbox.Row {
+	w.Helper()
+	rows, err := w.FinishTurn(w.Context(), c, m)
 	w.ok(err)
 	return rows
 }
@@ -289,9 +298,8 @@ func newSession(id session.ID) *session.Creation {
 
 // sessionCommit returns a commit that adds messages to a session of before
 // messages.
-func sessionCommit(id session.ID, before int, messages ...string) inbox.Commit {
-	m := replied()
-	m.Session = newSession(id).Record
+func sessionCommit(id session.ID, before int, messages ...string) store.Turn {
+	m := store.Turn{End: replied().End, Session: newSession(id).Record}
 	m.Session.Messages = before + len(messages)
 	for _, text := range messages {
 		m.Messages = append(m.Messages, json.RawMessage(text))

@@ -17,7 +17,7 @@ func turnTests() map[string]func(*harness) {
 			w.acceptTexts("a", "b", "c")
 			c := w.claim(2, "a", "b")
 			equal(w, "remaining", c.Remaining, 1)
-			w.commit(c, replied())
+			w.finish(c, replied())
 			c = w.claim(2, "c")
 			equal(w, "remaining", c.Remaining, 0)
 			if c.Crashed {
@@ -29,7 +29,7 @@ func turnTests() map[string]func(*harness) {
 			c := w.claim(0, "a")
 			w.acceptTexts("b")
 			equal(w, "remaining", w.claim(0).Remaining, 1)
-			w.commit(c, replied())
+			w.finish(c, replied())
 			w.claim(0, "b")
 		},
 		"lanes do not wait for each other": func(w *harness) {
@@ -50,13 +50,13 @@ func turnTests() map[string]func(*harness) {
 			joined, err := w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined", texts(joined), nil)
-			w.commit(c, replied())
+			w.finish(c, replied())
 			c = w.claim(0, "/new")
 			equal(w, "remaining", c.Remaining, 1)
 			joined, err = w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined", texts(joined), nil)
-			w.commit(c, replied())
+			w.finish(c, replied())
 			w.claim(0, "c")
 		},
 		"a joined entry ends with the turn": func(w *harness) {
@@ -68,7 +68,7 @@ func turnTests() map[string]func(*harness) {
 			equal(w, "joined", texts(joined), []string{"b"})
 			equal(w, "turn", joined[0].Turn, c.Turn)
 			equal(w, "waiting", w.Waiting(lane), 0)
-			w.commit(c, replied())
+			w.finish(c, replied())
 			equal(w, "outcome", w.outcome(b.ID).Result, inbox.Replied)
 		},
 		"a joined entry is claimed again with the turn": func(w *harness) {
@@ -226,7 +226,7 @@ func turnTests() map[string]func(*harness) {
 			c, err := w.Claim(w.Context(), "b", 0)
 			w.ok(err)
 			equal(w, "b while it runs", blamed("b"), -1)
-			w.commit(c, replied())
+			w.finish(c, replied())
 			crash("c")
 			c, err = w.Claim(w.Context(), "c", 0)
 			w.ok(err)
@@ -244,7 +244,7 @@ func turnTests() map[string]func(*harness) {
 		"an ended claim is stale": func(w *harness) {
 			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.commit(c, replied())
+			w.finish(c, replied())
 			w.checkStale(c)
 			w.checkStale(inbox.Claim{Lane: lane})
 			w.checkStale(inbox.Claim{Lane: lane, Turn: "t-never", Epoch: c.Epoch})
@@ -258,7 +258,7 @@ func turnTests() map[string]func(*harness) {
 				99:       {Result: inbox.Failed},
 			}
 			m.Trace = json.RawMessage(`{"model":"m"}`)
-			w.commit(c, m)
+			w.finish(c, m)
 			equal(w, "first", w.outcome(es[0].ID), inbox.Outcome{Result: inbox.Replied, MergedInto: es[2].ID})
 			equal(w, "second", w.outcome(es[1].ID), inbox.Outcome{Result: inbox.Replied})
 			equal(w, "trace", string(w.history(es[2].ID).Trace), `{"model":"m"}`)
@@ -274,7 +274,7 @@ func turnTests() map[string]func(*harness) {
 			if _, ok, err := w.SessionByID(w.Context(), "s1"); ok || err != nil {
 				w.Fatalf("the session exists (%t, %v)", ok, err)
 			}
-			w.commit(c, replied())
+			w.finish(c, replied())
 		},
 		"cancel ends waiting entries of the named lanes": func(w *harness) {
 			waits := w.acceptTexts("a")[0]
@@ -287,11 +287,11 @@ func turnTests() map[string]func(*harness) {
 			w.ok(err)
 			m := replied()
 			m.Cancel, m.CancelReason = []inbox.Lane{lane}, "/stop"
-			w.commit(c, m)
+			w.finish(c, m)
 			equal(w, "waiting", w.Waiting(lane), 0)
 			equal(w, "outcome", w.outcome(b.ID), inbox.Outcome{Result: inbox.Cancelled, Reason: "/stop"})
 			equal(w, "running", w.history(waits.ID).Entry.State, inbox.Claimed)
-			w.commit(running, replied())
+			w.finish(running, replied())
 			w.claim(0)
 		},
 		"cancel ends an interrupted turn": func(w *harness) {
@@ -306,7 +306,7 @@ func turnTests() map[string]func(*harness) {
 			w.ok(err)
 			m := replied()
 			m.Cancel, m.CancelReason = []inbox.Lane{lane}, "/stop"
-			w.commit(now, m)
+			w.finish(now, m)
 			w.claim(0)
 			w.acceptTexts("b")
 			if c := w.claim(0, "b"); len(c.Steps) > 0 || c.Crashed {
@@ -325,7 +325,7 @@ func turnTests() map[string]func(*harness) {
 			w.ok(err)
 			m := replied()
 			m.Cancel, m.Rows = []inbox.Lane{lane}, []outbox.Row{newRow(testDM, "cancelled")}
-			rows := w.commit(now, m)
+			rows := w.finish(now, m)
 			equal(w, "deleted", deleted(rows), []outbox.ID{p.ID, 0})
 			equal(w, "turns", []string{rows[0].Turn, rows[1].Turn}, []string{c.Turn, now.Turn})
 			equal(w, "states", states(rows), []outbox.State{outbox.Attempting, outbox.Queued})
@@ -343,7 +343,7 @@ func turnTests() map[string]func(*harness) {
 			equal(w, "joined before the command is done", len(joined), 0)
 			now, err := w.Claim(w.Context(), stop.Lane, 0)
 			w.ok(err)
-			w.commit(now, replied())
+			w.finish(now, replied())
 			joined, err = w.Join(w.Context(), c, false)
 			w.ok(err)
 			equal(w, "joined after the command", len(joined), 1)
@@ -397,7 +397,11 @@ func (w *harness) checkStale(c inbox.Claim) {
 		"step": func() error {
 			return w.RecordStep(w.Context(), c, newSession(session.ID("stale-"+c.Turn)), inbox.Step(`0`))
 		},
-		"commit": func() error { _, err := w.CommitTurn(w.Context(), c, replied()); return err },
+		"commit": func() error {
+			_, err := w.CommitTurn(w.Context(), c, sessionCommit(session.ID("stale-"+c.Turn), 0, `1`))
+			return err
+		},
+		"finish": func() error { _, err := w.FinishTurn(w.Context(), c, replied()); return err },
 	} {
 		if err := do(); !errors.Is(err, inbox.ErrStale) {
 			w.Fatalf("%s with a stale claim: %v, want %v", what, err, inbox.ErrStale)

@@ -1,16 +1,18 @@
 package storagetest
 
 import (
+	"time"
+
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"time"
+	"hermesd/gateway/store"
 )
 
 func upkeepTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"prune deletes old records and keeps unfinished ones": func(w *harness) {
 			done := w.acceptTexts("done")[0]
-			w.commit(w.claim(0, "done"), inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")}})
+			w.finish(w.claim(0, "done"), store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")}}})
 			w.settle(sentSettlement(w.next(testDM, "x").ID))
 			w.enqueue(newRow(testDM, "waits"))
 			waits := w.acceptTexts("waits")[0]

@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"errors"
+
 	"hermesd/gateway/store"
 )
 

@@ -19,6 +19,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -59,7 +60,7 @@ func (p *harness) runJob(s *bolt.Store, j schedule.Job, due time.Time, commands 
 	frozen, err := json.Marshal(prompt.Build(prompt.Inputs{Name: "Test"}))
 	p.must(err)
 	rec := session.Record{ID: id.Session(), Key: e.Session, Address: e.Inbound.Address, Updated: p.o.Now, Messages: len(messages)}
-	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Silent}, Session: rec, Trace: json.RawMessage(`{}`),
+	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Silent}, Trace: json.RawMessage(`{}`)}, Session: rec,
 		Create: &session.Creation{Record: rec, Prompt: frozen}}
 	for _, message := range messages {
 		raw, err := json.Marshal(message)

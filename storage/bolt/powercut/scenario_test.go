@@ -18,6 +18,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 	"hermesd/storage/storagetest"
 )
@@ -150,11 +151,14 @@ func (p *scenario) turn(lane inbox.Lane, n int) {
 	})
 	id := session.ID("s-" + lane)
 	rec := session.Record{ID: id, Key: session.Key(lane), Updated: time.Now(), Messages: n + 1}
-	rows, err := p.s.CommitTurn(ctx, c, inbox.Commit{
-		Outcome: inbox.Outcome{Result: inbox.Replied}, Session: rec,
+	rows, err := p.s.CommitTurn(ctx, c, store.Turn{
+		End: store.End{
+			Outcome: inbox.Outcome{Result: inbox.Replied},
+			Rows:    []outbox.Row{{Role: outbox.Reply, Msg: chat.Outbound{To: testDM, Text: chat.PlainText(key)}}},
+		},
+		Session:  rec,
 		Create:   &session.Creation{Record: rec, Prompt: json.RawMessage(`{}`)},
 		Messages: []json.RawMessage{json.RawMessage(fmt.Sprint(n))},
-		Rows:     []outbox.Row{{Role: outbox.Reply, Msg: chat.Outbound{To: testDM, Text: chat.PlainText(key)}}},
 	})
 	p.must(err)
 	p.record("turn of "+key, func(s *bolt.Store) error {

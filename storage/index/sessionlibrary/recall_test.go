@@ -21,6 +21,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 	"hermesd/storage/index"
 	"hermesd/storage/index/sessionlibrary"
@@ -77,7 +78,7 @@ func (h *harness) turn(r session.Record, passes []inbox.Compaction, texts ...str
 	h.ok(err)
 	c, err := h.store.Claim(h.Context(), lane, 0)
 	h.ok(err)
-	m := inbox.Commit{Outcome: inbox.Outcome{Result: inbox.Replied}, Trace: json.RawMessage(`{}`), Compactions: passes}
+	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Trace: json.RawMessage(`{}`)}, Compactions: passes}
 	old, known, err := h.store.SessionByID(h.Context(), r.ID)
 	h.ok(err)
 	if known {

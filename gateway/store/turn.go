@@ -1,0 +1,76 @@
+package store
+
+import (
+	"encoding/json"
+
+	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
+	"hermesd/gateway/session"
+)
+
+// An End is what ends a claim, with or without a conversation.
+type End struct {
+	// Outcomes holds the outcomes of single entries of the claim; all others get
+	// Outcome.
+	Outcome  inbox.Outcome
+	Outcomes map[inbox.ID]inbox.Outcome
+	// Rows are new outbox rows, in order. The first one of a queue that is
+	// otherwise empty is registered as attempted in the same transaction.
+	Rows []outbox.Row
+	// Trace is stored with the turn for `why`.
+	Trace json.RawMessage
+}
+
+// A Turn holds all changes of a claim with a conversation. They are applied in one
+// transaction, or not at all.
+type Turn struct {
+	End
+	// Create, if set, is a new session, which becomes the current one of its key.
+	Create *session.Creation
+	// Session replaces the session's record.
+	Session session.Record
+	// Compactions are compactions of the transcript of Session, in order. They are
+	// applied before Messages.
+	Compactions []inbox.Compaction
+	// Messages are appended to the transcript of Session, which must have
+	// Session.Messages - len(Messages) rows before.
+	Messages []json.RawMessage
+	// Prompt, if set, replaces the cached prompt of Session; Session.Revision counts
+	// the replacements.
+	Prompt json.RawMessage
+	// Engine, if set, is the new state of the context engine of Session.
+	Engine json.RawMessage
+	// Calls are appended to the ledger of Session, which must have
+	// Session.Calls - len(Calls) before. They are opaque to the store, which keeps at
+	// least the newest 5,000 of a session.
+	Calls []json.RawMessage
+	// Accept are new entries that are accepted with this commit.
+	Accept []inbox.Entry
+}
+
+// A Finish holds all changes of a claim without a conversation: a command, or a turn that
+// failed before it had one. They are applied in one transaction, or not at all.
+type Finish struct {
+	End
+	// Create, if set, is a new session, which becomes the current one of its key.
+	Create *session.Creation
+	// SetCurrent changes the current session of keys.
+	SetCurrent map[session.Key]session.ID
+	// Settings replaces the settings of sessions. Nothing else changes settings, so
+	// they can be set while a turn of the session runs.
+	Settings map[session.ID]session.Settings
+	Rebuild  *Rebuild // nil: no prompt was built again
+	// Cancel ends the waiting entries of these lanes that are older than the newest
+	// entry of the claim, with CancelReason. If that ends an interrupted turn, its
+	// previews are deleted.
+	Cancel       []inbox.Lane
+	CancelReason string
+}
+
+// A Rebuild changes the cached prompt of a session. It is applied to the record as it is
+// stored, so that a turn in between loses nothing.
+type Rebuild struct {
+	Session session.ID
+	Prompt  json.RawMessage // nil: it is the same as before
+	Break   string          // the pending break of the next call; "": that of the record stays
+}
