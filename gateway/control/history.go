@@ -11,7 +11,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/turn"
+	"hermesd/gateway/store"
 )
 
 // why tells what became of a message of the conversation.
@@ -107,7 +107,7 @@ func formatOutcome(e inbox.Entry) string {
 }
 
 func writeTrace(b *strings.Builder, raw json.RawMessage) {
-	var t turn.Trace
+	var t store.Trace
 	if len(raw) == 0 || json.Unmarshal(raw, &t) != nil {
 		return
 	}

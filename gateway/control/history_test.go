@@ -10,7 +10,7 @@ import (
 	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/turn"
+	"hermesd/gateway/store"
 )
 
 func TestStoredAnswer(t *testing.T) {
@@ -42,7 +42,7 @@ func TestStoredAnswer(t *testing.T) {
 
 func TestFormatHistory(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
-	trace, err := json.Marshal(turn.Trace{Resumed: true, Tools: []string{"clock"}, Calls: []turn.Call{{Provider: "p", Model: "m", Took: time.Second}}, Error: "late"})
+	trace, err := json.Marshal(store.Trace{Resumed: true, Tools: []string{"clock"}, Calls: []store.ModelCall{{Provider: "p", Model: "m", Took: time.Second}}, Error: "late"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -231,7 +231,7 @@ var ErrConflict = errors.New("inbox: commit conflicts with stored state")
 // A MessageHistory is everything stored about one message. `why` prints it.
 type MessageHistory struct {
 	Entry Entry           `json:"entry"`
-	Trace json.RawMessage `json:"trace,omitempty"` // of the turn; see turn.Trace
+	Trace json.RawMessage `json:"trace,omitempty"` // of the turn; see store.Trace
 	Rows  []outbox.Row    `json:"rows,omitempty"`
 }
 

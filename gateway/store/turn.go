@@ -2,7 +2,9 @@ package store
 
 import (
 	"encoding/json"
+	"time"
 
+	"hermesd/agent/llm"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -73,4 +75,24 @@ type Rebuild struct {
 	Session session.ID
 	Prompt  json.RawMessage // nil: it is the same as before
 	Break   string          // the pending break of the next call; "": that of the record stays
+}
+
+// A Trace describes the run of a turn. `why` prints it.
+type Trace struct {
+	Session string        `json:"session,omitempty"`
+	Started time.Time     `json:"began"`
+	Took    time.Duration `json:"took"`
+	Resumed bool          `json:"resumed,omitempty"`
+	Calls   []ModelCall   `json:"calls,omitempty"`
+	Tools   []string      `json:"tools,omitempty"`
+	Notices []string      `json:"notices,omitempty"`
+	Error   string        `json:"error,omitempty"`
+}
+
+// A ModelCall is one model call of a turn.
+type ModelCall struct {
+	Provider string        `json:"provider"`
+	Model    string        `json:"model"`
+	Took     time.Duration `json:"took"`
+	Usage    llm.Usage     `json:"usage"`
 }

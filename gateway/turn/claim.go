@@ -30,7 +30,7 @@ type claim struct {
 	runner      *Runner
 	log         *zap.Logger
 	reply       *reply.Reply
-	trace       Trace
+	trace       store.Trace
 	refusals    int            // commits that failed with inbox.ErrConflict
 	hasMoreWork bool           // the lane must be woken again
 	result      observe.Result // "" until committed

@@ -3,6 +3,7 @@ package turn
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
+	"hermesd/gateway/store"
 	"hermesd/gateway/usage"
 )
 
@@ -38,6 +40,20 @@ func (c *claim) runObserved(ctx context.Context) {
 	emit(observe.TurnEnded{TurnStarted: started, Result: cmp.Or(c.result, observe.Released), Took: time.Since(started.At)})
 }
 
+// encodeTrace returns the stored form of the trace, masked.
+func (c *claim) encodeTrace() json.RawMessage {
+	t, mask := c.trace, c.runner.parts.Agent.Agent.Mask
+	t.Took, t.Error = time.Since(t.Started), mask(t.Error)
+	for i, n := range t.Notices {
+		t.Notices[i] = mask(n)
+	}
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return nil
+	}
+	return raw
+}
+
 // resultOf returns the observe.Result of an outcome.
 func resultOf(o inbox.Outcome) observe.Result {
 	switch {
@@ -61,7 +77,7 @@ func (t *turn) reportModelCall(c agent.Call) {
 // recordCall adds a model call to the ledger, the trace and the usage, and logs an
 // error if its prefix broke for an undeclared reason.
 func (t *turn) recordCall(c agent.Call) {
-	t.trace.Calls = append(t.trace.Calls, Call{c.Provider, c.Model, c.Took, c.Usage})
+	t.trace.Calls = append(t.trace.Calls, store.ModelCall{Provider: c.Provider, Model: c.Model, Took: c.Took, Usage: c.Usage})
 	t.tokenUsage = t.tokenUsage.Add(c.Usage)
 	rec, err := t.session.RecordCall(c)
 	if err != nil {

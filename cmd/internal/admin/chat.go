@@ -15,7 +15,7 @@ import (
 	"hermesd/adapters/console"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/turn"
+	"hermesd/gateway/store"
 )
 
 // ErrHungUp reports that the daemon ended a chat. Errors that wrap it may have the
@@ -264,8 +264,8 @@ type Outcome struct {
 	Text []chat.RichText `json:"text,omitempty"`
 	// Messages are the IDs of the messages that show Text or showed it before, as a
 	// preview. Other messages of the turn are notices.
-	Messages []string   `json:"messages,omitempty"`
-	Trace    turn.Trace `json:"trace,omitzero"`
+	Messages []string    `json:"messages,omitempty"`
+	Trace    store.Trace `json:"trace,omitzero"`
 }
 
 // lines writes values as JSON lines. It is safe for concurrent use.

@@ -20,7 +20,7 @@ import (
 	"hermesd/cmd/internal/tui/text"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/turn"
+	"hermesd/gateway/store"
 )
 
 var update = flag.Bool("update", false, "write the golden views anew")
@@ -172,7 +172,7 @@ func TestScreenShowsConversation(t *testing.T) {
 		s.hear(fromDaemon{event(console.Message, "o1", "I am **think")})
 		s.hear(fromDaemon{event(console.Edit, "o1", "I am **thinking** about `code` and 日本語, which is wide, and wrap it where it ends:\n\n```go\nfunc main() {}\n```")})
 		d := outcome(said[0].id, inbox.Replied, "x", "o1")
-		d.Outcome.Trace = turn.Trace{Took: 1500 * time.Millisecond, Calls: []turn.Call{{Usage: llm.Usage{Input: 10, CacheRead: 90, Output: 7}}}}
+		d.Outcome.Trace = store.Trace{Took: 1500 * time.Millisecond, Calls: []store.ModelCall{{Usage: llm.Usage{Input: 10, CacheRead: 90, Output: 7}}}}
 		s.hear(fromDaemon{d})
 		s.golden("answered")
 		s.do(tea.WindowSizeMsg{Width: 30, Height: 12})
