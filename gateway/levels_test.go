@@ -310,7 +310,7 @@ func TestLevelsUnauthorizedEventsHaveNoEffect(t *testing.T) {
 }
 
 // No function of the gateway's packages makes an inbox entry but createEntry, which checks
-// access, newRetryEntry, which repeats what an authorized user asked for, and entryFor,
+// access, input.Repeat, which repeats what an authorized user asked for, and entryFor,
 // which checks the creator of a scheduled prompt; and only Accept offers entries to the
 // store.
 func TestLevelsEntriesAreCreatedInKnownFuncs(t *testing.T) {
@@ -327,7 +327,7 @@ func TestLevelsEntriesAreCreatedInKnownFuncs(t *testing.T) {
 			}
 		}
 	})
-	if got := slices.Sorted(maps.Keys(makers)); !slices.Equal(got, []string{"Decide", "entryFor", "newRetryEntry"}) {
+	if got := slices.Sorted(maps.Keys(makers)); !slices.Equal(got, []string{"Decide", "Repeat", "entryFor"}) {
 		t.Errorf("entries are created in %v; every sender must be checked", got)
 	}
 	if got := slices.Sorted(maps.Keys(offers)); !slices.Equal(got, []string{"Accept"}) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,7 @@ type fixture struct {
 	t     *testing.T
 	store *bolt.Store
 	count int
+	text  string // of the operator, in prompts
 }
 
 func newFixture(t *testing.T, o conversation.Options) *fixture {
@@ -57,12 +59,14 @@ func newFixture(t *testing.T, o conversation.Options) *fixture {
 		o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} }
 	}
 	o.Log = zap.NewNop()
-	return &fixture{t: t, store: store, Book: conversation.NewBook(conversation.Parts{
+	f := &fixture{t: t, store: store}
+	f.Book = conversation.NewBook(conversation.Parts{
 		Store: store, Locks: locks, Passes: passes, HasBackground: func(session.ID) bool { return false }, Options: o,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
-			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created}), []string{"a note"}
+			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, SystemMessage: f.text}), []string{"a note"}
 		},
-	})}
+	})
+	return f
 }
 
 // claim accepts a message of a chat and claims it.
@@ -250,5 +254,51 @@ func TestAConversationThatIsDueBeginsAgain(t *testing.T) {
 			t.Errorf("notes %q", conv.Notes)
 		}
 		f.Release(conv)
+	}
+}
+
+func TestExchangesCountUserMessages(t *testing.T) {
+	result := llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.ToolResult, Text: "42"}}}
+	c := conversation.Conversation{Transcript: llm.NewTranscript(
+		message(llm.User, "one"), message(llm.Assistant, "a tool"), result, message(llm.Assistant, "1"), message(llm.User, "two `x`  y"), message(llm.Assistant, "2"),
+	)}
+	for n, want := range map[int]int{1: 4, 2: 0, 3: -1} {
+		if at, _ := c.Exchange(n); at != want {
+			t.Errorf("the exchange %d begins at %d, want %d", n, at, want)
+		}
+	}
+	_, m := c.Exchange(1)
+	if got := conversation.Quote(m); got != "`two 'x' y`" {
+		t.Errorf("quoted as %q", got)
+	}
+	if got := conversation.Quote(message(llm.User, strings.Repeat("x", 90))); got != "`"+strings.Repeat("x", 80)+"…`" {
+		t.Errorf("quoted as %q", got)
+	}
+	if got := conversation.Quote(llm.Message{Blocks: []llm.Block{{Type: llm.Image}}}); got != "" {
+		t.Errorf("a picture is quoted as %q", got)
+	}
+}
+
+func TestAPromptIsBuiltAgain(t *testing.T) {
+	f := newFixture(t, conversation.Options{CacheBytes: 1 << 20})
+	rec := f.say(f.claim("k"), "one").Record
+	for _, c := range []struct {
+		reason, prompt, pending string // pending is the break of the session
+		want, text              string
+	}{
+		{"reload", "", "", "", "the same as before"},
+		{"model_switch", "", "", "model_switch", "a note"},
+		{"reload", "be kind", "", "reload", " is new"},
+		{"reload", "be kind", "undo", "undo", " is new"},
+		{"model_switch", "be kind", "undo", "model_switch", " is new"},
+	} {
+		f.text, rec.PendingBreak = c.prompt, c.pending
+		r, text, err := f.Rebuild(t.Context(), rec, c.reason)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Session != rec.ID || r.Break != c.want || (r.Prompt != nil) != (c.prompt != "") || !strings.Contains(text, c.text) {
+			t.Errorf("%+v: break %q, prompt %s, text %q", c, r.Break, r.Prompt, text)
+		}
 	}
 }

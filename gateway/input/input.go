@@ -19,6 +19,7 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
+	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
@@ -265,4 +266,29 @@ func (c *Composer) describeFile(ctx context.Context, id session.ID, f chat.File)
 // reportMediaTask emits the event of a media task that has ended with err.
 func (c *Composer) reportMediaTask(task observe.MediaTask, start time.Time, err error) {
 	c.Options.Observe.Emit(observe.MediaProcessed{Task: task, Failed: err != nil, Took: time.Since(start)})
+}
+
+// Repeat returns an entry with the content of m for the sender of e. In a
+// shared session its level is at most access.Guest.
+func Repeat(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
+	in := e.Inbound
+	in.IdempotencyKey, in.Kind, in.ReplyTo, in.Files, in.Text = e.Inbound.IdempotencyKey+"#retry", chat.Message, nil, nil, ""
+	for _, b := range m.Blocks {
+		switch b.Type {
+		case llm.Text:
+			in.Text = b.Text
+		case llm.Image:
+			in.Files = append(in.Files, chat.File{Kind: chat.Photo, MIME: b.MIME, Path: b.Path})
+		}
+	}
+	if shared { // Compose adds the name again
+		if _, rest, ok := strings.Cut(in.Text, "] "); ok && strings.HasPrefix(in.Text, "[") {
+			in.Text = rest
+		}
+	}
+	grant := e.Grant
+	if shared { // another user may have written it
+		grant = grant.AtMost(access.Guest)
+	}
+	return inbox.Entry{Inbound: in, Lane: inbox.LaneOf(e.Session), Session: e.Session, Grant: grant, State: inbox.Waiting, Accepted: time.Now()}
 }

@@ -13,6 +13,7 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
@@ -143,5 +144,21 @@ func TestFiles(t *testing.T) {
 				t.Errorf("files of the session: %q", rec.Files)
 			}
 		})
+	}
+}
+
+func TestARepeatedMessageHasNoMoreRightsInASharedConversation(t *testing.T) {
+	m := llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.Text, Text: "[Ann] again"}, {Type: llm.Image, Path: "/cache/a.png", MIME: "image/png"}}}
+	e := entry(chat.Inbound{IdempotencyKey: "k", ID: "9", Text: "/retry"})
+	e.Grant = access.OperatorGrant(access.Principal{Level: access.Owner})
+	own, shared := input.Repeat(e, m, false), input.Repeat(e, m, true)
+	if own.Inbound.Text != "[Ann] again" || own.Grant.Principal().Level != access.Owner || own.Inbound.IdempotencyKey == "k" || own.Inbound.Kind != chat.Message || own.State != inbox.Waiting {
+		t.Errorf("%+v", own)
+	}
+	if len(own.Inbound.Files) != 1 || own.Inbound.Files[0].Path != "/cache/a.png" {
+		t.Errorf("files %+v", own.Inbound.Files)
+	}
+	if shared.Inbound.Text != "again" || shared.Grant.Principal().Level != access.Guest {
+		t.Errorf("in a shared conversation: %+v", shared)
 	}
 }

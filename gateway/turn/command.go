@@ -100,3 +100,29 @@ func (c *claim) applyCommandResult(ctx context.Context, res command.Result, rec 
 		}
 	}
 }
+
+// applySettings adds the session changes of a command to m, and returns an additional
+// text for the user.
+func (c *claim) applySettings(ctx context.Context, m *store.Finish, rec session.Record, res command.Result) (string, error) {
+	if rec.ID == "" {
+		s, err := c.runner.parts.Sessions.New(c.first(), "")
+		if err != nil {
+			return "", err
+		}
+		if res.Settings != nil {
+			s.Configure("", *res.Settings)
+		}
+		m.Create = s.Creation()
+		return "", nil
+	}
+	if res.Settings != nil {
+		rec.Settings = *res.Settings
+		m.Settings = map[session.ID]session.Settings{rec.ID: rec.Settings}
+	}
+	if res.Rebuild == "" {
+		return "", nil
+	}
+	r, text, err := c.runner.parts.Sessions.Rebuild(ctx, rec, res.Rebuild)
+	m.Rebuild = r
+	return text, err
+}

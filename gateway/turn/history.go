@@ -1,16 +1,15 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
-	"hermesd/agent/llm"
-	"hermesd/gateway/access"
-	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/conversation"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/input"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
@@ -24,7 +23,7 @@ func (c *claim) undoExchanges(ctx context.Context, res command.Result) {
 		return
 	}
 	defer t.close()
-	at, message := findExchange(t.session.Transcript, res.Undo)
+	at, message := t.session.Exchange(res.Undo)
 	if at < 0 {
 		c.finish(ctx, store.Finish{End: c.replied(c.T("There is nothing to take back."))})
 		return
@@ -35,79 +34,13 @@ func (c *claim) undoExchanges(ctx context.Context, res command.Result) {
 	}
 	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}}
 	if res.Retry {
-		m.Accept = []inbox.Entry{newRetryEntry(c.first(), message, t.session.Record.Shared)}
+		m.Accept = []inbox.Entry{input.Repeat(c.first(), message, t.session.Record.Shared)}
 		c.hasMoreWork = true
 	} else {
-		m.Rows = c.reply.Answer(c.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", c.quoteText(message)))
+		quoted := cmp.Or(conversation.Quote(message), c.T("your message"))
+		m.Rows = c.reply.Answer(c.T("Taken back: %s and what followed it. Nothing is deleted; it is in the archive of this conversation.", quoted))
 	}
 	t.commit(ctx, m)
-}
-
-// findExchange returns the index of the n-th last user message, and the message; -1 if
-// there are fewer.
-func findExchange(tr *llm.Transcript, n int) (at int, message llm.Message) {
-	messages := tr.Since(0)
-	for i := len(messages) - 1; i >= 0; i-- {
-		m := messages[i]
-		if m.Role != llm.User || !isUserMessage(m) {
-			continue
-		}
-		if n--; n == 0 {
-			return i, m
-		}
-	}
-	return -1, llm.Message{}
-}
-
-// isUserMessage reports whether a message with the role llm.User was written by a
-// user, and does not hold tool results.
-func isUserMessage(m llm.Message) bool {
-	for _, b := range m.Blocks {
-		if b.Type == llm.ToolResult {
-			return false
-		}
-	}
-	return len(m.Blocks) > 0
-}
-
-// newRetryEntry returns an entry with the content of m for the sender of e. In a
-// shared session its level is at most access.Guest.
-func newRetryEntry(e inbox.Entry, m llm.Message, shared bool) inbox.Entry {
-	in := e.Inbound
-	in.IdempotencyKey, in.Kind, in.ReplyTo, in.Files, in.Text = e.Inbound.IdempotencyKey+"#retry", chat.Message, nil, nil, ""
-	for _, b := range m.Blocks {
-		switch b.Type {
-		case llm.Text:
-			in.Text = b.Text
-		case llm.Image:
-			in.Files = append(in.Files, chat.File{Kind: chat.Photo, MIME: b.MIME, Path: b.Path})
-		}
-	}
-	if shared { // input.Composer adds the name again
-		if _, rest, ok := strings.Cut(in.Text, "] "); ok && strings.HasPrefix(in.Text, "[") {
-			in.Text = rest
-		}
-	}
-	grant := e.Grant
-	if shared { // another user may have written it
-		grant = grant.AtMost(access.Guest)
-	}
-	return inbox.Entry{Inbound: in, Lane: inbox.LaneOf(e.Session), Session: e.Session, Grant: grant, State: inbox.Waiting, Accepted: time.Now()}
-}
-
-// quoteText returns the beginning of a user message for display.
-func (c *claim) quoteText(m llm.Message) string {
-	for _, b := range m.Blocks {
-		if b.Type != llm.Text {
-			continue
-		}
-		text := strings.Join(strings.Fields(strings.ReplaceAll(b.Text, "`", "'")), " ")
-		if r := []rune(text); len(r) > 80 {
-			text = string(r[:80]) + "…"
-		}
-		return "`" + text + "`"
-	}
-	return c.T("your message")
 }
 
 // branch makes a copy of the session rec the current session of its conversation, and
