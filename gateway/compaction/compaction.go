@@ -25,7 +25,7 @@ import (
 	"hermesd/hygiene"
 )
 
-// Options configure the compaction of sessions.
+// Options configure the compaction of sessions. All but Engine are set.
 type Options struct {
 	hygiene.Settings
 	// MaxWait limits how long a message waits for a compaction by hygiene that is not
@@ -35,10 +35,9 @@ type Options struct {
 	// disables compaction.
 	Engine func(rec session.Record, model conversation.ModelChoice, state json.RawMessage) (agent.Engine, error)
 	// Refresh returns the prompt with its files read again, for use after a
-	// compaction; nil: the prompt stays as it is.
+	// compaction.
 	Refresh func(session.Record, prompt.Prefix) prompt.Prefix
-	// Learn stores the context length of a model that an error message named; nil: it
-	// is ignored.
+	// Learn stores the context length of a model that an error message named.
 	Learn func(provider, model string, window int)
 }
 
@@ -177,11 +176,11 @@ func (r *Run) replaceEngine(ctx context.Context) agent.Engine {
 // newContextWindow returns the context window of the session as stored.
 func (r *Run) newContextWindow(e agent.Engine) *agent.ContextWindow {
 	window := r.conv.Model.Window
-	w := &agent.ContextWindow{Engine: e, Window: window, Limit: r.Options.MaxRequest(window), First: r.conv.Record.Start, Reported: r.conv.Record.PromptTokens, At: r.conv.Record.PromptMessages}
-	if refresh := r.Options.Refresh; refresh != nil {
-		w.Refresh = func(p prompt.Prefix) prompt.Prefix { return refresh(r.conv.Record, p) }
+	return &agent.ContextWindow{
+		Engine: e, Window: window, Limit: r.Options.MaxRequest(window), First: r.conv.Record.Start,
+		Reported: r.conv.Record.PromptTokens, At: r.conv.Record.PromptMessages,
+		Refresh: func(p prompt.Prefix) prompt.Prefix { return r.Options.Refresh(r.conv.Record, p) },
 	}
-	return w
 }
 
 // compactBeforeTurn compacts the session before the turn if hygiene decides so. If the

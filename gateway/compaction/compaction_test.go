@@ -105,6 +105,7 @@ func newFixture(t *testing.T, reported int) *fixture {
 		Store: db, Passes: f.passes, Observe: func(e observe.Event) { f.events = append(f.events, e) },
 		Options: compaction.Options{
 			Settings: hygiene.Settings{Enabled: true, Threshold: 0.5}, MaxWait: time.Second,
+			Refresh: func(_ session.Record, p prompt.Prefix) prompt.Prefix { return p }, Learn: func(string, string, int) {},
 			Engine: func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				f.engines = append(f.engines, new(halving))
 				return f.engines[len(f.engines)-1], nil

@@ -198,6 +198,12 @@ func withDefaults(o Options) Options {
 	if o.Skill == nil {
 		o.Skill = func(session.ID, string, string) (string, bool) { return "", false }
 	}
+	if o.Compression.Refresh == nil {
+		o.Compression.Refresh = func(_ session.Record, p prompt.Prefix) prompt.Prefix { return p }
+	}
+	if o.Compression.Learn == nil {
+		o.Compression.Learn = func(string, string, int) {}
+	}
 	if o.Discover == nil {
 		o.Discover = func(int) conversation.Discovery { return nil }
 	}

@@ -227,9 +227,7 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 				notices = append(notices, t.reply.Notices([]string{text})...)
 			}
 		case agent.ContextLengthLearned:
-			if learn := t.runner.parts.Compactor.Options.Learn; learn != nil {
-				learn(ev.Provider, ev.Model, ev.Window)
-			}
+			t.runner.parts.Compactor.Options.Learn(ev.Provider, ev.Model, ev.Window)
 		case agent.Record:
 			if ev.Step.Final { // the following commit stores the answer
 				continue

@@ -52,11 +52,12 @@ func (a *App) compactionOptions() (compaction.Options, error) {
 	t := compaction.Options{
 		Settings: hygiene.Settings{Enabled: c.Enabled, MessageLimit: c.HygieneHardMessageLimit, Threshold: c.Threshold},
 		MaxWait:  c.HygieneMaxWait, Learn: a.lengths.setFromError,
-	}
-	if c.RefreshMemory {
-		t.Refresh = func(r session.Record, p prompt.Prefix) prompt.Prefix {
+		Refresh: func(r session.Record, p prompt.Prefix) prompt.Prefix {
+			if !c.RefreshMemory {
+				return p
+			}
 			return a.maskPrefix(a.prompts.refreshMemories(r, p))
-		}
+		},
 	}
 	if !c.Enabled {
 		return t, nil
