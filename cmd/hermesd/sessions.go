@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -155,8 +154,7 @@ func sessionText(s admin.Session, full bool) string {
 	line("created", "%s", r.Created.Local().Format(time.DateTime))
 	line("last used", "%s", r.Updated.Local().Format(time.DateTime))
 	line("size", "%s, %d archived, %s", text.Count(r.Messages, "message"), r.Archived(), text.Count(r.Turns, "turn"))
-	var u llm.Usage
-	if len(r.Usage) > 0 && json.Unmarshal(r.Usage, &u) == nil {
+	if u := r.Usage; u != nil {
 		line("tokens", "%d in, %d cached, %d out", u.Input+u.CacheWrite, u.CacheRead, u.Output)
 	}
 	line("prompt", "%.16s", s.Hash)

@@ -2,19 +2,16 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/command"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
-	"hermesd/gateway/session"
 	"hermesd/hygiene"
 )
 
@@ -78,7 +75,7 @@ func (ctl *Control) describeStatus(_ context.Context, c command.Call) (string, e
 		if c.Session.Title != "" {
 			fmt.Fprintln(&b, c.T("- name: %s", strings.ReplaceAll(c.Session.Title, "\n", " ")))
 		}
-		if u, ok := usageOf(c.Session); ok {
+		if u := c.Session.Usage; u != nil {
 			fmt.Fprintln(&b, c.T("- tokens: %d in, %d cached, %d out", u.Input+u.CacheWrite, u.CacheRead, u.Output))
 		}
 	}
@@ -105,11 +102,4 @@ func (ctl *Control) describeStatus(_ context.Context, c command.Call) (string, e
 		fmt.Fprintln(&b, c.T("- waiting to be delivered: %d", n))
 	}
 	return b.String(), nil
-}
-
-func usageOf(r session.Record) (u llm.Usage, ok bool) {
-	if len(r.Usage) == 0 {
-		return u, false
-	}
-	return u, json.Unmarshal(r.Usage, &u) == nil
 }

@@ -41,7 +41,7 @@ func (ctl *Control) describeUsage(ctx context.Context, c command.Call) (string, 
 	last := ledger.Summarize(records[len(records)-1:])
 	fmt.Fprintln(&b, c.T("- reuse: %.0f %% of what was sent came from the cache; %.0f %% in the last call", sum.Reuse(), last.Reuse()))
 	b.WriteString(ctl.formatCosts(c.Printer, records))
-	if all, ok := usageOf(c.Session); ok && records[0].N == 1 {
+	if all := c.Session.Usage; all != nil && records[0].N == 1 {
 		if in, out := all.Prompt()-u.Prompt(), all.Output-u.Output; in > 0 && out >= 0 {
 			fmt.Fprintln(&b, c.T("- besides, summaries: %d tokens in, %d out; they are in no cost", in, out))
 		}

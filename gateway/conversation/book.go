@@ -172,23 +172,11 @@ func (b *Book) Delta(c *Conversation, m *store.Turn, used llm.Usage) (err error)
 	m.Session.Crashes = 0
 	m.Session.Calls += len(c.calls)
 	m.Session.Updated = time.Now().UTC()
-	m.Session.Usage = b.addUsage(c.Record.Usage, used)
+	if c.Record.Usage != nil {
+		used = used.Add(*c.Record.Usage)
+	}
+	m.Session.Usage = &used
 	return nil
-}
-
-// addUsage returns the encoded sum of a stored usage and u.
-func (b *Book) addUsage(stored json.RawMessage, u llm.Usage) json.RawMessage {
-	var sum llm.Usage
-	if len(stored) > 0 {
-		if err := json.Unmarshal(stored, &sum); err != nil {
-			b.Options.Log.Warn("cannot decode session usage", zap.Error(err))
-		}
-	}
-	raw, err := json.Marshal(sum.Add(u))
-	if err != nil {
-		return stored
-	}
-	return raw
 }
 
 // Committed keeps a conversation whose changes are in the store by the commit m.

@@ -18,6 +18,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"hermesd/agent/llm"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 )
@@ -174,8 +175,8 @@ type Record struct {
 	Files []string `json:"files,omitempty"`
 	// Crashes counts consecutive crashes during a turn of this session.
 	Crashes int `json:"crashes,omitempty"`
-	// Usage is the sum of the token usage of the session's calls.
-	Usage json.RawMessage `json:"usage,omitempty"`
+	// Usage is the sum of the token usage of the session's calls; nil before the first.
+	Usage *llm.Usage `json:"usage,omitempty"`
 }
 
 // A Span is the half-open range [From, To) of transcript rows.

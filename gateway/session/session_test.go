@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
@@ -214,6 +215,20 @@ func TestKeyHasPlatform(t *testing.T) {
 			if k.HasPlatform("other", at.Platform) {
 				t.Errorf("%s is of another profile", k)
 			}
+		}
+	}
+}
+
+// A record keeps the bytes of its usage, and has none before the first call.
+func TestUsageOfRecordKeepsItsBytes(t *testing.T) {
+	const stored = `{"id":"a","key":"k","at":{"p":"telegram","k":"dm","c":"7"},"created":"2026-03-01T12:00:00Z","updated":"2026-03-01T12:00:00Z","messages":2,"turns":1`
+	for _, usage := range []string{`}`, `,"usage":{"in":0,"out":0}}`, `,"usage":{"in":5,"read":3,"write":2,"out":1,"write_1h":2}}`} {
+		var r session.Record
+		if err := json.Unmarshal([]byte(stored+usage), &r); err != nil {
+			t.Fatal(err)
+		}
+		if raw, err := json.Marshal(r); err != nil || string(raw) != stored+usage {
+			t.Errorf("got %s, %v, want %s", raw, err, stored+usage)
 		}
 	}
 }

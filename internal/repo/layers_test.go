@@ -60,7 +60,7 @@ var allowedImports = map[string]string{
 	"agent/tools":                  "agent/llm agent/tool agent/memory agent/skills agent/tools agent/protected",
 	"hygiene":                      "agent agent/llm gateway/i18n gateway/session",
 	"gateway":                      "gateway agent hygiene",
-	"gateway/session":              "gateway/chat gateway/i18n",
+	"gateway/session":              "agent/llm gateway/chat gateway/i18n",
 	"gateway/admission":            "gateway/access gateway/chat gateway/command gateway/delivery gateway/i18n gateway/inbox gateway/outbox gateway/session",
 	"gateway/access":               "gateway/chat gateway/access",
 	"gateway/access/pairing":       "gateway/chat gateway/access gateway/store",

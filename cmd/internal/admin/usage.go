@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -78,8 +77,8 @@ func compacted(s session.Record, calls []ledger.Record) Compacted {
 			c.Compactions++
 		}
 	}
-	var all llm.Usage
-	if len(calls) == 0 || calls[0].N != 1 || json.Unmarshal(s.Usage, &all) != nil {
+	all := s.Usage
+	if len(calls) == 0 || calls[0].N != 1 || all == nil {
 		return c
 	}
 	u := llm.Usage{Input: all.Prompt() - sum.Usage.Prompt(), Output: all.Output - sum.Usage.Output}

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -123,9 +122,8 @@ func (t *demoRun) prefixes(ctx context.Context) error {
 	err := t.daemon(ctx, func(c *admin.Client) error {
 		recs, err := c.Sessions(ctx, 100)
 		for _, r := range recs {
-			var u llm.Usage
-			if len(r.Usage) > 0 && json.Unmarshal(r.Usage, &u) == nil {
-				sum = sum.Add(u)
+			if r.Usage != nil {
+				sum = sum.Add(*r.Usage)
 			}
 		}
 		return err
