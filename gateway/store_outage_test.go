@@ -18,7 +18,6 @@ import (
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
 
@@ -58,11 +57,11 @@ func (s *fullStore) Release(ctx context.Context, c inbox.Claim) error {
 	return s.Store.Release(ctx, c)
 }
 
-func (s *fullStore) RecordStep(ctx context.Context, c inbox.Claim, o *session.Creation, st inbox.Step) error {
+func (s *fullStore) RecordStep(ctx context.Context, c inbox.Claim, st store.Step) error {
 	if err := s.err(); err != nil {
 		return err
 	}
-	return s.Store.RecordStep(ctx, c, o, st)
+	return s.Store.RecordStep(ctx, c, st)
 }
 
 func (s *fullStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) ([]outbox.Row, error) {

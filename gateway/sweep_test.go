@@ -20,7 +20,6 @@ import (
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
-	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
 
@@ -117,8 +116,8 @@ func (s killableStore) Release(ctx context.Context, c inbox.Claim) error {
 	return s.r.wrap("release", func() error { return s.Store.Release(ctx, c) })
 }
 
-func (s killableStore) RecordStep(ctx context.Context, c inbox.Claim, o *session.Creation, st inbox.Step) error {
-	return s.r.wrap("step", func() error { return s.Store.RecordStep(ctx, c, o, st) })
+func (s killableStore) RecordStep(ctx context.Context, c inbox.Claim, st store.Step) error {
+	return s.r.wrap("step", func() error { return s.Store.RecordStep(ctx, c, st) })
 }
 
 func (s killableStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) (rows []outbox.Row, err error) {

@@ -55,7 +55,7 @@ func New(opts Options) *Eraser { return &Eraser{opts} }
 // deleted, or a *PartialError: the store has deleted the session, and another step
 // failed.
 func (e *Eraser) Session(ctx context.Context, id session.ID) (session.Deleted, error) {
-	deleted, err := e.opts.Store.DeleteSession(ctx, id)
+	deleted, err := e.opts.Store.DeleteSession(ctx, store.Deletion{ID: id})
 	if err != nil && deleted.ID == "" {
 		return deleted, err
 	}

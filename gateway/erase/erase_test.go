@@ -191,7 +191,8 @@ type faulty struct {
 	fail session.ID
 }
 
-func (f *faulty) DeleteSession(_ context.Context, id session.ID) (session.Deleted, error) {
+func (f *faulty) DeleteSession(_ context.Context, d store.Deletion) (session.Deleted, error) {
+	id := d.ID
 	i := slices.Index(f.ids, id)
 	switch {
 	case i < 0:

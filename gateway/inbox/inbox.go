@@ -182,10 +182,6 @@ type Acceptance struct {
 	Claim   *Claim // the claim that the Admission asked for, nil if none was made
 }
 
-// A Step is one completed part of a turn, or the start of a tool call that must
-// not be repeated. It is opaque to the store.
-type Step = json.RawMessage
-
 // A Claim is the right of one process to process a batch of entries. Its epoch
 // fences stale processes: a store rejects the writes of a stale claim with
 // ErrStale.
@@ -195,7 +191,7 @@ type Claim struct {
 	Epoch   uint64
 	Entries []Entry
 	// Steps are those that an earlier claim of the same turn had recorded.
-	Steps []Step
+	Steps []json.RawMessage
 	// Crashed reports whether a process died during an earlier claim of the entries.
 	Crashed bool
 	// Previews are the rows of earlier previews of this turn that are not

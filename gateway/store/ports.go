@@ -71,9 +71,8 @@ type Turns interface {
 	// Release ends the claim: its entries wait again, and its steps are kept. It does
 	// not count as a crash.
 	Release(ctx context.Context, c inbox.Claim) error
-	// RecordStep stores s with the claim's turn, and creates the session if open is
-	// not nil and the session does not exist yet.
-	RecordStep(ctx context.Context, c inbox.Claim, open *session.Creation, s inbox.Step) error
+	// RecordStep stores s with the claim's turn and renews the claim.
+	RecordStep(ctx context.Context, c inbox.Claim, s Step) error
 	// CommitTurn applies m in one transaction and ends the claim. It returns
 	// inbox.ErrConflict if m contradicts the stored state. It returns the new rows with
 	// their IDs and with the attempts that are already registered.
@@ -81,6 +80,14 @@ type Turns interface {
 	// FinishTurn is CommitTurn without a conversation. The rows that delete previews
 	// because of m.Cancel come before m.Rows.
 	FinishTurn(ctx context.Context, c inbox.Claim, m Finish) ([]outbox.Row, error)
+}
+
+// A Step is one completed part of a turn, or the start of a tool call that must not be
+// repeated.
+type Step struct {
+	// Create, if set, is the session of the turn; it is created unless it exists.
+	Create *session.Creation
+	Doc    json.RawMessage // opaque to the store
 }
 
 // Sessions reads sessions.
@@ -121,7 +128,12 @@ type Editor interface {
 	// DeleteSession deletes everything about a session. It returns
 	// session.ErrNotFound if there is none, and session.ErrBusy while a turn of its
 	// conversation runs.
-	DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error)
+	DeleteSession(ctx context.Context, d Deletion) (session.Deleted, error)
+}
+
+// A Deletion deletes a session.
+type Deletion struct {
+	ID session.ID
 }
 
 // Outbox stores the rows that are sent, one queue per address; delivery uses it.

@@ -291,7 +291,7 @@ func (t *turn) recordStep(ctx context.Context, first bool, input llm.Message, ag
 		return fmt.Errorf("encode step: %w", err)
 	}
 	err = t.writeUntilStored(ctx, "cannot record step", touch, func(ctx context.Context) error {
-		return t.runner.parts.Store.RecordStep(ctx, t.Claim, t.session.Creation(), raw)
+		return t.runner.parts.Store.RecordStep(ctx, t.Claim, store.Step{Create: t.session.Creation(), Doc: raw})
 	})
 	if err != nil {
 		return fmt.Errorf("record step: %w", err)

@@ -68,7 +68,7 @@ func (r *Runner) deleteSession(ctx context.Context, id session.ID) string {
 	}
 	defer r.parts.Sessions.Locks.Release(id)
 	r.parts.Sessions.Forget(id)
-	deleted, err := r.parts.Store.DeleteSession(context.WithoutCancel(ctx), id)
+	deleted, err := r.parts.Store.DeleteSession(context.WithoutCancel(ctx), store.Deletion{ID: id})
 	switch {
 	case errors.Is(err, session.ErrNotFound):
 		return r.parts.Settings.Printer.T("It is deleted already.")

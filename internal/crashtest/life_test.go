@@ -172,8 +172,8 @@ func (s mortalStore) Release(ctx context.Context, c inbox.Claim) error {
 	return s.l.pass("release", func() error { return s.Store.Release(ctx, c) })
 }
 
-func (s mortalStore) RecordStep(ctx context.Context, c inbox.Claim, o *session.Creation, st inbox.Step) error {
-	return s.l.pass("step", func() error { return s.Store.RecordStep(ctx, c, o, st) })
+func (s mortalStore) RecordStep(ctx context.Context, c inbox.Claim, st store.Step) error {
+	return s.l.pass("step", func() error { return s.Store.RecordStep(ctx, c, st) })
 }
 
 func (s mortalStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) (rows []outbox.Row, err error) {

@@ -16,6 +16,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -72,7 +73,7 @@ func writeUntilKilled(dir string, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := s.RecordStep(ctx, c, nil, inbox.Step(`{}`)); err != nil {
+		if err := s.RecordStep(ctx, c, store.Step{Doc: []byte(`{}`)}); err != nil {
 			return err
 		}
 		fmt.Fprintln(w, "step", key)

@@ -7,6 +7,7 @@ import (
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // Claim claims the next entries of lane, in order and at most max of them (0:
@@ -276,19 +277,19 @@ func (b *batch) unfinishedEntries(t turnRecord) ([]inbox.Entry, error) {
 }
 
 // RecordStep stores step for the turn of the claim and renews the lease of the
-// claim. If open is not nil, it creates the session unless it exists already.
-func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, open *session.Creation, step inbox.Step) error {
-	return s.do(ctx, "record a step of "+c.Turn, 1024+len(step), func(b *batch) error {
+// claim.
+func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, step store.Step) error {
+	return s.do(ctx, "record a step of "+c.Turn, 1024+len(step.Doc), func(b *batch) error {
 		t, err := b.claimedTurn(c)
 		if err != nil {
 			return err
 		}
-		if open != nil {
-			if err := b.createSession(*open, false); err != nil {
+		if step.Create != nil {
+			if err := b.createSession(*step.Create, false); err != nil {
 				return err
 			}
 		}
-		if err := b.put(bSteps, stepKey(t.ID, t.Steps), step); err != nil {
+		if err := b.put(bSteps, stepKey(t.ID, t.Steps), step.Doc); err != nil {
 			return err
 		}
 		t.Steps++

@@ -36,7 +36,7 @@ func filledStore(t *testing.T) []byte {
 		{Entry: event("steps", "k1", "has-steps")}, {Entry: event("entry", "k2", "the-entry")}, {Entry: event("entry", "k3", "behind it")},
 	}))
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "steps", 0))
-	ok(t, s.RecordStep(t.Context(), c, nil, inbox.Step(`{"a":"the-step"}`)))
+	ok(t, s.RecordStep(t.Context(), c, store.Step{Doc: []byte(`{"a":"the-step"}`)}))
 	must[[]outbox.Row](t)(s.Enqueue(t.Context(), []outbox.Row{newRow(testDM, "the-row"), newRow(testDM, "next row")}))
 	ok(t, s.SetValue(t.Context(), "v", []byte("the-value")))
 	ok(t, s.Close())

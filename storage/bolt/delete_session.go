@@ -12,6 +12,7 @@ import (
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // DeleteSession deletes a session, completely or not at all: its record,
@@ -24,7 +25,8 @@ import (
 // The error is session.ErrNotFound if there is no such session, and
 // session.ErrBusy while a turn of its conversation is in progress. The bytes
 // stay in the file until Compact.
-func (s *Store) DeleteSession(ctx context.Context, id session.ID) (session.Deleted, error) {
+func (s *Store) DeleteSession(ctx context.Context, d store.Deletion) (session.Deleted, error) {
+	id := d.ID
 	var f sessionDeletion
 	err := s.do(ctx, "delete session "+string(id), maxBatch, func(b *batch) error {
 		f = sessionDeletion{b: b, id: id, result: session.Deleted{ID: id}, files: newFileSet()}

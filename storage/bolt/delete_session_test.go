@@ -34,7 +34,7 @@ func fillWithCanaries(t *testing.T, s *bolt.Store, id session.ID) {
 	e.Inbound.Prompt, e.Inbound.ChatName, e.Inbound.Topic = canary, canary, canary
 	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: e}}))
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
-	ok(t, s.RecordStep(t.Context(), c, nil, inbox.Step(`"`+canary+`"`)))
+	ok(t, s.RecordStep(t.Context(), c, store.Step{Doc: []byte(`"` + canary + `"`)}))
 	secret := json.RawMessage(`{"text":"` + canary + `"}`)
 	rec := session.Record{ID: id, Key: "lane", Address: testDM, Updated: time.Now(), Messages: 2, Calls: 1, Name: canary, Title: canary}
 	row := newRow(testDM, canary)
@@ -72,7 +72,7 @@ func TestDeleteSessionLeavesNoTextInFile(t *testing.T) {
 	if n := countCanaries(t, storePath(dir)); n < 20 {
 		t.Fatalf("%d canaries in the file: the test proves nothing", n)
 	}
-	must[session.Deleted](t)(s.DeleteSession(t.Context(), "s1"))
+	must[session.Deleted](t)(s.DeleteSession(t.Context(), store.Deletion{ID: "s1"}))
 	ok(t, s.Verify(t.Context()))
 	ok(t, s.Compact(t.Context()))
 	if n := countCanaries(t, storePath(dir)); n > 0 {
@@ -124,7 +124,7 @@ func TestFullFileRejectsBranchWithoutChanges(t *testing.T) {
 	}
 	checkUnchanged()
 	ok(t, s.Close())
-	if _, err := s.DeleteSession(t.Context(), "s1"); !errors.Is(err, bolt.ErrClosed) {
+	if _, err := s.DeleteSession(t.Context(), store.Deletion{ID: "s1"}); !errors.Is(err, bolt.ErrClosed) {
 		t.Errorf("delete in a closed store: %v", err)
 	}
 	s = open(t, dir)
@@ -132,6 +132,6 @@ func TestFullFileRejectsBranchWithoutChanges(t *testing.T) {
 	if rec := must[session.Record](t)(s.Branch(t.Context(), "s1", -1, to)); rec.Messages != 62 {
 		t.Errorf("the branch has %d messages, want 62", rec.Messages)
 	}
-	must[session.Deleted](t)(s.DeleteSession(t.Context(), "s1"))
+	must[session.Deleted](t)(s.DeleteSession(t.Context(), store.Deletion{ID: "s1"}))
 	ok(t, s.Verify(t.Context()))
 }

@@ -66,8 +66,8 @@ func (b *batch) claimedTurn(c inbox.Claim) (turnRecord, error) {
 }
 
 // steps returns the steps of a turn, in order.
-func (r reader) steps(turn string) ([]inbox.Step, error) {
-	var steps []inbox.Step
+func (r reader) steps(turn string) ([]json.RawMessage, error) {
+	var steps []json.RawMessage
 	for k, v := range r.scan(bSteps, stepPrefix(turn)) {
 		content, err := checkChecksum(bSteps, k, v)
 		if err != nil {

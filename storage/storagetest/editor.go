@@ -9,6 +9,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 const (
@@ -25,7 +26,7 @@ func editorTests() map[string]func(*harness) {
 			w.createSession("s2", 0) // now the current one
 			entry := w.acceptTexts("of the other")[0]
 			w.commit(w.claim(0, "of the other"), sessionCommit("s2", 1, `2`))
-			_, err := w.DeleteSession(w.Context(), "s1")
+			_, err := w.DeleteSession(w.Context(), store.Deletion{ID: "s1"})
 			w.ok(err)
 			equal(w, "text of another session", w.history(entry.ID).Entry.Inbound.Text, "of the other")
 			rec, ok, err := w.Session(w.Context(), key)
@@ -34,7 +35,7 @@ func editorTests() map[string]func(*harness) {
 			rows, err := w.transcript("s2", 0)
 			w.ok(err)
 			equal(w, "transcript", rowTexts(rows), []string{`1`, `2`})
-			if _, err := w.DeleteSession(w.Context(), "s1"); !errors.Is(err, session.ErrNotFound) {
+			if _, err := w.DeleteSession(w.Context(), store.Deletion{ID: "s1"}); !errors.Is(err, session.ErrNotFound) {
 				w.Fatalf("deleted twice: %v", err)
 			}
 		},
@@ -57,7 +58,7 @@ func editorTests() map[string]func(*harness) {
 			w.finish(c, m)
 			w.settle(sentSettlement(w.next(testDM, "stopped it").ID))
 			waiting := w.acceptTexts("waits")[0]
-			_, err = w.DeleteSession(w.Context(), "s1")
+			_, err = w.DeleteSession(w.Context(), store.Deletion{ID: "s1"})
 			w.ok(err)
 			for _, id := range []inbox.ID{entries[0].ID, cancelled.ID, command.ID} {
 				for _, r := range w.history(id).Rows {
@@ -134,7 +135,7 @@ func testDeleteSession(w *harness) {
 	row := w.commit(w.claim(0, "my secret"), m)[0]
 	w.settle(sentSettlement(w.next(testDM, "your secret").ID))
 
-	f, err := w.DeleteSession(w.Context(), "s1")
+	f, err := w.DeleteSession(w.Context(), store.Deletion{ID: "s1"})
 	w.ok(err)
 	equal(w, "deleted", f, session.Deleted{ID: "s1", Messages: 3, Entries: 1, Rows: 1})
 	for range 2 {
@@ -183,13 +184,13 @@ func testDeleteBusySession(w *harness) {
 	c := w.claim(0, "a")
 	busy := func(when string) {
 		w.Helper()
-		if _, err := w.DeleteSession(w.Context(), "s1"); !errors.Is(err, session.ErrBusy) {
+		if _, err := w.DeleteSession(w.Context(), store.Deletion{ID: "s1"}); !errors.Is(err, session.ErrBusy) {
 			w.Fatalf("%s: %v", when, err)
 		}
 		equal(w, "messages", w.session("s1").Messages, 1)
 	}
 	busy("a turn is claimed")
-	w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
+	w.ok(w.RecordStep(w.Context(), c, store.Step{Doc: []byte(`1`)}))
 	w.crash()
 	busy("a turn is interrupted")
 	w.commit(w.claim(0, "a"), sessionCommit("s1", 1, `2`))
@@ -197,7 +198,7 @@ func testDeleteBusySession(w *harness) {
 	command.Exclusive = true
 	w.accept(command)
 	c = w.claim(0, "/forget")
-	_, err := w.DeleteSession(w.Context(), "s1") // the claimed command itself may delete the session
+	_, err := w.DeleteSession(w.Context(), store.Deletion{ID: "s1"}) // the claimed command itself may delete the session
 	w.ok(err)
 	w.finish(c, replied())
 }
@@ -211,9 +212,9 @@ func testDeleteUnsentRows(w *harness) {
 	first := w.next(testDM, "1")
 	dead := w.next(testThread, "3")
 	w.settle(outbox.Settlement{ID: dead.ID, State: outbox.Dead, Reason: "blocked: 3"})
-	_, err := w.DeleteSession(w.Context(), "s1")
+	_, err := w.DeleteSession(w.Context(), store.Deletion{ID: "s1"})
 	w.ok(err)
-	if _, err := w.DeleteSession(w.Context(), "s1"); !errors.Is(err, session.ErrNotFound) {
+	if _, err := w.DeleteSession(w.Context(), store.Deletion{ID: "s1"}); !errors.Is(err, session.ErrNotFound) {
 		w.Fatalf("got %v", err)
 	}
 	r := w.row(dead.ID)
@@ -246,10 +247,10 @@ func testDeleteFiles(w *harness) {
 	}
 	withFile("s1", fileA, fileB, fileC)
 	withFile("s2", fileB, fileB, fileC)
-	f, err := w.DeleteSession(w.Context(), "s1")
+	f, err := w.DeleteSession(w.Context(), store.Deletion{ID: "s1"})
 	w.ok(err)
 	equal(w, "unused files", f.Files, []string{fileA})
-	f, err = w.DeleteSession(w.Context(), "s2")
+	f, err = w.DeleteSession(w.Context(), store.Deletion{ID: "s2"})
 	w.ok(err)
 	equal(w, "unused files", f.Files, []string{fileB, fileC})
 }
@@ -293,7 +294,7 @@ func testBranch(w *harness) {
 	if _, err := w.Branch(w.Context(), "s0", 0, *newSession("s3")); !errors.Is(err, session.ErrNotFound) {
 		w.Fatalf("branch of an unknown session: %v", err)
 	}
-	_, err = w.DeleteSession(w.Context(), "s1")
+	_, err = w.DeleteSession(w.Context(), store.Deletion{ID: "s1"})
 	w.ok(err)
 	equal(w, "the branch", w.session("s2").Messages, 3)
 	if rec, err = w.Branch(w.Context(), "s2", 0, *newSession("s4")); err != nil || rec.Messages != 0 {

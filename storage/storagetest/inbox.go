@@ -206,7 +206,7 @@ func inboxTests() map[string]func(*harness) {
 		},
 		"an edit after the first step is too late": func(w *harness) {
 			e := w.acceptTexts("teh")[0]
-			w.ok(w.RecordStep(w.Context(), w.claim(0, "teh"), nil, inbox.Step(`1`)))
+			w.ok(w.RecordStep(w.Context(), w.claim(0, "teh"), store.Step{Doc: []byte(`1`)}))
 			w.crash()
 			edit := w.accept(w.edit(e, "the"))[0]
 			equal(w, "outcome", w.outcome(edit.ID).Reason, "edit_too_late")

@@ -5,6 +5,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 func migrationTests() map[string]func(*harness) {
@@ -27,7 +28,7 @@ func migrationTests() map[string]func(*harness) {
 		"an interrupted turn continues in the new lane after a chat migration": func(w *harness) {
 			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.ok(w.RecordStep(w.Context(), c, newSession("s1"), inbox.Step(`1`)))
+			w.ok(w.RecordStep(w.Context(), c, store.Step{Create: newSession("s1"), Doc: []byte(`1`)}))
 			w.crash()
 			to := chat.Address{Platform: chat.Telegram, Kind: chat.Group, Chat: "-1007"}
 			w.ok(w.MigrateChat(w.Context(), testDM, to, rekey))

@@ -302,7 +302,7 @@ func (m *model) release(t *rapid.T) {
 func (m *model) step(t *rapid.T) {
 	turn := m.liveTurn(t)
 	step := fmt.Sprintf(`{"step": %d}`, len(turn.steps))
-	m.ok(m.s.RecordStep(context.Background(), turn.claim, nil, inbox.Step(step)))
+	m.ok(m.s.RecordStep(context.Background(), turn.claim, store.Step{Doc: []byte(step)}))
 	turn.steps = append(turn.steps, step)
 }
 
@@ -362,7 +362,7 @@ func (m *model) tryStale(t *rapid.T) {
 	}
 	_, err1 := m.s.FinishTurn(context.Background(), c, replied())
 	_, err2 := m.s.Join(context.Background(), c, false)
-	for _, err := range []error{err1, err2, m.s.Release(context.Background(), c), m.s.RecordStep(context.Background(), c, nil, inbox.Step(`0`))} {
+	for _, err := range []error{err1, err2, m.s.Release(context.Background(), c), m.s.RecordStep(context.Background(), c, store.Step{Doc: []byte(`0`)})} {
 		if !errors.Is(err, inbox.ErrStale) {
 			m.Fatalf("claim of %s in epoch %d: %v, want %v", c.Turn, c.Epoch, err, inbox.ErrStale)
 		}

@@ -55,7 +55,7 @@ func sessionTests() map[string]func(*harness) {
 		"a prompt is stored once": func(w *harness) {
 			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.ok(w.RecordStep(w.Context(), c, newSession("s1"), inbox.Step(`1`)))
+			w.ok(w.RecordStep(w.Context(), c, store.Step{Create: newSession("s1"), Doc: []byte(`1`)}))
 			w.crash()
 			rec, ok, err := w.Session(w.Context(), key)
 			w.ok(err)
@@ -65,7 +65,7 @@ func sessionTests() map[string]func(*harness) {
 			changed := newSession("s1")
 			changed.Prompt = json.RawMessage(`{"frozen": "another"}`)
 			c = w.claim(0, "a")
-			w.ok(w.RecordStep(w.Context(), c, changed, inbox.Step(`2`)))
+			w.ok(w.RecordStep(w.Context(), c, store.Step{Create: changed, Doc: []byte(`2`)}))
 			m := sessionCommit("s1", 0, `1`)
 			m.Create = changed
 			w.commit(c, m)
@@ -262,7 +262,7 @@ func sessionTests() map[string]func(*harness) {
 				c := w.claim(0, "a")
 				first := newSession(old)
 				if recorded {
-					w.ok(w.RecordStep(w.Context(), c, first, inbox.Step(`1`)))
+					w.ok(w.RecordStep(w.Context(), c, store.Step{Create: first, Doc: []byte(`1`)}))
 				}
 				cmd := w.entry("/new")
 				cmd.Lane = inbox.ImmediateLaneOf(key)
@@ -273,7 +273,7 @@ func sessionTests() map[string]func(*harness) {
 				m.Create = newSession(young)
 				w.finish(now, m)
 				if recorded {
-					w.ok(w.RecordStep(w.Context(), c, first, inbox.Step(`2`)))
+					w.ok(w.RecordStep(w.Context(), c, store.Step{Create: first, Doc: []byte(`2`)}))
 				}
 				late := sessionCommit(old, 0, `1`)
 				late.Create = first
@@ -307,7 +307,7 @@ func sessionTests() map[string]func(*harness) {
 			recs, err := w.Sessions(w.Context(), session.Query{Before: time.Now().Add(90 * time.Minute), Max: 1})
 			w.ok(err)
 			equal(w, "the newest that is expired", sessionIDs(recs), []session.ID{"s2"})
-			_, err = w.DeleteSession(w.Context(), "s1")
+			_, err = w.DeleteSession(w.Context(), store.Deletion{ID: "s1"})
 			w.ok(err)
 			equal(w, "expired", ids(90*time.Minute, 1), []session.ID{"s2"})
 		},

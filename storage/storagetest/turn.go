@@ -9,6 +9,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 func turnTests() map[string]func(*harness) {
@@ -97,7 +98,7 @@ func turnTests() map[string]func(*harness) {
 		"release keeps steps": func(w *harness) {
 			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`{"n": 1}`)))
+			w.ok(w.RecordStep(w.Context(), c, store.Step{Doc: []byte(`{"n": 1}`)}))
 			w.acceptTexts("b")
 			w.ok(w.Release(w.Context(), c))
 			w.checkStale(c)
@@ -151,8 +152,8 @@ func turnTests() map[string]func(*harness) {
 		"a crash is counted, and steps are kept": func(w *harness) {
 			e := w.acceptTexts("a")[0]
 			c := w.claim(0, "a")
-			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
-			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(` 2 `)))
+			w.ok(w.RecordStep(w.Context(), c, store.Step{Doc: []byte(`1`)}))
+			w.ok(w.RecordStep(w.Context(), c, store.Step{Doc: []byte(` 2 `)}))
 			w.crash()
 			equal(w, "waiting", w.Waiting(lane), 1)
 			equal(w, "state", w.history(e.ID).Entry.State, inbox.Waiting)
@@ -178,7 +179,7 @@ func turnTests() map[string]func(*harness) {
 					w.Fatalf("claim %d: %d crashes, want %d", i, got, step.want)
 				}
 				if step.progress {
-					w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
+					w.ok(w.RecordStep(w.Context(), c, store.Step{Doc: []byte(`1`)}))
 				}
 				w.crash()
 			}
@@ -230,7 +231,7 @@ func turnTests() map[string]func(*harness) {
 			crash("c")
 			c, err = w.Claim(w.Context(), "c", 0)
 			w.ok(err)
-			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
+			w.ok(w.RecordStep(w.Context(), c, store.Step{Doc: []byte(`1`)}))
 			w.crash()
 			equal(w, "c after progress", blamed("c"), 1)
 		},
@@ -297,7 +298,7 @@ func turnTests() map[string]func(*harness) {
 		"cancel ends an interrupted turn": func(w *harness) {
 			w.acceptTexts("a")
 			c := w.claim(0, "a")
-			w.ok(w.RecordStep(w.Context(), c, nil, inbox.Step(`1`)))
+			w.ok(w.RecordStep(w.Context(), c, store.Step{Doc: []byte(`1`)}))
 			w.crash()
 			stop := w.entry("/stop")
 			stop.Lane = inbox.ImmediateLaneOf(key)
@@ -395,7 +396,7 @@ func (w *harness) checkStale(c inbox.Claim) {
 		"join":    func() error { _, err := w.Join(w.Context(), c, false); return err },
 		"release": func() error { return w.Release(w.Context(), c) },
 		"step": func() error {
-			return w.RecordStep(w.Context(), c, newSession(session.ID("stale-"+c.Turn)), inbox.Step(`0`))
+			return w.RecordStep(w.Context(), c, store.Step{Create: newSession(session.ID("stale-" + c.Turn)), Doc: []byte(`0`)})
 		},
 		"commit": func() error {
 			_, err := w.CommitTurn(w.Context(), c, sessionCommit(session.ID("stale-"+c.Turn), 0, `1`))

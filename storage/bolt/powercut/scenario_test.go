@@ -138,7 +138,7 @@ func (p *scenario) turn(lane inbox.Lane, n int) {
 	p.accept(lane, key)
 	c, err := p.s.Claim(ctx, lane, 0)
 	p.must(err)
-	p.must(p.s.RecordStep(ctx, c, nil, inbox.Step(`{"tool":1}`)))
+	p.must(p.s.RecordStep(ctx, c, store.Step{Doc: []byte(`{"tool":1}`)}))
 	p.record("step of "+key, func(s *bolt.Store) error {
 		if checkEntry(key, true)(s) == nil {
 			return nil
