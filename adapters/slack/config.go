@@ -19,26 +19,32 @@ import (
 // Config is the configuration of one account: an app in one workspace, and which
 // messages it answers. Only the tokens are required.
 type Config struct {
-	Token    secret.Value // of the bot: xoxb-…
-	AppToken secret.Value // app-level, with connections:write: xapp-…
-	APIURL   string       // "": https://slack.com/api/
-	Proxy    secret.Value // http, https or socks5 URL; "": HTTPS_PROXY of the environment
+	Token    secret.Value `yaml:"token" own:"true" doc:"The bot's token; SLACK_BOT_TOKEN."`
+	AppToken secret.Value `yaml:"app_token" own:"true" doc:"Token for Socket Mode (xapp-…); SLACK_APP_TOKEN."`
+	APIURL   string       `yaml:"api_url" doc:"Address of the platform's API; empty: the public one."`
+	Proxy    secret.Value `yaml:"proxy" doc:"Proxy (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
 
-	RequireMention    bool              // in channels, answer only when mentioned, or in a thread with the bot
-	StrictMention     bool              // require a mention in threads too
-	MentionChats      []string          // IDs of channels in which a mention is required whatever else is set
-	IgnoreOthers      bool              // a message that begins with a mention of somebody else is not for the bot
-	ReplyInThread     bool              // a message to the bot in a channel starts a thread
-	FreeResponseChats []string          // IDs of channels in which everything is answered
-	AllowedChats      []string          // IDs of channels whose messages are processed; empty: all
-	IgnoredChats      []string          // IDs of channels whose messages are never processed
-	MentionPatterns   []string          // RE2, any case; each counts as a mention
-	NativeMentions    []string          // IDs of channels in which MentionPatterns do not count
-	ChatPrompts       map[string]string // extra prompt by channel ID
-	Reactions         bool              // mark messages with what became of them
+	RequireMention    bool              `yaml:"require_mention" default:"true" doc:"In groups, answer only when mentioned or replied to."`
+	StrictMention     bool              `yaml:"strict_mention" default:"false" doc:"In threads too, answer only when mentioned."`
+	ThreadMention     bool              `yaml:"thread_require_mention" default:"false" doc:"In threads too, answer only when mentioned."`
+	MentionChats      []string          `yaml:"require_mention_channels" own:"true" doc:"Ids of channels in which a mention is required whatever else is set."`
+	IgnoreOthers      bool              `yaml:"ignore_other_user_mentions" default:"false" doc:"A message that begins with a mention of somebody else is not for the bot."`
+	ReplyInThread     bool              `yaml:"reply_in_thread" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
+	FreeResponseChats []string          `yaml:"free_response_chats" alias:"free_response_channels" doc:"Ids of groups in which everything is answered although require_mention is set."`
+	AllowedChats      []string          `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"IDs of the groups the bot reads; empty: all. This key does not grant access."`
+	IgnoredChats      []string          `yaml:"ignored_chats" alias:"ignored_channels" own:"true" doc:"IDs of the channels that are never read."`
+	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
+	NativeMentions    []string          `yaml:"native_mention_only_chats" alias:"native_mention_only_channels" own:"true" doc:"Ids of groups in which mention_patterns do not count: only a mention by the platform does."`
+	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt by id of the chat or thread; used from the next turn on."`
+	Reactions         bool              `yaml:"reactions" default:"true" doc:"Mark people's messages with what has become of them."`
 }
 
 const defaultAPIURL = "https://slack.com/api/"
+
+// Connection returns how the account reaches the platform, as it is configured.
+func (c Config) Connection() (token secret.Value, apiURL string, proxy secret.Value) {
+	return c.Token, c.APIURL, c.Proxy
+}
 
 // withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
@@ -96,7 +102,7 @@ func (c Config) Validate() error {
 
 func (c Config) settings(commands []string) inbound.Settings {
 	return inbound.Settings{Settings: mention.Settings{
-		RequireMention: c.RequireMention, Strict: c.StrictMention, AutoThread: c.ReplyInThread,
+		RequireMention: c.RequireMention, Strict: c.StrictMention || c.ThreadMention, AutoThread: c.ReplyInThread,
 		Free: c.FreeResponseChats, Allowed: c.AllowedChats, Ignored: c.IgnoredChats,
 		Patterns: c.MentionPatterns, Native: c.NativeMentions, Prompts: c.ChatPrompts,
 	}, Always: c.MentionChats, NotToOthers: c.IgnoreOthers, Commands: commands}

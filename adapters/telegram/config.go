@@ -17,20 +17,20 @@ import (
 // Config is the configuration of one account: a bot and how it receives updates.
 // Only Token is required.
 type Config struct {
-	Token   secret.Value
-	BaseURL string       // of the Bot API server; "": https://api.telegram.org
-	Proxy   secret.Value // http, https or socks5 URL; "": HTTPS_PROXY of the environment
+	Token   secret.Value `yaml:"token" own:"true" doc:"The bot's token; TELEGRAM_BOT_TOKEN."`
+	BaseURL string       `yaml:"api_url" doc:"Address of the platform's API; empty: the public one."`
+	Proxy   secret.Value `yaml:"proxy" doc:"Proxy (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
 
-	WebhookURL    string       // public https address; "": long polling
-	WebhookSecret secret.Value // sent with each delivery; required with WebhookURL
-	WebhookListen string       // "": 127.0.0.1:8443; the path is that of WebhookURL
+	WebhookURL    string       `yaml:"webhook_url" own:"true" doc:"Public address at which the platform delivers messages; empty: they are fetched."`
+	WebhookSecret secret.Value `yaml:"webhook_secret" own:"true" doc:"Secret that comes with each delivery; needed with webhook_url."`
+	WebhookListen string       `yaml:"webhook_listen" default:"127.0.0.1:8443" own:"true" doc:"Where the webhook listens; its path is that of webhook_url."`
 
-	RequireMention    bool              // in groups, answer only when mentioned or replied to
-	FreeResponseChats []string          // IDs of groups in which everything is answered
-	AllowedChats      []string          // IDs of chats whose messages are processed; empty: all
-	MentionPatterns   []string          // RE2, any case; each counts as a mention
-	NativeMentions    []string          // IDs of groups in which MentionPatterns do not count
-	ChatPrompts       map[string]string // extra prompt by chat ID
+	RequireMention    bool              `yaml:"require_mention" default:"false" doc:"In groups, answer only when mentioned or replied to."`
+	FreeResponseChats []string          `yaml:"free_response_chats" alias:"free_response_channels" doc:"Ids of groups in which everything is answered although require_mention is set."`
+	AllowedChats      []string          `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"IDs of the groups the bot reads; empty: all. This key does not grant access."`
+	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
+	NativeMentions    []string          `yaml:"native_mention_only_chats" alias:"native_mention_only_channels" own:"true" doc:"Ids of groups in which mention_patterns do not count: only a mention by the platform does."`
+	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt by id of the chat or thread; used from the next turn on."`
 }
 
 const (
@@ -40,6 +40,11 @@ const (
 
 // pollTimeout is how long Telegram holds a poll open if there are no updates.
 const pollTimeout = 30 * time.Second
+
+// Connection returns how the account reaches the platform, as it is configured.
+func (c Config) Connection() (token secret.Value, apiURL string, proxy secret.Value) {
+	return c.Token, c.BaseURL, c.Proxy
+}
 
 // withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// maxPlatformNames is how often product code outside of the adapters, the configuration
-// and its setup names a platform. It only falls: a platform's facts are in its adapter.
-const maxPlatformNames = 90
+// maxPlatformNames is how often product code outside of the adapters, their list, the
+// configuration and its setup names a platform. It only falls: a platform's facts are in its adapter.
+const maxPlatformNames = 43
 
 func TestPlatformNamesDoNotSpread(t *testing.T) {
-	outside := []string{"adapters", "cmd/internal/config", "cmd/internal/setup", "cmd/internal/demo", "cmd/hermesd-demo", "internal/sim", "internal/bench", "docs"}
+	outside := []string{"adapters", "cmd/internal/platforms", "cmd/internal/config", "cmd/internal/setup", "cmd/internal/demo", "cmd/hermesd-demo", "internal/sim", "internal/bench", "docs"}
 	counts, total := map[string]int{}, 0
 	sources(t, func(path, pkg string) {
 		if strings.HasSuffix(pkg, "test") || slices.ContainsFunc(outside, func(dir string) bool { return under(pkg, dir) }) {

@@ -13,27 +13,15 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/adapters/console"
-	"hermesd/adapters/discord"
 	"hermesd/adapters/httpapi"
-	"hermesd/adapters/slack"
-	"hermesd/adapters/telegram"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/control"
 	"hermesd/gateway/session"
 	"hermesd/internal/safehttp"
 )
-
-// A connector builds the adapter of one account of its platform.
-type connector func(*App, chat.Account, config.Account) (chat.Adapter, error)
-
-// connectors returns the connectors of the platforms that can be configured.
-func connectors() map[chat.Platform]connector {
-	return map[chat.Platform]connector{
-		chat.Telegram: (*App).telegram, chat.Discord: (*App).discord, chat.Slack: (*App).slack,
-	}
-}
 
 // buildAdapters builds the adapters of all accounts, and the local chat. An account with
 // invalid settings stays down; the others work.
@@ -44,7 +32,7 @@ func (a *App) buildAdapters() {
 		return
 	}
 	for account, s := range a.opts.Config.Accounts() {
-		ad, err := connectors()[account.Platform](a, account, s)
+		ad, err := a.adapter(account, s)
 		a.addAdapter(account, ad, err)
 	}
 	if a.opts.Config.Platforms.HTTP.Enabled {
@@ -83,60 +71,24 @@ func fileClient(account chat.Account, s config.Account) (*http.Client, error) {
 	return safehttp.New(o), nil
 }
 
-func (a *App) telegram(account chat.Account, s config.Account) (chat.Adapter, error) {
-	fetch, err := fileClient(account, s)
+// adapter builds the adapter of an account.
+func (a *App) adapter(account chat.Account, s config.Account) (chat.Adapter, error) {
+	files, err := fileClient(account, s)
 	if err != nil {
 		return nil, err
 	}
-	return telegram.New(telegramConfig(s), telegram.Options{
-		Account: account.Name, Memory: a.store, Log: a.opts.Log.Named("telegram"), Files: fetch,
-		Was: func(id string) []string {
-			return a.migrations.Previous(chat.Address{Platform: chat.Telegram, Account: account.Name, Chat: id})
+	var commands []string
+	for _, c := range command.Specs() {
+		commands = append(append(commands, c.Name), c.Aliases...)
+	}
+	all := platforms.All()
+	i := slices.IndexFunc(all, func(p platforms.Platform) bool { return p.Platform == account.Platform })
+	return all[i].New(s.Adapter, platforms.Parts{
+		Account: account.Name, Memory: a.store, Printer: a.printer, Log: a.opts.Log.Named(string(account.Platform)), Files: files, Commands: commands,
+		Previous: func(id string) []string {
+			return a.migrations.Previous(chat.Address{Platform: account.Platform, Account: account.Name, Chat: id})
 		},
 	})
-}
-
-func telegramConfig(s config.Account) telegram.Config {
-	return telegram.Config{
-		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, WebhookURL: s.WebhookURL, WebhookSecret: s.WebhookSecret,
-		WebhookListen: s.WebhookListen, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
-		AllowedChats: s.AllowedChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
-	}
-}
-
-func (a *App) discord(account chat.Account, s config.Account) (chat.Adapter, error) {
-	fetch, err := fileClient(account, s)
-	if err != nil {
-		return nil, err
-	}
-	return discord.New(discordConfig(s), discord.Options{
-		Account: account.Name, Memory: a.store, Words: a.printer, Log: a.opts.Log.Named("discord"), Files: fetch,
-	})
-}
-
-func discordConfig(s config.Account) discord.Config {
-	return discord.Config{
-		Token: s.Token, BaseURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention, FreeResponseChats: s.FreeResponseChats,
-		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
-		AutoThread: s.AutoThread, StrictMention: s.ThreadMention, AllowMentions: s.AllowMentions, Reactions: s.Reactions,
-	}
-}
-
-func (a *App) slack(account chat.Account, s config.Account) (chat.Adapter, error) {
-	var names []string
-	for _, c := range command.Specs() {
-		names = append(append(names, c.Name), c.Aliases...)
-	}
-	return slack.New(slackConfig(s), slack.Options{Account: account.Name, Memory: a.store, Commands: names, Words: a.printer, Log: a.opts.Log.Named("slack")})
-}
-
-func slackConfig(s config.Account) slack.Config {
-	return slack.Config{
-		Token: s.Token, AppToken: s.AppToken, APIURL: s.APIURL, Proxy: s.Proxy, RequireMention: s.RequireMention,
-		StrictMention: s.StrictMention || s.ThreadMention, MentionChats: s.MentionChats, IgnoreOthers: s.IgnoreOthers, ReplyInThread: s.ReplyInThread, FreeResponseChats: s.FreeResponseChats,
-		AllowedChats: s.AllowedChats, IgnoredChats: s.IgnoredChats, MentionPatterns: s.MentionPatterns, NativeMentions: s.NativeMentions, ChatPrompts: s.ChannelPrompts,
-		Reactions: s.Reactions,
-	}
 }
 
 // Down returns a warning for each account whose adapter the start cannot build because of
@@ -144,16 +96,8 @@ func slackConfig(s config.Account) slack.Config {
 // which check the same.
 func Down(c *config.Config, r config.Report) (problems []config.Problem) {
 	for account, s := range c.Accounts() {
-		var err error
-		switch account.Platform {
-		case chat.Telegram:
-			err = telegramConfig(s).Validate()
-		case chat.Discord:
-			err = discordConfig(s).Validate()
-		case chat.Slack:
-			err = slackConfig(s).Validate()
-		}
-		if err == nil && account.Platform != chat.Slack {
+		err := s.Adapter.Validate()
+		if err == nil {
 			_, err = fileClient(account, s)
 		}
 		if err != nil {

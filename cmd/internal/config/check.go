@@ -12,8 +12,11 @@ import (
 	"time"
 	_ "time/tzdata" // for hosts without a time zone database
 
+	"hermesd/adapters/slack"
+	"hermesd/adapters/telegram"
 	"hermesd/agent/cmdpolicy"
 	"hermesd/agent/tool"
+	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
@@ -57,13 +60,10 @@ func (l *loader) check(c *Config) {
 	l.guards(c)
 	l.owners("access.owners", "", c.Access.Owners)
 	l.ids("access.allow_from", "", c.Access.AllowFrom)
-	for _, p := range c.Platforms.all() {
-		path := "platforms." + string(p.platform)
-		l.account(p.platform, path, p.Account)
-		for name, a := range p.Accounts {
-			l.account(p.platform, path+".accounts."+name, a)
-		}
+	for account, a := range c.allAccounts() {
+		l.account(account.Platform, sectionOf(account), a)
 	}
+	yamlconf.Walk(&c.Platforms, l.platformValue)
 	l.Validate()
 	if len(l.Problems) == 0 {
 		check, err := access.New(c.AccessPolicy())
@@ -97,12 +97,38 @@ func (l *loader) everybody(c *Config) {
 	if c.Access.AllowAll {
 		l.WarnAt("access.allow_all", "everybody on every platform may speak to the agent")
 	}
-	for _, p := range c.Platforms.all() {
-		if p.Enabled && p.AllowAll {
-			l.WarnAt("platforms."+string(p.platform)+".allow_all", "everybody on %s may speak to the agent", p.platform)
+	for account, a := range c.Accounts() {
+		if account.Name == "" && a.AllowAll {
+			l.WarnAt(sectionOf(account)+".allow_all", "everybody on %s may speak to the agent", account.Platform)
 		}
-		if p.Enabled && len(p.GroupAllowedChats) > 0 {
-			l.WarnAt("platforms."+string(p.platform)+".group_allowed_chats", "everybody in these chats may speak to the agent, as a guest")
+		if account.Name == "" && len(a.GroupAllowedChats) > 0 {
+			l.WarnAt(sectionOf(account)+".group_allowed_chats", "everybody in these chats may speak to the agent, as a guest")
+		}
+	}
+}
+
+// sectionOf returns the path of the section of an account.
+func sectionOf(a chat.Account) string {
+	path := "platforms." + string(a.Platform)
+	if a.Name != "" {
+		path += ".accounts." + a.Name
+	}
+	return path
+}
+
+// platformValue checks a value that platforms have in their adapters' sections.
+func (l *loader) platformValue(path string, v any) {
+	path = "platforms." + path
+	switch v := v.(type) {
+	case secret.Value:
+		if !strings.HasSuffix(path, ".proxy") && strings.ContainsFunc(v.Reveal(), func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+			l.ProblemAt(path, "there is a space or a control character in it")
+		}
+	case []string:
+		for i, m := range v {
+			if _, err := regexp.Compile("(?i)" + m); strings.HasSuffix(path, ".mention_patterns") && err != nil {
+				l.ProblemAt(l.Element(path, i), "this is not a regular expression of RE2, which has no look-ahead and no back-references")
+			}
 		}
 	}
 }
@@ -111,11 +137,6 @@ func (l *loader) account(p chat.Platform, path string, a Account) {
 	l.toolsets(path+".toolsets", a.Toolsets)
 	l.ids(path+".allow_from", p, a.AllowFrom)
 	l.owners(path+".allow_admin_from", p, a.AllowAdminFrom)
-	for i, m := range a.MentionPatterns {
-		if _, err := regexp.Compile("(?i)" + m); err != nil {
-			l.ProblemAt(l.Element(path+".mention_patterns", i), "this is not a regular expression of RE2, which has no look-ahead and no back-references")
-		}
-	}
 	for key, rate := range map[string]string{"per_account": a.RateLimit.PerAccount, "per_chat": a.RateLimit.PerChat} {
 		if _, err := outbox.ParseRate(rate); err != nil {
 			l.ProblemAt(path+".rate_limit."+key, "%v", err)
@@ -124,16 +145,17 @@ func (l *loader) account(p chat.Platform, path string, a Account) {
 	if a.Enabled && a.Token == "" {
 		l.ProblemAt(path+".enabled", "it is switched on but has no token: set %s_BOT_TOKEN in .env, or token here", strings.ToUpper(string(p)))
 	}
-	if p == chat.Slack && a.Enabled && a.AppToken == "" {
+	if s, ok := a.Adapter.(slack.Config); ok && a.Enabled && s.AppToken == "" {
 		l.ProblemAt(path+".enabled", "it is switched on but has no app token, which Socket Mode needs: set SLACK_APP_TOKEN in .env, or app_token here")
-	}
-	for key, s := range map[string]secret.Value{"token": a.Token, "app_token": a.AppToken, "webhook_secret": a.WebhookSecret} {
-		if strings.ContainsFunc(s.Reveal(), func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-			l.ProblemAt(path+"."+key, "there is a space or a control character in it")
-		}
 	}
 	l.address(path+".api_url", a.APIURL, "http", "https")
 	l.address(path+".proxy", a.Proxy.Reveal(), "http", "https", "socks5", "socks5h")
+	if t, ok := a.Adapter.(telegram.Config); ok {
+		l.webhook(path, t)
+	}
+}
+
+func (l *loader) webhook(path string, a telegram.Config) {
 	l.address(path+".webhook_url", a.WebhookURL, "http", "https")
 	if a.WebhookURL != "" && a.WebhookSecret == "" {
 		l.ProblemAt(path+".webhook_url", "webhook_secret is needed too: without it anybody could send messages in the platform's name")

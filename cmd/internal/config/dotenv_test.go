@@ -56,8 +56,8 @@ func TestDotenvInUse(t *testing.T) {
 		yaml:   "logging: {file: '${LANGUAGE}'}\n",
 		dotenv: "TELEGRAM_BOT_TOKEN=1:first\nTELEGRAM_BOT_TOKEN=1:second\nLANGUAGE=de\nnonsense sk-ant-in-nonsense\n",
 	}.good(t)
-	if c.Platforms.Telegram.Token != "1:second" || c.Logging.File != "de" {
-		t.Errorf("token %q, language %q", c.Platforms.Telegram.Token.Reveal(), c.Logging.File)
+	if c.Platforms.Telegram.Adapter.Token != "1:second" || c.Logging.File != "de" {
+		t.Errorf("token %q, language %q", c.Platforms.Telegram.Adapter.Token.Reveal(), c.Logging.File)
 	}
 	want := ".env:2:1: TELEGRAM_BOT_TOKEN: set twice; line 1 is not used\n.env:4:1: this line is not NAME=value and is left out\n"
 	if got := texts(r.Warnings); got != want {

@@ -125,7 +125,7 @@ func (l *loader) mentionVariables(c *Config) {
 			l.Problems = append(l.Problems, where)
 			continue
 		}
-		list := slices.DeleteFunc(slices.Clone(c.Platforms.Discord.AllowMentions), func(e string) bool { return e == v.element })
+		list := slices.DeleteFunc(slices.Clone(c.Platforms.Discord.Adapter.AllowMentions), func(e string) bool { return e == v.element })
 		if on == v.on {
 			list = append(list, v.element)
 		}

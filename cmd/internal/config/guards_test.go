@@ -90,18 +90,18 @@ func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
 		{"delegation: {max_concurrent_children: 10, max_iterations: 250, child_timeout_seconds: 600, max_summary_chars: 24000}", func(c *config.Config) any { return c.Delegation }, config.Delegation{MaxConcurrent: 10, MaxIterations: 250, Timeout: 10 * time.Minute, MaxReport: 24000}, ""},
 		{"delegation: {max_iterations: none}", func(c *config.Config) any { return c.Delegation.MaxIterations }, 1000, "always has a limit"},
 		{"slack: {native_mention_only_channels: 'C1,C2'}\ntelegram: {native_mention_only_chats: [-1001]}", func(c *config.Config) any {
-			return slices.Concat(c.Platforms.Slack.NativeMentions, c.Platforms.Telegram.NativeMentions)
+			return slices.Concat(c.Platforms.Slack.Adapter.NativeMentions, c.Platforms.Telegram.Adapter.NativeMentions)
 		}, []string{"C1", "C2", "-1001"}, ""},
-		{"platforms: {discord: {extra: {native_mention_only_channels: [1]}}}", func(c *config.Config) any { return c.Platforms.Discord.NativeMentions }, []string{"1"}, ""},
+		{"platforms: {discord: {extra: {native_mention_only_channels: [1]}}}", func(c *config.Config) any { return c.Platforms.Discord.Adapter.NativeMentions }, []string{"1"}, ""},
 		{"approvals: {mode: smart, smart_policy: 'Always ask.'}", func(c *config.Config) any { return c.Approvals.Mode }, "manual", "a person is asked"},
 		{"approvals: {mode: smart, smart_policy: ''}", func(c *config.Config) any { return c.Approvals.Mode }, "smart", ""},
 		{"telegram: {allow_bots: all, bots_require_mention: true}", func(c *config.Config) any { return rules(c).AllowBots }, access.BotsAddressed, ""},
 		{"slack: {thread_require_mention: true, require_mention_channels: 'C1,C2', ignore_other_user_mentions: true}", func(c *config.Config) any {
 			s := c.Platforms.Slack
-			return []any{s.ThreadMention, s.MentionChats, s.IgnoreOthers}
+			return []any{s.Adapter.ThreadMention, s.Adapter.MentionChats, s.Adapter.IgnoreOthers}
 		}, []any{true, []string{"C1", "C2"}, true}, ""},
-		{"discord: {allow_mentions: {users: false}}", func(c *config.Config) any { return c.Platforms.Discord.AllowMentions }, []string{"nobody"}, ""},
-		{"discord: {allow_mentions: {replied_user: false}}", func(c *config.Config) any { return c.Platforms.Discord.AllowMentions }, []string{"no_reply"}, ""},
+		{"discord: {allow_mentions: {users: false}}", func(c *config.Config) any { return c.Platforms.Discord.Adapter.AllowMentions }, []string{"nobody"}, ""},
+		{"discord: {allow_mentions: {replied_user: false}}", func(c *config.Config) any { return c.Platforms.Discord.Adapter.AllowMentions }, []string{"no_reply"}, ""},
 	} {
 		cfg, r := setup{yaml: c.yaml}.good(t)
 		if d := cmp.Diff(c.want, c.get(cfg)); d != "" {
@@ -112,7 +112,7 @@ func TestSettingsThatRestrictAreNotMerelyWarnedOf(t *testing.T) {
 		}
 	}
 	c, r := setup{dotenv: "TELEGRAM_ALLOWED_TOPICS=7,8\nSLACK_DISABLE_DMS=true\nTERMINAL_ENV=ssh\nTERMINAL_DOCKER_NETWORK=false\nDISCORD_ALLOWED_CHANNELS=1\n"}.good(t)
-	if d := cmp.Diff([]any{[]string{"7", "8"}, true, false, false, []string{"1"}}, []any{c.Platforms.Telegram.AllowedTopics, c.Platforms.Slack.DisableDMs, c.Terminal.Enabled, c.Terminal.Network, c.Platforms.Discord.AllowedChats}); d != "" {
+	if d := cmp.Diff([]any{[]string{"7", "8"}, true, false, false, []string{"1"}}, []any{c.Platforms.Telegram.AllowedTopics, c.Platforms.Slack.DisableDMs, c.Terminal.Enabled, c.Terminal.Network, c.Platforms.Discord.Adapter.AllowedChats}); d != "" {
 		t.Errorf("the variables: %s\n%s", d, texts(r.Warnings))
 	}
 	home := t.TempDir()
@@ -164,7 +164,7 @@ func TestVariablesThatRestrict(t *testing.T) {
 		"DISCORD_ALLOW_MENTION_EVERYONE=no\nDISCORD_ALLOW_MENTION_USERS=on\n":      nil,
 	} {
 		c, _ := setup{yaml: key, dotenv: dotenv}.good(t)
-		if d := cmp.Diff(want, c.Platforms.Discord.AllowMentions, cmpopts.EquateEmpty()); d != "" {
+		if d := cmp.Diff(want, c.Platforms.Discord.Adapter.AllowMentions, cmpopts.EquateEmpty()); d != "" {
 			t.Errorf("%q: (-want +got)\n%s", dotenv, d)
 		}
 	}

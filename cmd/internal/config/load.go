@@ -212,27 +212,29 @@ func (l *loader) finish(c *Config) {
 		c.ProviderRouting.Models[name] = r
 	}
 	for _, p := range c.Platforms.all() {
-		path := "platforms." + string(p.platform)
-		_, said := l.Origins[path+".enabled"]
-		off := said && !p.Enabled
-		l.enable(&p.Account, path)
-		if p.Token == "" && len(p.Accounts) > 0 {
-			p.Enabled = false // the section only has the shared settings of its accounts
-		}
-		for name, a := range p.Accounts {
-			at := path + ".accounts." + name
-			if !off {
-				l.enable(&a, at)
-			}
-			l.TakeOver(path+".accounts", name, &a, p.Account)
-			p.Accounts[name] = a
-		}
+		p.finish(l, "platforms."+string(p.platform))
 	}
 }
 
-func (l *loader) enable(a *Account, path string) {
-	if _, said := l.Origins[path+".enabled"]; !said && a.Token != "" {
-		a.Enabled = true
+func (s *Section[C]) finish(l *loader, path string) {
+	_, said := l.Origins[path+".enabled"]
+	off := said && !s.Enabled
+	s.enable(l, path)
+	if s.account().Token == "" && len(s.Accounts) > 0 {
+		s.Enabled = false // the section only has the shared settings of its accounts
+	}
+	for name, g := range s.Accounts {
+		if !off {
+			g.enable(l, path+".accounts."+name)
+		}
+		l.TakeOver(path+".accounts", name, &g, s.Login)
+		s.Accounts[name] = g
+	}
+}
+
+func (g *Login[C]) enable(l *loader, path string) {
+	if _, said := l.Origins[path+".enabled"]; !said && g.account().Token != "" {
+		g.Enabled = true
 		l.Origins[path+".enabled"] = Origin{Kind: yamlconf.FromToken}
 	}
 }

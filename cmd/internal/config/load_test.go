@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/adapters/telegram"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/gateway/chat"
@@ -30,7 +31,7 @@ func TestNothingConfigured(t *testing.T) {
 	}
 	if len(c.Accounts()) != 0 || c.UnauthorizedDMBehavior != "pair" || c.Gateway.MaxConcurrentTurns != 64 || c.Gateway.TranscriptCacheBytes != 8<<20 ||
 		c.Gateway.TurnTimeout != 30*time.Minute || c.Backlog.MaxAge != 24*time.Hour || !c.GroupSessionsPerUser || c.ThreadSessionsPerUser ||
-		c.Platforms.Telegram.RequireMention || !c.Platforms.Discord.RequireMention || !c.Platforms.Slack.RequireMention || c.Agent.MaxTurns != 90 {
+		c.Platforms.Telegram.Adapter.RequireMention || !c.Platforms.Discord.Adapter.RequireMention || !c.Platforms.Slack.Adapter.RequireMention || c.Agent.MaxTurns != 90 {
 		t.Errorf("defaults differ: %+v", c)
 	}
 }
@@ -88,8 +89,8 @@ telegram:
 	want.SessionReset = config.SessionReset{Mode: "both", IdleMinutes: 5}
 	want.Access.Owners, want.Access.AllowFrom = []string{"123456789"}, []string{"1", "2", "3"}
 	tg := &want.Platforms.Telegram
-	tg.Enabled, tg.Token, tg.HomeChannel, tg.AllowFrom = true, "1:x", "-1001234567890", []string{"42", "43", "telegram:44"}
-	tg.ChannelPrompts = map[string]string{"-100": "one", "two words": "abc${WORD}$$: [x", "3": "4"}
+	tg.Enabled, tg.Adapter.Token, tg.HomeChannel, tg.AllowFrom = true, "1:x", "-1001234567890", []string{"42", "43", "telegram:44"}
+	tg.Adapter.ChatPrompts = map[string]string{"-100": "one", "two words": "abc${WORD}$$: [x", "3": "4"}
 	tg.RateLimit.PerAccount = "20/1m"
 	if d := cmp.Diff(want, c); d != "" {
 		t.Error("the configuration differs (-want +got):\n" + d)
@@ -175,11 +176,11 @@ func TestVariables(t *testing.T) {
 		"TELEGRAM_WEBHOOK_URL": "https://example.org/hook", "TELEGRAM_WEBHOOK_SECRET": "hook-secret", "TELEGRAM_REPLY_TO_MODE": "off", "TERMINAL_CWD": "/srv",
 	}}.good(t)
 	tg := c.Platforms.Telegram
-	if !tg.Enabled || tg.Token != "1:abc" || !cmp.Equal(tg.AllowFrom, []string{"5", "6"}) || !tg.AllowAll || tg.HomeChannel != "-100" ||
-		tg.WebhookURL != "https://example.org/hook" || tg.WebhookSecret != "hook-secret" || tg.ReplyToMode != "off" {
+	if !tg.Enabled || tg.Adapter.Token != "1:abc" || !cmp.Equal(tg.AllowFrom, []string{"5", "6"}) || !tg.AllowAll || tg.HomeChannel != "-100" ||
+		tg.Adapter.WebhookURL != "https://example.org/hook" || tg.Adapter.WebhookSecret != "hook-secret" || tg.ReplyToMode != "off" {
 		t.Errorf("telegram %+v", tg)
 	}
-	if d, s := c.Platforms.Discord, c.Platforms.Slack; !d.Enabled || d.Token != "d-token" || !s.Enabled || s.Token != "xoxb-token" || s.AppToken != "xapp-token" || !cmp.Equal(s.AllowFrom, []string{"U01ABC"}) {
+	if d, s := c.Platforms.Discord, c.Platforms.Slack; !d.Enabled || d.Adapter.Token != "d-token" || !s.Enabled || s.Adapter.Token != "xoxb-token" || s.Adapter.AppToken != "xapp-token" || !cmp.Equal(s.AllowFrom, []string{"U01ABC"}) {
 		t.Errorf("discord %+v, slack %+v", d, s)
 	}
 	if !cmp.Equal(c.Access.AllowFrom, []string{"8"}) || !c.Access.AllowAll || c.Agent.EphemeralSystemPrompt != "${not expanded}" || c.Timezone != "UTC" || c.Workspace(r.Home) != "/srv" {
@@ -241,8 +242,9 @@ telegram:
     work: {token: "2:x", require_mention: false, rate_limit: {per_chat: 1/s}}
 `}.good(t)
 	a := c.Platforms.Telegram.Accounts["work"]
-	want := config.Account{
-		Enabled: true, Token: "2:x", AllowBots: "none", ReplyToMode: "all", WebhookListen: "127.0.0.1:8443", RateLimit: config.RateLimit{PerAccount: "30/s", PerChat: "1/s"},
+	want := config.Login[telegram.Config]{
+		Enabled: true, Adapter: telegram.Config{Token: "2:x", WebhookListen: "127.0.0.1:8443"},
+		Common: config.Common{AllowBots: "none", ReplyToMode: "all", RateLimit: config.RateLimit{PerAccount: "30/s", PerChat: "1/s"}},
 	}
 	if d := cmp.Diff(want, a); d != "" {
 		t.Error("the account differs (-want +got):\n" + d)
@@ -261,8 +263,8 @@ func TestSecretFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, r := setup{home: home, yaml: "telegram: {token_file: token}\nmodel: {default: m, provider: openai, api_key_file: " + home + "/open}\n"}.good(t)
-	if c.Platforms.Telegram.Token != "1:from-a-file" || c.Model.APIKey != "open-secret-1" {
-		t.Errorf("secrets %q and %q", c.Platforms.Telegram.Token.Reveal(), c.Model.APIKey.Reveal())
+	if c.Platforms.Telegram.Adapter.Token != "1:from-a-file" || c.Model.APIKey != "open-secret-1" {
+		t.Errorf("secrets %q and %q", c.Platforms.Telegram.Adapter.Token.Reveal(), c.Model.APIKey.Reveal())
 	}
 	if got := texts(r.Warnings); !strings.Contains(got, "config.yaml:2:53: model.api_key_file: others can read this file") || strings.Contains(got, "token_file") {
 		t.Errorf("warnings:\n%s", got)

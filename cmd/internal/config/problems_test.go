@@ -192,10 +192,10 @@ platforms:
     allow_from: [U012AB]
 `}.good(t)
 	d, s := c.Platforms.Discord, c.Platforms.Slack
-	if d.Token != "1:shared" || d.RequireMention || !cmp.Equal(d.AllowFrom, []string{"1", "2"}) {
+	if d.Adapter.Token != "1:shared" || d.Adapter.RequireMention || !cmp.Equal(d.AllowFrom, []string{"1", "2"}) {
 		t.Errorf("discord %+v", d)
 	}
-	if s.Token != "1:shared" || !s.RequireMention || s.ReplyToMode != "all" {
+	if s.Adapter.Token != "1:shared" || !s.Adapter.RequireMention || s.ReplyToMode != "all" {
 		t.Errorf("slack %+v", s)
 	}
 }

@@ -196,7 +196,7 @@ func TestFormsOfUpstream(t *testing.T) {
 		{"telegram: {home_channel: {platform: telegram, chat_id: -100123, name: x, thread_id: '7'}}",
 			func(c *config.Config, _ config.Report) any { return c.Platforms.Telegram.HomeChannel }, "-100123:7"},
 		{"discord: {allow_mentions: {everyone: true, roles: false, users: true, replied_user: true}}",
-			func(c *config.Config, _ config.Report) any { return c.Platforms.Discord.AllowMentions }, []string{"everyone"}},
+			func(c *config.Config, _ config.Report) any { return c.Platforms.Discord.Adapter.AllowMentions }, []string{"everyone"}},
 		{"agent: {max_turns: none}", func(c *config.Config, _ config.Report) any { return c.Agent.MaxTurns }, 1000},
 		{"agent: {max_turns: null}", func(c *config.Config, _ config.Report) any { return c.Agent.MaxTurns }, 90},
 		{"agent: {reasoning_effort: {enabled: false}}", func(c *config.Config, _ config.Report) any { return c.Agent.ReasoningEffort }, "none"},
@@ -207,7 +207,7 @@ func TestFormsOfUpstream(t *testing.T) {
 		{"display: {tool_progress: log}", func(c *config.Config, _ config.Report) any { return c.Display.ToolProgress }, "off"},
 		{"telegram: {extra: {require_mention: true, allow_from: [7]}}",
 			func(c *config.Config, _ config.Report) any { return c.Platforms.Telegram.AllowFrom }, []string{"7"}},
-		{"gateway: {platforms: {telegram: {token: '1:x'}}}", func(c *config.Config, _ config.Report) any { return c.Platforms.Telegram.Token.Reveal() }, "1:x"},
+		{"gateway: {platforms: {telegram: {token: '1:x'}}}", func(c *config.Config, _ config.Report) any { return c.Platforms.Telegram.Adapter.Token.Reveal() }, "1:x"},
 		{"fallback_model: {provider: openrouter, model: m}", func(_ *config.Config, r config.Report) any { return r.Fallbacks[0].Model }, "m"},
 		{"model: {provider: nous, default: h, base_url: 'https://openrouter.ai/api/v1'}",
 			func(_ *config.Config, r config.Report) any {

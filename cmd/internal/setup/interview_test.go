@@ -118,8 +118,8 @@ func TestInterviewOfFreshHome(t *testing.T) {
 		t.Errorf("there were only %d pages", pages)
 	}
 	c, r := p.load()
-	if r.Model.String() != "custom claude-x (model.provider)" || r.Model.APIKey != "sk-right-key" || c.Platforms.Telegram.Token != botToken || fmt.Sprint(c.Platforms.Telegram.AllowAdminFrom) != "[42 43]" {
-		t.Errorf("%s %+v", r.Model, c.Platforms.Telegram.Account)
+	if r.Model.String() != "custom claude-x (model.provider)" || r.Model.APIKey != "sk-right-key" || c.Platforms.Telegram.Adapter.Token != botToken || fmt.Sprint(c.Platforms.Telegram.AllowAdminFrom) != "[42 43]" {
+		t.Errorf("%s %+v", r.Model, c.Platforms.Telegram)
 	}
 	if c.Terminal.CWD != "" {
 		t.Errorf("the workspace is written although it is the usual one: %s", c.Terminal.CWD)

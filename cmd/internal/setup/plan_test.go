@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/adapters/slack"
 	"hermesd/cmd/internal/setup"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
@@ -127,7 +128,8 @@ func (p *harness) checkLoaded(a setup.Answers) {
 	}
 	for at, l := range a.Platforms {
 		got, ok := c.Accounts()[chat.Account{Platform: at}]
-		if !ok || l.Token != "" && got.Token != l.Token || l.AppToken != "" && got.AppToken != l.AppToken {
+		app, _ := got.Adapter.(slack.Config)
+		if !ok || l.Token != "" && got.Token != l.Token || l.AppToken != "" && app.AppToken != l.AppToken {
 			p.t.Errorf("%s is %+v", at, got)
 		}
 		if d := cmp.Diff(l.Owners, got.AllowAdminFrom); d != "" {

@@ -209,13 +209,7 @@ func (s *State) account(p chat.Platform) config.Account {
 	if s.Config == nil {
 		return config.Account{}
 	}
-	switch p {
-	case chat.Telegram:
-		return s.Config.Platforms.Telegram.Account
-	case chat.Discord:
-		return s.Config.Platforms.Discord.Account
-	}
-	return s.Config.Platforms.Slack.Account
+	return s.Config.Account(chat.Account{Platform: p})
 }
 
 func variable(p chat.Platform, suffix string) string {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"hermesd/adapters/slack"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
@@ -163,7 +164,9 @@ func (p *Plan) Verify(ctx context.Context) (texts []string, err error) {
 func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (string, error) {
 	a := s.account(p)
 	l.Token = cmp.Or(l.Token, a.Token)
-	l.AppToken = cmp.Or(l.AppToken, a.AppToken)
+	if c, ok := a.Adapter.(slack.Config); ok {
+		l.AppToken = cmp.Or(l.AppToken, c.AppToken)
+	}
 	base := strings.TrimRight(a.APIURL, "/")
 	q := request{proxy: a.Proxy, header: http.Header{}}
 	do := verifySlack

@@ -41,7 +41,6 @@ const (
 //	deprecated  former names, separated by |; they work, with a warning
 //	replaced  former values and what they mean now: a=1;b=2; they work, with a warning
 //	short    of a section: the key that a plain value in place of the section sets
-//	set      of a section: other defaults for its keys: a=1;b=2
 //	names    of a table: "any" if its elements may have any name
 //	paths    "true": in one value its elements are separated as in PATH, not by commas
 //	own      "true": accounts do not inherit the value from their platform
@@ -74,14 +73,14 @@ func fieldsOf(t reflect.Type) []*field {
 	if fs, ok := described.Load(t); ok {
 		return fs.([]*field)
 	}
-	fs := describe(t, "", nil)
+	fs := describe(t, "")
 	described.Store(t, fs)
 	return fs
 }
 
 // describe returns the keys of a struct in order. It panics on an unsupported type,
 // a programming error that every test of a configuration reveals.
-func describe(t reflect.Type, path string, set map[string]string) (fs []*field) {
+func describe(t reflect.Type, path string) (fs []*field) {
 	for i := range t.NumField() {
 		sf := t.Field(i)
 		name, opts, _ := strings.Cut(sf.Tag.Get("yaml"), ",")
@@ -89,7 +88,7 @@ func describe(t reflect.Type, path string, set map[string]string) (fs []*field) 
 			continue
 		}
 		if opts == "inline" {
-			for _, f := range describe(sf.Type, path, set) {
+			for _, f := range describe(sf.Type, path) {
 				f.index = append([]int{i}, f.index...)
 				fs = append(fs, f)
 			}
@@ -110,16 +109,13 @@ func describe(t reflect.Type, path string, set map[string]string) (fs []*field) 
 		if e, ok := sf.Tag.Lookup("enum"); ok {
 			f.enum = strings.Split(e, "|")
 		}
-		if d, ok := set[name]; ok {
-			f.def = d
-		}
 		switch f.kind {
 		case section:
-			f.sub = describe(sf.Type, f.path, settings(sf.Tag.Get("set")))
+			f.sub = describe(sf.Type, f.path)
 		case list:
-			f.sub = describe(sf.Type.Elem(), f.path+"[]", nil)
+			f.sub = describe(sf.Type.Elem(), f.path+"[]")
 		case table:
-			f.sub = describe(sf.Type.Elem(), f.path+".*", set)
+			f.sub = describe(sf.Type.Elem(), f.path+".*")
 		}
 		fs = append(fs, f)
 	}
@@ -133,7 +129,7 @@ func below(path string, sections []string) bool {
 	})
 }
 
-// settings parses a set tag.
+// settings parses a replaced tag.
 func settings(tag string) map[string]string {
 	m := make(map[string]string)
 	for _, s := range split(tag, ";") {

@@ -176,7 +176,7 @@ func TestFormSetsUpHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, r, err := config.Load(config.Options{Home: home, Env: env})
-	if err != nil || r.Model.Model != "small" || r.Model.APIKey != "sk-right-key" || c.Platforms.Telegram.Token != "123456:AAH-secret-token" || c.Platforms.Telegram.AllowAdminFrom[0] != "42" {
+	if err != nil || r.Model.Model != "small" || r.Model.APIKey != "sk-right-key" || c.Platforms.Telegram.Adapter.Token != "123456:AAH-secret-token" || c.Platforms.Telegram.AllowAdminFrom[0] != "42" {
 		t.Errorf("%v %s %+v", err, r.Model, c)
 	}
 	p.mu.Lock()
