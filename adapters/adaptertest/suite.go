@@ -53,6 +53,11 @@ func CheckProfile(t *testing.T, p Platform) {
 	if strings.Contains(v.Note+v.Source, "\n") {
 		t.Errorf("note %q and source %q are not one line each", v.Note, v.Source)
 	}
+	for _, c := range v.Secrets {
+		if c.Key == "" || c.Env == "" || c.Is == "" || c.Title == "" || c.Check == nil || c.Check("no secret") == nil || v.Steps == "" || v.Endpoint == "" {
+			t.Errorf("secret %+v", c)
+		}
+	}
 	for _, id := range p.People {
 		if !v.Person.Valid(id) {
 			t.Errorf("%q is no ID of a person", id)

@@ -34,11 +34,6 @@ type Config struct {
 	Reactions     bool     `yaml:"reactions" default:"true" doc:"Mark people's messages with what has become of them."`
 }
 
-// Connection returns how the account reaches the platform, as it is configured.
-func (c Config) Connection() (token secret.Value, apiURL string, proxy secret.Value) {
-	return c.Token, c.BaseURL, c.Proxy
-}
-
 // withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
 	c.BaseURL = cmp.Or(c.BaseURL, apiclient.Origin)

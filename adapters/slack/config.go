@@ -41,11 +41,6 @@ type Config struct {
 
 const defaultAPIURL = "https://slack.com/api/"
 
-// Connection returns how the account reaches the platform, as it is configured.
-func (c Config) Connection() (token secret.Value, apiURL string, proxy secret.Value) {
-	return c.Token, c.APIURL, c.Proxy
-}
-
 // withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
 	c.APIURL = cmp.Or(c.APIURL, defaultAPIURL)

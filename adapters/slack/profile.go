@@ -5,6 +5,7 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/internal/lazyregexp"
+	"hermesd/internal/secret"
 )
 
 //go:embed hint.md
@@ -16,9 +17,18 @@ var userID = lazyregexp.New(`^[UWB][A-Z0-9]{2,31}$`)
 func Profile() chat.Profile {
 	return chat.Profile{
 		Platform: chat.Slack, Name: "Slack", KeyScope: true,
-		KindOf: chat.AlwaysGroup, Person: chat.IDForm{Valid: func(id string) bool { return userID().MatchString(id) }, Is: "member id (U…)"},
+		KindOf: chat.AlwaysGroup, Person: chat.IDForm{Valid: func(id string) bool { return userID().MatchString(id) }, Is: "member id (U…)", Find: "In your profile: ⋮, Copy member ID.", Like: "U0123456789"},
 		Pairing: true, Unasked: true, ShowIDs: true,
 		Note: "Note: what you see of Slack is what you are sent. You cannot search its history, pin or delete messages, or manage channels and members: do not promise it.",
-		Hint: hint,
+		Steps: "1. https://api.slack.com/apps: Create New App, From a manifest; `hermesd setup --slack-manifest` prints it.\n" +
+			"   It holds the scopes and events, and switches Socket Mode on.\n" +
+			"2. Basic Information, App-Level Tokens: Generate, with the scope connections:write: the app token.\n" +
+			"3. Install App, Install to Workspace: the bot token.\n" +
+			"4. Invite the bot to the channels in which it shall answer.",
+		Secrets: []chat.Secret{
+			{Key: "token", Env: "SLACK_BOT_TOKEN", Is: "token", Title: "Bot token (xoxb-…)", Check: func(v secret.Value) error { return Config{Token: v, AppToken: "xapp-0"}.Validate() }},
+			{Key: "app_token", Env: "SLACK_APP_TOKEN", Is: "app token, which Socket Mode needs", Title: "App token (xapp-…)", Check: func(v secret.Value) error { return Config{Token: "xoxb-0", AppToken: v}.Validate() }},
+		},
+		Endpoint: defaultAPIURL + "api.test", Hint: hint,
 	}
 }

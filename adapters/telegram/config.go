@@ -41,11 +41,6 @@ const (
 // pollTimeout is how long Telegram holds a poll open if there are no updates.
 const pollTimeout = 30 * time.Second
 
-// Connection returns how the account reaches the platform, as it is configured.
-func (c Config) Connection() (token secret.Value, apiURL string, proxy secret.Value) {
-	return c.Token, c.BaseURL, c.Proxy
-}
-
 // withDefaults returns c with empty fields set to their defaults.
 func (c Config) withDefaults() Config {
 	c.BaseURL = cmp.Or(c.BaseURL, defaultBaseURL)

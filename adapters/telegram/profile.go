@@ -6,6 +6,7 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/internal/lazyregexp"
+	"hermesd/internal/secret"
 )
 
 //go:embed hint.md
@@ -17,9 +18,12 @@ var userID = lazyregexp.New(`^[0-9]{1,20}$`)
 func Profile() chat.Profile {
 	return chat.Profile{
 		Platform: chat.Telegram, Name: "Telegram",
-		KindOf: kindOf, Person: chat.IDForm{Valid: func(id string) bool { return userID().MatchString(id) }, Is: "numeric id"},
+		KindOf: kindOf, Person: chat.IDForm{Valid: func(id string) bool { return userID().MatchString(id) }, Is: "numeric id", Find: "@userinfobot tells it.", Like: "123456789"},
 		Pairing: true, Unasked: true, ShowIDs: true, HashIDs: true,
-		Hint: hint,
+		Steps: "1. Open https://t.me/BotFather and send /newbot: it gives you the token.\n" +
+			"2. For groups: /setprivacy, Disable, if the bot shall read what does not mention it.",
+		Secrets:  []chat.Secret{{Key: "token", Env: "TELEGRAM_BOT_TOKEN", Is: "token", Title: "Bot token", Check: func(v secret.Value) error { return Config{Token: v}.Validate() }}},
+		Endpoint: defaultBaseURL, Hint: hint,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/cmd/internal/setup"
 	"hermesd/cmd/internal/setup/termform"
 	"hermesd/cmd/internal/tui/text"
@@ -25,7 +26,7 @@ type setupFlags struct {
 }
 
 func (c *cli) setupCmd() *cobra.Command {
-	w := setupFlags{Flags: setup.Flags{TokenFiles: map[chat.Platform]*string{}, Owners: map[chat.Platform]*[]string{}}}
+	w := setupFlags{Flags: setup.Flags{SecretFiles: map[string]*string{}, Owners: map[chat.Platform]*[]string{}}}
 	cmd := &cobra.Command{
 		Use: "setup", Short: "Set up the model, the platforms and the owner: asks, tries what it was told, writes config.yaml and .env", Args: args(0, 0),
 		Long: `Set up the model, the platforms and the owner. It asks in the terminal, tries keys
@@ -64,12 +65,13 @@ kept by the shell.`,
 	f.StringVar(&w.BaseURL, "base-url", "", "`address` of its server; left out: the provider's own")
 	f.StringVar(&w.KeyVariable, "api-key-env", "", "`name` of the variable that holds its key")
 	f.StringVar(&w.KeyFile, "api-key-file", "", "`file` that holds its key")
-	for _, p := range setup.Platforms() {
-		w.TokenFiles[p], w.Owners[p] = new(string), new([]string)
-		f.StringVar(w.TokenFiles[p], string(p)+"-token-file", "", "`file` that holds the bot's token")
-		f.StringSliceVar(w.Owners[p], string(p)+"-owner", nil, "`id` of who may do everything; several with commas")
+	for _, p := range platforms.All() {
+		for _, s := range p.Secrets {
+			w.SecretFiles[setup.FlagOf(p.Platform, s)] = f.String(setup.FlagOf(p.Platform, s), "", "`file` that holds the "+setup.Noun(s))
+		}
+		w.Owners[p.Platform] = new([]string)
+		f.StringSliceVar(w.Owners[p.Platform], string(p.Platform)+"-owner", nil, "`id` of who may do everything; several with commas")
 	}
-	f.StringVar(&w.AppTokenFile, "slack-app-token-file", "", "`file` that holds the app token (xapp-…)")
 	f.StringVar(&w.Workspace, "workspace", "", "`directory` in which tools work; left out: workspace in the home")
 	return cmd
 }

@@ -1,6 +1,6 @@
 // Package chat defines the types that adapters and the gateway exchange: addresses,
 // inbound events, outbound messages, delivery errors and adapter capabilities. It
-// imports no other package of this module.
+// imports only package secret of this module.
 //
 // Adapters convert between a platform's own types and these; no other package knows the
 // platform's types. All types are plain values without locks.

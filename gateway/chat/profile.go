@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"hermesd/internal/secret"
 )
 
 // A Profile holds what packages other than the adapter need to know about a platform. All
@@ -26,6 +28,10 @@ type Profile struct {
 	Unasked   bool // a message that answers no other message can be sent
 	FullMenu  bool // commands that are not in the menu cannot be entered
 
+	Steps    string   // how the operator gets the secrets
+	Secrets  []Secret // the first one identifies the account
+	Endpoint string   // public address that a test of the network asks
+
 	Hint   string // for the frozen prompt: what the platform can show; its bytes must not change
 	Note   string // for the overlay: what the model cannot do there; one line
 	Source string // for the overlay: where messages come from; "": the kind and the name of the chat
@@ -39,6 +45,19 @@ type Profile struct {
 type IDForm struct {
 	Valid func(id string) bool
 	Is    string // what an ID is called, such as "numeric id"
+	Find  string // where people find theirs
+	Like  string // an example
+}
+
+// A Secret is a credential that each account of a platform needs.
+type Secret struct {
+	Key   string // of the section of the platform
+	Env   string // the variable of the environment that sets it
+	Is    string // such as "token"
+	Title string // in set-up, as a title, such as "Bot token"
+	// Check checks the form. The error is written for the operator, and may begin with
+	// Key.
+	Check func(secret.Value) error
 }
 
 // Profiles are the profiles of the platforms of the program.

@@ -59,9 +59,9 @@ func hasVision(provider string) bool {
 // internet, and from the API server that the operator has configured, even at a
 // private address.
 func downloadOptions(s config.Account) (safehttp.Options, error) {
-	o := safehttp.Options{Environment: s.Proxy == "", Idle: 64}
-	if s.Proxy != "" {
-		u, err := url.Parse(s.Proxy.Reveal())
+	o := safehttp.Options{Environment: s.Secrets["proxy"] == "", Idle: 64}
+	if s.Secrets["proxy"] != "" {
+		u, err := url.Parse(s.Secrets["proxy"].Reveal())
 		if err != nil {
 			return o, fmt.Errorf("proxy is not a URL") // the URL may contain a password
 		}

@@ -12,7 +12,6 @@ import (
 	"time"
 	_ "time/tzdata" // for hosts without a time zone database
 
-	"hermesd/adapters/slack"
 	"hermesd/adapters/telegram"
 	"hermesd/agent/cmdpolicy"
 	"hermesd/agent/tool"
@@ -142,14 +141,13 @@ func (l *loader) account(p chat.Platform, path string, a Account) {
 			l.ProblemAt(path+".rate_limit."+key, "%v", err)
 		}
 	}
-	if a.Enabled && a.Token == "" {
-		l.ProblemAt(path+".enabled", "it is switched on but has no token: set %s_BOT_TOKEN in .env, or token here", strings.ToUpper(string(p)))
-	}
-	if s, ok := a.Adapter.(slack.Config); ok && a.Enabled && s.AppToken == "" {
-		l.ProblemAt(path+".enabled", "it is switched on but has no app token, which Socket Mode needs: set SLACK_APP_TOKEN in .env, or app_token here")
+	for _, s := range platforms.Profiles().Of(p).Secrets {
+		if a.Enabled && a.Secrets[s.Key] == "" {
+			l.ProblemAt(path+".enabled", "it is switched on but has no %s: set %s in .env, or %s here", s.Is, s.Env, s.Key)
+		}
 	}
 	l.address(path+".api_url", a.APIURL, "http", "https")
-	l.address(path+".proxy", a.Proxy.Reveal(), "http", "https", "socks5", "socks5h")
+	l.address(path+".proxy", a.Secrets["proxy"].Reveal(), "http", "https", "socks5", "socks5h")
 	if t, ok := a.Adapter.(telegram.Config); ok {
 		l.webhook(path, t)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"hermesd/cmd/internal/config/yamlconf"
+	"hermesd/cmd/internal/platforms"
 )
 
 // A keyVariable is a variable of the environment or of .env that sets a key.
@@ -31,7 +32,6 @@ func keyVariables() []keyVariable {
 		{"TERMINAL_CWD", "terminal.cwd"},
 		{"STT_API_KEY", "stt.api_key"},
 		{"TTS_API_KEY", "tts.api_key"},
-		{"SLACK_APP_TOKEN", "platforms.slack.app_token"},
 		{"TERMINAL_TIMEOUT", "terminal.timeout"},
 		{"TERMINAL_DOCKER_NETWORK", "terminal.network"},
 		{"TELEGRAM_ALLOWED_CHATS", "platforms.telegram.allowed_chats"},
@@ -54,12 +54,16 @@ func keyVariables() []keyVariable {
 		{"TELEGRAM_WEBHOOK_URL", "platforms.telegram.webhook_url"},
 		{"TELEGRAM_WEBHOOK_SECRET", "platforms.telegram.webhook_secret"},
 	}
-	for _, p := range []string{"telegram", "discord", "slack"} {
+	for _, p := range platforms.All() {
+		section := "platforms." + string(p.Platform) + "."
+		for _, s := range p.Secrets {
+			vs = append(vs, keyVariable{s.Env, section + s.Key})
+		}
 		for suffix, key := range map[string]string{
-			"BOT_TOKEN": "token", "ALLOWED_USERS": "allow_from", "ALLOW_ALL_USERS": "allow_all", "HOME_CHANNEL": "home_channel",
+			"ALLOWED_USERS": "allow_from", "ALLOW_ALL_USERS": "allow_all", "HOME_CHANNEL": "home_channel",
 			"ALLOW_BOTS": "allow_bots", "REQUIRE_MENTION": "require_mention", "REPLY_TO_MODE": "reply_to_mode", "PROXY": "proxy",
 		} {
-			vs = append(vs, keyVariable{strings.ToUpper(p) + "_" + suffix, "platforms." + p + "." + key})
+			vs = append(vs, keyVariable{strings.ToUpper(string(p.Platform)) + "_" + suffix, section + key})
 		}
 	}
 	slices.SortFunc(vs, func(a, b keyVariable) int { return strings.Compare(a.name, b.name) })
@@ -74,12 +78,15 @@ func providerKeys() map[string]string {
 // secretVariables returns the names of all variables that contain secrets,
 // including those that set no key.
 func secretVariables() []string {
-	ns := []string{"SLACK_APP_TOKEN", "TELEGRAM_WEBHOOK_SECRET", "STT_API_KEY", "TTS_API_KEY", "BRAVE_API_KEY", "TAVILY_API_KEY"}
+	ns := []string{"TELEGRAM_WEBHOOK_SECRET", "STT_API_KEY", "TTS_API_KEY", "BRAVE_API_KEY", "TAVILY_API_KEY"}
 	for _, n := range providerKeys() {
 		ns = append(ns, n)
 	}
-	for _, p := range []string{"TELEGRAM", "DISCORD", "SLACK"} {
-		ns = append(ns, p+"_BOT_TOKEN", p+"_PROXY")
+	for _, p := range platforms.All() {
+		ns = append(ns, strings.ToUpper(string(p.Platform))+"_PROXY")
+		for _, s := range p.Secrets {
+			ns = append(ns, s.Env)
+		}
 	}
 	return ns
 }

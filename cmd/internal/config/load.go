@@ -220,7 +220,7 @@ func (s *Section[C]) finish(l *loader, path string) {
 	_, said := l.Origins[path+".enabled"]
 	off := said && !s.Enabled
 	s.enable(l, path)
-	if s.account().Token == "" && len(s.Accounts) > 0 {
+	if s.account().Secrets["token"] == "" && len(s.Accounts) > 0 {
 		s.Enabled = false // the section only has the shared settings of its accounts
 	}
 	for name, g := range s.Accounts {
@@ -233,7 +233,7 @@ func (s *Section[C]) finish(l *loader, path string) {
 }
 
 func (g *Login[C]) enable(l *loader, path string) {
-	if _, said := l.Origins[path+".enabled"]; !said && g.account().Token != "" {
+	if _, said := l.Origins[path+".enabled"]; !said && g.account().Secrets["token"] != "" {
 		g.Enabled = true
 		l.Origins[path+".enabled"] = Origin{Kind: yamlconf.FromToken}
 	}

@@ -7,6 +7,7 @@ import (
 	"hermesd/adapters/httpapi"
 	"hermesd/adapters/slack"
 	"hermesd/adapters/telegram"
+	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
@@ -69,16 +70,25 @@ type Common struct {
 // An Account is the configuration of one account of any platform.
 type Account struct {
 	Enabled bool
-	Token   secret.Value
-	APIURL  string // "": the public one
-	Proxy   secret.Value
+	Secrets map[string]secret.Value // of the adapter, by key
+	APIURL  string                  // "": the public one
 	Adapter platforms.Config
 	Common
 }
 
 func (g Login[C]) account() Account {
-	token, apiURL, proxy := g.Adapter.Connection()
-	return Account{Enabled: g.Enabled, Token: token, APIURL: apiURL, Proxy: proxy, Adapter: g.Adapter, Common: g.Common}
+	a := Account{Enabled: g.Enabled, Secrets: make(map[string]secret.Value), Adapter: g.Adapter, Common: g.Common}
+	yamlconf.Walk(&g, func(key string, v any) {
+		switch v := v.(type) {
+		case secret.Value:
+			a.Secrets[key] = v
+		case string:
+			if key == "api_url" {
+				a.APIURL = v
+			}
+		}
+	})
+	return a
 }
 
 // RateLimit is a fixed ceiling for sends. Without one only the rate limits that

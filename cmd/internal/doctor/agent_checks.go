@@ -17,6 +17,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/internal/spawn"
 )
@@ -41,7 +42,11 @@ func (v *checker) checkAccess() {
 	}
 	accounts := c.Accounts()
 	if len(accounts) == 0 && !c.Platforms.HTTP.Enabled {
-		v.report("platforms", Warning, "run `hermesd setup`, or set TELEGRAM_BOT_TOKEN, DISCORD_BOT_TOKEN or SLACK_BOT_TOKEN in .env", "none is configured: only `hermesd chat` reaches the agent")
+		var variables []string
+		for _, p := range platforms.All() {
+			variables = append(variables, p.Secrets[0].Env)
+		}
+		v.report("platforms", Warning, "run `hermesd setup`, or set one of "+strings.Join(variables, ", ")+" in .env", "none is configured: only `hermesd chat` reaches the agent")
 	}
 	policy := c.AccessPolicy()
 	for account := range accounts {

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"time"
 
 	"hermesd/cmd/internal/admin"
-	"hermesd/gateway/chat"
+	"hermesd/cmd/internal/platforms"
 )
 
 // checkHome checks the home directory and reports whether the other checks are
@@ -147,7 +148,6 @@ const maxClockSkew = 2 * time.Minute
 
 // checkServers contacts the servers that the daemon needs. It sends no secrets.
 func (v *checker) checkServers(ctx context.Context) {
-	public := map[chat.Platform]string{chat.Telegram: "https://api.telegram.org", chat.Discord: "https://discord.com/api/v10/gateway", chat.Slack: "https://slack.com/api/api.test"}
 	var urls []string
 	for _, e := range append(slices.Clone(v.o.Report.Fallbacks), v.o.Report.Model) {
 		if e.BaseURL != "" {
@@ -155,11 +155,7 @@ func (v *checker) checkServers(ctx context.Context) {
 		}
 	}
 	for account, s := range v.o.Config.Accounts() {
-		if s.APIURL != "" {
-			urls = append(urls, s.APIURL)
-		} else {
-			urls = append(urls, public[account.Platform])
-		}
+		urls = append(urls, cmp.Or(s.APIURL, platforms.Profiles().Of(account.Platform).Endpoint))
 	}
 	slices.Sort(urls)
 	off := time.Duration(0)

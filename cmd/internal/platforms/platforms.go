@@ -16,7 +16,6 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/schedule"
-	"hermesd/internal/secret"
 )
 
 // A Platform is a platform to which accounts log in.
@@ -31,8 +30,6 @@ type Config interface {
 	// Validate returns the first invalid setting as "key: what is wrong". The error
 	// contains no secret.
 	Validate() error
-	// Connection returns how the account reaches the platform, as it is configured.
-	Connection() (token secret.Value, apiURL string, proxy secret.Value)
 }
 
 // Parts are what adapters are built with. All of them are set.

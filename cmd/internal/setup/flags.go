@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
 )
@@ -18,21 +19,19 @@ import (
 type Flags struct {
 	Provider, Model, BaseURL string
 	KeyVariable, KeyFile     string
-	TokenFiles               map[chat.Platform]*string // "" for none
-	AppTokenFile             string
+	SecretFiles              map[string]*string // by FlagOf; "" for none
 	Owners                   map[chat.Platform]*[]string
 	Workspace                string
 	Overwrite                bool // existing values may be replaced
 }
 
-// Platforms returns the platforms that can be set up.
-func Platforms() []chat.Platform {
-	var all []chat.Platform
-	for _, p := range platforms() {
-		all = append(all, p.name)
-	}
-	return all
+// FlagOf returns the name of the flag for the file with a secret of a platform.
+func FlagOf(p chat.Platform, s chat.Secret) string {
+	return string(p) + "-" + strings.ReplaceAll(s.Key, "_", "-") + "-file"
 }
+
+// Noun returns what a secret is called within a sentence.
+func Noun(s chat.Secret) string { return strings.ToLower(s.Title[:1]) + s.Title[1:] }
 
 // maxSecret is the maximum size, in bytes, of a file with a secret.
 const maxSecret = 64 << 10
@@ -53,9 +52,9 @@ func (s *State) FromFlags(f Flags) (*Plan, error) {
 	r := &flagReader{s: s}
 	a := Answers{Platforms: map[chat.Platform]Login{}}
 	a.Model = r.model(f)
-	for _, p := range platforms() {
+	for _, p := range platforms.All() {
 		if l, ok := r.login(p, f); ok {
-			a.Platforms[p.name] = l
+			a.Platforms[p.Platform] = l
 		}
 	}
 	if f.Workspace != "" {
@@ -156,35 +155,33 @@ func (r *flagReader) key(f Flags) secret.Value {
 
 // login reads the tokens and owners of a platform. asked is false if no flag names
 // it.
-func (r *flagReader) login(p platform, f Flags) (l Login, asked bool) {
-	name := string(p.name)
-	file, owners := f.TokenFiles[p.name], f.Owners[p.name]
-	if file != nil && *file != "" {
-		asked = true
-		l.Token = r.file(name+"-token-file", *file, func(v secret.Value) error { return checkToken(p.name, v) })
+func (r *flagReader) login(p platforms.Platform, f Flags) (l Login, asked bool) {
+	name := string(p.Platform)
+	owners := f.Owners[p.Platform]
+	l.Secrets = make(map[string]secret.Value)
+	for _, s := range p.Secrets {
+		if file := f.SecretFiles[FlagOf(p.Platform, s)]; file != nil && *file != "" {
+			l.Secrets[s.Key] = r.file(FlagOf(p.Platform, s), *file, func(v secret.Value) error { return check(s, v) })
+		}
 	}
-	if p.app != "" && f.AppTokenFile != "" {
-		asked = true
-		l.AppToken = r.file(name+"-app-token-file", f.AppTokenFile, checkAppToken)
-	}
+	asked = len(l.Secrets) > 0
 	if owners != nil && len(*owners) > 0 {
 		asked = true
 		l.Owners = Split(strings.Join(*owners, ","))
-		if err := checkOwners(p.name, l.Owners); err != nil {
+		if err := checkOwners(p.Platform, l.Owners); err != nil {
 			r.problem(name+"-owner", "%v", err)
 		}
 	}
 	if !asked {
 		return l, false
 	}
-	if (file == nil || *file == "") && r.s.tokenAt(p.name) == "" {
-		r.problem(name+"-token-file", "it is missing: the file that holds the %s of %s", strings.ToLower(p.token[:1])+p.token[1:], p.label)
+	for _, s := range p.Secrets {
+		if _, given := l.Secrets[s.Key]; !given && r.s.secretAt(p.Platform, s) == "" {
+			r.problem(FlagOf(p.Platform, s), "it is missing: the file that holds the %s of %s", Noun(s), p.Name)
+		}
 	}
-	if p.app != "" && f.AppTokenFile == "" && r.s.appTokenAt() == "" {
-		r.problem(name+"-app-token-file", "it is missing: the file that holds the app token (xapp-…) of Slack")
-	}
-	if id, _ := r.s.soleUser(); len(l.Owners) == 0 && len(r.s.owners(p.name)) == 0 && id == "" {
-		r.problem(name+"-owner", "it is missing: the id of who may do everything, such as %s; nobody else gets in. %s", p.example, p.id)
+	if id, _ := r.s.soleUser(); len(l.Owners) == 0 && len(r.s.owners(p.Platform)) == 0 && id == "" {
+		r.problem(name+"-owner", "it is missing: the id of who may do everything, such as %s; nobody else gets in. %s", p.Person.Like, p.Person.Find)
 	}
 	return l, true
 }

@@ -30,9 +30,8 @@ func TestFlagsAnswerEverything(t *testing.T) {
 	p.env["MY_KEY"] = apiKey
 	plan, err := p.loadState().FromFlags(setup.Flags{
 		Provider: "anthropic", Model: "claude-x", KeyVariable: "MY_KEY", Workspace: "/srv/work",
-		TokenFiles:   map[chat.Platform]*string{chat.Telegram: p.file("t", botToken+"\n"), chat.Slack: p.file("s", slackToken)},
-		AppTokenFile: *p.file("a", slackApp),
-		Owners:       map[chat.Platform]*[]string{chat.Telegram: {"42", "43"}, chat.Slack: {"U0123"}},
+		SecretFiles: map[string]*string{"telegram-token-file": p.file("t", botToken+"\n"), "slack-token-file": p.file("s", slackToken), "slack-app-token-file": p.file("a", slackApp)},
+		Owners:      map[chat.Platform]*[]string{chat.Telegram: {"42", "43"}, chat.Slack: {"U0123"}},
 	})
 	if err != nil {
 		t.Fatal(problems(t, err))
@@ -42,7 +41,7 @@ func TestFlagsAnswerEverything(t *testing.T) {
 	}
 	work := "/srv/work"
 	p.checkLoaded(setup.Answers{Model: claude(), Workspace: &work, Platforms: map[chat.Platform]setup.Login{
-		chat.Telegram: {Token: botToken, Owners: []string{"42", "43"}}, chat.Slack: {Token: slackToken, AppToken: slackApp, Owners: []string{"U0123"}},
+		chat.Telegram: {Secrets: tokens(botToken), Owners: []string{"42", "43"}}, chat.Slack: {Secrets: tokens(slackToken, slackApp), Owners: []string{"U0123"}},
 	}})
 }
 
@@ -57,7 +56,7 @@ func TestFlagsReportAllProblems(t *testing.T) {
 		{"nothing at all", "", "", func(*harness) setup.Flags { return setup.Flags{} }, "flag: --provider: it is missing: one of anthropic, openrouter, openai, ollama, custom, demo\n"},
 		{
 			"a custom server and half a Slack", "", "", func(p *harness) setup.Flags {
-				return setup.Flags{Provider: "custom", TokenFiles: map[chat.Platform]*string{chat.Slack: p.file("s", slackToken), chat.Telegram: none()}, Owners: map[chat.Platform]*[]string{chat.Telegram: {"@ann"}, chat.Slack: {}}}
+				return setup.Flags{Provider: "custom", SecretFiles: map[string]*string{"slack-token-file": p.file("s", slackToken), "telegram-token-file": none()}, Owners: map[chat.Platform]*[]string{chat.Telegram: {"@ann"}, chat.Slack: {}}}
 			},
 			"flag: --model: it is missing: custom has no usual model\n" +
 				"flag: --base-url: it is missing: the address of the server, up to and including /v1\n" +
@@ -73,7 +72,7 @@ func TestFlagsReportAllProblems(t *testing.T) {
 		},
 		{
 			"secrets that are none", "", "", func(p *harness) setup.Flags {
-				return setup.Flags{Provider: "anthropic", KeyVariable: "sk-secret-on-the-command-line", TokenFiles: map[chat.Platform]*string{chat.Discord: p.file("d", "not-a-secret-token"), chat.Telegram: p.file("t", " \n")}, Owners: map[chat.Platform]*[]string{chat.Discord: {"*"}, chat.Telegram: {"42"}}}
+				return setup.Flags{Provider: "anthropic", KeyVariable: "sk-secret-on-the-command-line", SecretFiles: map[string]*string{"discord-token-file": p.file("d", "not-a-secret-token"), "telegram-token-file": p.file("t", " \n")}, Owners: map[chat.Platform]*[]string{chat.Discord: {"*"}, chat.Telegram: {"42"}}}
 			},
 			"flag: --api-key-env: the variable is not set, or empty; it takes the name of a variable, never the key itself\n" +
 				"flag: --telegram-token-file: DIR/t is empty\n" +
@@ -117,7 +116,7 @@ func TestFlagsReportAllProblems(t *testing.T) {
 func TestFlagsChangeOnlyWhatTheyName(t *testing.T) {
 	p := homeWith(t, "model: {provider: openai, default: gpt}\n", "OPENAI_API_KEY=sk-key\n")
 	plan, err := p.loadState().FromFlags(setup.Flags{
-		TokenFiles: map[chat.Platform]*string{chat.Telegram: p.file("t", botToken)}, Owners: map[chat.Platform]*[]string{chat.Telegram: {"42"}},
+		SecretFiles: map[string]*string{"telegram-token-file": p.file("t", botToken)}, Owners: map[chat.Platform]*[]string{chat.Telegram: {"42"}},
 	})
 	if err != nil {
 		t.Fatal(problems(t, err))

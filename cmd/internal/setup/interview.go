@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
 )
@@ -74,8 +74,8 @@ func (i *interview) parts(ctx context.Context) ([]string, error) {
 		return i.choose(ctx, "Which parts do you want to set up or change?")
 	}
 	f := &Field{Kind: MultiSelect, Title: "From where do you want to reach the agent?", Help: "Space marks, Enter goes on. The terminal (`hermesd chat`) always works."}
-	for _, p := range platforms() {
-		f.Options = append(f.Options, Option{string(p.name), p.label})
+	for _, p := range platforms.All() {
+		f.Options = append(f.Options, Option{string(p.Platform), p.Name})
 	}
 	if err := i.a.Ask(ctx, Page{Fields: []*Field{f}}); err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func (i *interview) parts(ctx context.Context) ([]string, error) {
 // choose asks which parts to set up.
 func (i *interview) choose(ctx context.Context, title string) ([]string, error) {
 	f := &Field{Kind: MultiSelect, Title: title, Help: "Space marks, Enter goes on. What is not marked stays as it is.", Options: []Option{{partModel, "The model"}}}
-	for _, p := range platforms() {
-		f.Options = append(f.Options, Option{string(p.name), p.label})
+	for _, p := range platforms.All() {
+		f.Options = append(f.Options, Option{string(p.Platform), p.Name})
 	}
 	f.Options = append(f.Options, Option{partWorkspace, "The workspace, where tools work"})
 	err := i.a.Ask(ctx, Page{Fields: []*Field{f}})
@@ -104,8 +104,7 @@ func (i *interview) askParts(ctx context.Context, parts []string) error {
 		case partWorkspace:
 			err = i.workspace(ctx)
 		default:
-			n := slices.IndexFunc(platforms(), func(p platform) bool { return string(p.name) == part })
-			err = i.platform(ctx, platforms()[n])
+			err = i.platform(ctx, platforms.Profiles()[chat.Platform(part)])
 		}
 		if err != nil {
 			return err
@@ -233,16 +232,16 @@ func (i *interview) askReplace(ctx context.Context, what, where string, typed se
 }
 
 // platform asks for a platform's tokens and owners.
-func (i *interview) platform(ctx context.Context, p platform) error {
-	l := i.answers.Platforms[p.name]
+func (i *interview) platform(ctx context.Context, p chat.Profile) error {
+	l := i.answers.Platforms[p.Platform]
 	if l.Owners == nil {
-		l.Owners = i.s.owners(p.name)
+		l.Owners = i.s.owners(p.Platform)
 	}
 	for {
 		if err := i.loginPage(ctx, p, &l); err != nil {
 			return err
 		}
-		again, err := i.offerVerify(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyToken(ctx, p.name, l) })
+		again, err := i.offerVerify(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyToken(ctx, p.Platform, l) })
 		if err != nil {
 			return err
 		}
@@ -250,43 +249,41 @@ func (i *interview) platform(ctx context.Context, p platform) error {
 			break
 		}
 	}
-	i.answers.Platforms[p.name] = l
-	i.a.Say(fmt.Sprintf("%s: owner %s", p.label, strings.Join(l.Owners, ", ")))
+	i.answers.Platforms[p.Platform] = l
+	i.a.Say(fmt.Sprintf("%s: owner %s", p.Name, strings.Join(l.Owners, ", ")))
 	return nil
 }
 
-func (i *interview) loginPage(ctx context.Context, p platform, l *Login) error {
-	page := Page{Title: p.label, Text: p.steps}
-	if l.Token != "" {
+func (i *interview) loginPage(ctx context.Context, p chat.Profile, l *Login) error {
+	page := Page{Title: p.Name, Text: p.Steps}
+	if len(l.Secrets) > 0 {
 		page.Text = "" // already shown
 	}
-	replace, err := i.askReplace(ctx, "a token of "+p.label, i.s.tokenAt(p.name), l.Token)
+	replace, err := i.askReplace(ctx, "a token of "+p.Name, i.s.secretAt(p.Platform, p.Secrets[0]), l.Secrets[p.Secrets[0].Key])
 	if err != nil {
 		return err
 	}
-	var token, app *Field
-	if replace {
-		token = &Field{Kind: Secret, Title: p.token, Help: "It goes into .env and is never shown.", Value: l.Token.Reveal(), Check: required(func(s string) error { return checkToken(p.name, secret.Value(s)) })}
-		page.Fields = append(page.Fields, token)
-	}
-	if p.app != "" && (replace || i.s.appTokenAt() == "") {
-		app = &Field{Kind: Secret, Title: p.app, Help: "Likewise.", Value: l.AppToken.Reveal(), Check: required(func(s string) error { return checkAppToken(secret.Value(s)) })}
-		page.Fields = append(page.Fields, app)
+	fields := make(map[string]*Field)
+	for _, s := range p.Secrets {
+		if replace || i.s.secretAt(p.Platform, s) == "" {
+			fields[s.Key] = &Field{Kind: Secret, Title: s.Title, Help: "It goes into .env and is never shown.", Value: l.Secrets[s.Key].Reveal(), Check: required(func(v string) error { return check(s, secret.Value(v)) })}
+			page.Fields = append(page.Fields, fields[s.Key])
+		}
 	}
 	who := &Field{
-		Kind: Text, Title: "Who is the owner?", Value: strings.Join(l.Owners, ", "), Check: required(func(s string) error { return checkOwners(p.name, Split(s)) }),
-		Help: "The id of the person who may do everything, such as " + p.example + "; several with commas. " + p.id,
+		Kind: Text, Title: "Who is the owner?", Value: strings.Join(l.Owners, ", "), Check: required(func(s string) error { return checkOwners(p.Platform, Split(s)) }),
+		Help: "The id of the person who may do everything, such as " + p.Person.Like + "; several with commas. " + p.Person.Find,
 	}
 	page.Fields = append(page.Fields, who)
 	if err := i.a.Ask(ctx, page); err != nil {
 		return err
 	}
 	l.Owners = Split(who.Value)
-	if token != nil {
-		l.Token = secret.Value(strings.TrimSpace(token.Value))
+	if l.Secrets == nil {
+		l.Secrets = make(map[string]secret.Value)
 	}
-	if app != nil {
-		l.AppToken = secret.Value(strings.TrimSpace(app.Value))
+	for key, f := range fields {
+		l.Secrets[key] = secret.Value(strings.TrimSpace(f.Value))
 	}
 	return nil
 }

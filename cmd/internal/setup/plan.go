@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/cmd/internal/setup/yamledit"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
@@ -55,9 +56,9 @@ func (s *State) Plan(a Answers) (*Plan, error) {
 		p.model(*a.Model)
 	}
 	p.keepOwner(a)
-	for _, pl := range platforms() {
-		if l, ok := a.Platforms[pl.name]; ok {
-			p.login(pl.name, l)
+	for _, pl := range platforms.All() {
+		if l, ok := a.Platforms[pl.Platform]; ok {
+			p.login(pl.Profile, l)
 		}
 	}
 	if a.Workspace != nil {
@@ -123,13 +124,12 @@ func (p *Plan) key(m Model, v config.Service, before string) {
 	p.secret(name, m.Key)
 }
 
-func (p *Plan) login(pl chat.Platform, l Login) {
-	p.token(pl, variable(pl, "BOT_TOKEN"), "token", l.Token)
-	if pl == chat.Slack {
-		p.token(pl, "SLACK_APP_TOKEN", "app_token", l.AppToken)
+func (p *Plan) login(pl chat.Profile, l Login) {
+	at := p.sectionPath(pl.Platform)
+	for _, s := range pl.Secrets {
+		p.token(append(at, s.Key), s.Env, l.Secrets[s.Key])
 	}
-	at := p.sectionPath(pl)
-	if _, isSet := p.s.Report.Origins["platforms."+string(pl)+".enabled"]; isSet && p.s.Config != nil && !p.s.account(pl).Enabled {
+	if _, isSet := p.s.Report.Origins["platforms."+string(pl.Platform)+".enabled"]; isSet && p.s.Config != nil && !p.s.account(pl.Platform).Enabled {
 		p.switchOn(append(at, "enabled")...)
 	}
 	if len(l.Owners) > 0 {
@@ -139,11 +139,10 @@ func (p *Plan) login(pl chat.Platform, l Login) {
 
 // token plans one token: in the variable that config.yaml refers to, otherwise in
 // the default one.
-func (p *Plan) token(pl chat.Platform, name, key string, token secret.Value) {
+func (p *Plan) token(at []string, name string, token secret.Value) {
 	if token == "" {
 		return
 	}
-	at := append(p.sectionPath(pl), key)
 	switch there := p.doc.Text(at...); {
 	case there == "":
 	case p.s.vars[name] == "" && variableOf(there) != "":
@@ -170,12 +169,12 @@ func (p *Plan) keepOwner(a Answers) {
 	if sole == "" {
 		return
 	}
-	for _, pl := range platforms() {
-		l := a.Platforms[pl.name]
+	for _, pl := range platforms.All() {
+		l := a.Platforms[pl.Platform]
 		if len(l.Owners) == 0 {
 			continue
 		}
-		if slices.Contains(l.Owners, sole) && (on == "" || on == pl.name) {
+		if slices.Contains(l.Owners, sole) && (on == "" || on == pl.Platform) {
 			return
 		}
 		at := []string{"access", "owners"}

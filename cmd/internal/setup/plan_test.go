@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"hermesd/adapters/slack"
 	"hermesd/cmd/internal/setup"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
@@ -20,7 +19,7 @@ func claude() *setup.Model {
 }
 
 func onTelegram(ids ...string) map[chat.Platform]setup.Login {
-	return map[chat.Platform]setup.Login{chat.Telegram: {Token: botToken, Owners: ids}}
+	return map[chat.Platform]setup.Login{chat.Telegram: {Secrets: tokens(botToken), Owners: ids}}
 }
 
 func TestPlanWrites(t *testing.T) {
@@ -88,7 +87,7 @@ func TestPlanWrites(t *testing.T) {
 			note:     "platforms.telegram.token in config.yaml is not used any more",
 		},
 		{
-			name: "the only one stays the owner", answers: setup.Answers{Platforms: map[chat.Platform]setup.Login{chat.Slack: {Token: slackToken, AppToken: slackApp, Owners: []string{"U0123"}}}},
+			name: "the only one stays the owner", answers: setup.Answers{Platforms: map[chat.Platform]setup.Login{chat.Slack: {Secrets: tokens(slackToken, slackApp), Owners: []string{"U0123"}}}},
 			dotenv:   "TELEGRAM_BOT_TOKEN=" + botToken + "\nTELEGRAM_ALLOWED_USERS=42\n",
 			wantYAML: "platforms:\n  telegram:\n    allow_admin_from: [\"42\"]\n  slack:\n    allow_admin_from: [U0123]\n",
 			wantEnv:  "TELEGRAM_BOT_TOKEN=" + botToken + "\nTELEGRAM_ALLOWED_USERS=42\nSLACK_BOT_TOKEN=xoxb-1-secret\nSLACK_APP_TOKEN=xapp-1-secret\n",
@@ -118,6 +117,15 @@ func TestPlanWrites(t *testing.T) {
 }
 
 // checkLoaded fails unless loading the configuration yields the answers.
+// tokens returns the secrets of a login.
+func tokens(bot secret.Value, app ...secret.Value) map[string]secret.Value {
+	m := map[string]secret.Value{"token": bot}
+	if len(app) > 0 {
+		m["app_token"] = app[0]
+	}
+	return m
+}
+
 func (p *harness) checkLoaded(a setup.Answers) {
 	p.t.Helper()
 	c, r := p.load()
@@ -128,8 +136,10 @@ func (p *harness) checkLoaded(a setup.Answers) {
 	}
 	for at, l := range a.Platforms {
 		got, ok := c.Accounts()[chat.Account{Platform: at}]
-		app, _ := got.Adapter.(slack.Config)
-		if !ok || l.Token != "" && got.Token != l.Token || l.AppToken != "" && app.AppToken != l.AppToken {
+		for key, v := range l.Secrets {
+			ok = ok && got.Secrets[key] == v
+		}
+		if !ok {
 			p.t.Errorf("%s is %+v", at, got)
 		}
 		if d := cmp.Diff(l.Owners, got.AllowAdminFrom); d != "" {
@@ -212,7 +222,7 @@ func TestPlanRejectsInvalidConfig(t *testing.T) {
 	}{
 		{"an address that is none", "", "", setup.Answers{Model: &setup.Model{Provider: "custom", Name: "m", BaseURL: "http://127.0.0.1:8000"}}, "config.yaml:4:13: model.base_url: an OpenAI-compatible address goes up to and including /v1"},
 		{"a key that was wrong before", "agnet: 1\n", "", setup.Answers{Model: claude()}, "config.yaml:1:1: agnet: unknown key"},
-		{"one of two tokens", "", "", setup.Answers{Platforms: map[chat.Platform]setup.Login{chat.Slack: {Token: slackToken}}}, "has no app token"},
+		{"one of two tokens", "", "", setup.Answers{Platforms: map[chat.Platform]setup.Login{chat.Slack: {Secrets: tokens(slackToken)}}}, "has no app token"},
 		{"an alias", "a: &x {provider: openai}\nmodel: *x\n", "", setup.Answers{Model: claude()}, "write it by hand"},
 		{"a key in a file", "model:\n  provider: openai\n  default: gpt\n  api_key_file: key\n", "", setup.Answers{Model: claude()}, "model.api_key_file: it names the file of the key"},
 		{"a quote that is open", "", "A='x\n", setup.Answers{Model: &setup.Model{Provider: "anthropic", Key: "it's"}}, "a quote is not closed"},

@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/cmd/internal/setup/yamledit"
 	"hermesd/gateway/chat"
 )
@@ -139,15 +140,15 @@ func (s *State) Fresh() bool {
 func (s *State) Summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model      %s\n", s.Report.Model)
-	for _, p := range platforms() {
+	for _, p := range platforms.All() {
 		text := "not connected"
-		if where := s.tokenAt(p.name); where != "" {
+		if where := s.secretAt(p.Platform, p.Secrets[0]); where != "" {
 			text = "token in " + where
-			if owners := s.owners(p.name); len(owners) > 0 {
+			if owners := s.owners(p.Platform); len(owners) > 0 {
 				text += ", owner " + strings.Join(owners, ", ")
 			}
 		}
-		fmt.Fprintf(&b, "%-10s %s\n", p.name, text)
+		fmt.Fprintf(&b, "%-10s %s\n", p.Platform, text)
 	}
 	if s.Config != nil {
 		fmt.Fprintf(&b, "workspace  %s\n", s.Config.Workspace(s.Home))
@@ -175,14 +176,9 @@ func (s *State) secretLocation(variable string, paths ...[]string) string {
 	return ""
 }
 
-// tokenAt returns where the token of a platform is set.
-func (s *State) tokenAt(p chat.Platform) string {
-	return s.secretLocation(variable(p, "BOT_TOKEN"), []string{"platforms", string(p), "token"}, []string{string(p), "token"})
-}
-
-// appTokenAt returns where Slack's app token is set.
-func (s *State) appTokenAt() string {
-	return s.secretLocation("SLACK_APP_TOKEN", []string{"platforms", "slack", "app_token"}, []string{"slack", "app_token"})
+// secretAt returns where a secret of a platform is set.
+func (s *State) secretAt(p chat.Platform, v chat.Secret) string {
+	return s.secretLocation(v.Env, []string{"platforms", string(p), v.Key}, []string{string(p), v.Key})
 }
 
 // keyAt returns where the key of a provider is set.
@@ -210,8 +206,4 @@ func (s *State) account(p chat.Platform) config.Account {
 		return config.Account{}
 	}
 	return s.Config.Account(chat.Account{Platform: p})
-}
-
-func variable(p chat.Platform, suffix string) string {
-	return strings.ToUpper(string(p)) + "_" + suffix
 }

@@ -7,14 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"hermesd/adapters/slack"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
 	"hermesd/internal/shorten"
@@ -150,10 +151,10 @@ func (p *Plan) Verify(ctx context.Context) (texts []string, err error) {
 		text, bad := p.s.VerifyModel(ctx, *m)
 		one("model", text, bad)
 	}
-	for _, pl := range platforms() {
-		if l, ok := p.answers.Platforms[pl.name]; ok {
-			text, bad := p.s.VerifyToken(ctx, pl.name, l)
-			one(string(pl.name), text, bad)
+	for _, pl := range platforms.All() {
+		if l, ok := p.answers.Platforms[pl.Platform]; ok {
+			text, bad := p.s.VerifyToken(ctx, pl.Platform, l)
+			one(string(pl.Platform), text, bad)
 		}
 	}
 	return texts, err
@@ -163,12 +164,14 @@ func (p *Plan) Verify(ctx context.Context) (texts []string, err error) {
 // the user; its errors never contain the token.
 func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (string, error) {
 	a := s.account(p)
-	l.Token = cmp.Or(l.Token, a.Token)
-	if c, ok := a.Adapter.(slack.Config); ok {
-		l.AppToken = cmp.Or(l.AppToken, c.AppToken)
+	secrets := maps.Clone(l.Secrets)
+	for key, v := range a.Secrets {
+		if secrets[key] == "" {
+			secrets[key] = v
+		}
 	}
 	base := strings.TrimRight(a.APIURL, "/")
-	q := request{proxy: a.Proxy, header: http.Header{}}
+	q := request{proxy: a.Secrets["proxy"], header: http.Header{}}
 	do := verifySlack
 	switch p {
 	case chat.Telegram:
@@ -176,15 +179,15 @@ func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (stri
 	case chat.Discord:
 		do = verifyDiscord
 	}
-	text, err := do(ctx, q, base, l)
-	return text, maskError(err, l.Token, l.AppToken)
+	text, err := do(ctx, q, base, secrets)
+	return text, maskError(err, slices.Collect(maps.Values(secrets))...)
 }
 
-func verifyTelegram(ctx context.Context, q request, base string, l Login) (string, error) {
+func verifyTelegram(ctx context.Context, q request, base string, secrets map[string]secret.Value) (string, error) {
 	if base == "" {
 		base = "https://api.telegram.org"
 	}
-	q.url = base + "/bot" + l.Token.Reveal() + "/getMe"
+	q.url = base + "/bot" + secrets["token"].Reveal() + "/getMe"
 	var me struct {
 		Result struct {
 			Username string
@@ -200,11 +203,11 @@ func verifyTelegram(ctx context.Context, q request, base string, l Login) (strin
 	return fmt.Sprintf("It is the token of @%s. In groups it sees only what mentions it (/setprivacy changes that).", me.Result.Username), nil
 }
 
-func verifyDiscord(ctx context.Context, q request, base string, l Login) (string, error) {
+func verifyDiscord(ctx context.Context, q request, base string, secrets map[string]secret.Value) (string, error) {
 	if base == "" {
 		base = "https://discord.com"
 	}
-	q.header.Set("Authorization", "Bot "+l.Token.Reveal())
+	q.header.Set("Authorization", "Bot "+secrets["token"].Reveal())
 	q.header.Set("User-Agent", "DiscordBot (hermesd, 1)") // required by Discord
 	q.url = base + "/api/v10/users/@me"
 	var me struct{ ID, Username string }
@@ -214,7 +217,7 @@ func verifyDiscord(ctx context.Context, q request, base string, l Login) (string
 	return fmt.Sprintf("It is the token of %s. Bring it into your server with\n"+InviteURL, me.Username, me.ID), nil
 }
 
-func verifySlack(ctx context.Context, q request, base string, l Login) (string, error) {
+func verifySlack(ctx context.Context, q request, base string, secrets map[string]secret.Value) (string, error) {
 	if base == "" {
 		base = "https://slack.com/api"
 	}
@@ -225,7 +228,7 @@ func verifySlack(ctx context.Context, q request, base string, l Login) (string, 
 	for _, c := range []struct {
 		method, what string
 		token        secret.Value
-	}{{"apps.connections.open", "app token", l.AppToken}, {"auth.test", "bot token", l.Token}} {
+	}{{"apps.connections.open", "app token", secrets["app_token"]}, {"auth.test", "bot token", secrets["token"]}} {
 		q.url, q.method = base+"/"+c.method, http.MethodPost
 		q.header.Set("Authorization", "Bearer "+c.token.Reveal())
 		if err := fetch(ctx, q, &me); err != nil {

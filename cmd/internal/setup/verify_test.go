@@ -64,13 +64,13 @@ func TestVerifyTokens(t *testing.T) {
 		at         chat.Platform
 		login      setup.Login
 	}{
-		{"telegram", "@my_bot", chat.Telegram, setup.Login{Token: secret.Value(w.tBot.Token())}},
-		{"telegram, wrong", "!refuses it (401", chat.Telegram, setup.Login{Token: botToken}},
-		{"discord", "client_id=" + w.dBot.ID() + "&scope=bot+applications.commands", chat.Discord, setup.Login{Token: secret.Value(w.dBot.Token())}},
-		{"discord, wrong", "!refuses it (401", chat.Discord, setup.Login{Token: "a.b.secret"}},
-		{"slack", "in Acme", chat.Slack, setup.Login{Token: secret.Value(w.sBot.Token()), AppToken: secret.Value(w.sBot.App().Token())}},
-		{"slack, wrong bot token", "!the bot token is refused by Slack: invalid_auth", chat.Slack, setup.Login{Token: slackToken, AppToken: secret.Value(w.sBot.App().Token())}},
-		{"slack, wrong app token", "!the app token is refused by Slack: invalid_auth", chat.Slack, setup.Login{Token: secret.Value(w.sBot.Token()), AppToken: slackApp}},
+		{"telegram", "@my_bot", chat.Telegram, setup.Login{Secrets: tokens(secret.Value(w.tBot.Token()))}},
+		{"telegram, wrong", "!refuses it (401", chat.Telegram, setup.Login{Secrets: tokens(botToken)}},
+		{"discord", "client_id=" + w.dBot.ID() + "&scope=bot+applications.commands", chat.Discord, setup.Login{Secrets: tokens(secret.Value(w.dBot.Token()))}},
+		{"discord, wrong", "!refuses it (401", chat.Discord, setup.Login{Secrets: tokens("a.b.secret")}},
+		{"slack", "in Acme", chat.Slack, setup.Login{Secrets: tokens(secret.Value(w.sBot.Token()), secret.Value(w.sBot.App().Token()))}},
+		{"slack, wrong bot token", "!the bot token is refused by Slack: invalid_auth", chat.Slack, setup.Login{Secrets: tokens(slackToken, secret.Value(w.sBot.App().Token()))}},
+		{"slack, wrong app token", "!the app token is refused by Slack: invalid_auth", chat.Slack, setup.Login{Secrets: tokens(secret.Value(w.sBot.Token()), slackApp)}},
 	} {
 		text, err := s.VerifyToken(t.Context(), c.at, c.login)
 		checkVerify(t, c.name, c.want, text, err)
