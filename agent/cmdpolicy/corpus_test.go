@@ -102,7 +102,7 @@ func TestFigures(t *testing.T) {
 	row("full sandbox, dangerous to the workspace only", full, "inside")
 	checkPage(t, "Figures", b.String())
 	for name, c := range map[string]struct{ got, most float64 }{ // what was measured; the aims are in docs/approvals.md
-		"dangerous without a sandbox": {none.percent("inside", "outside"), 0.6}, "harmless without a sandbox": {none.percent("harmless"), 5},
+		"dangerous without a sandbox": {none.percent("inside", "outside"), 0.6}, "harmless without a sandbox": {none.percent("harmless"), 5.3},
 		"dangerous in a sandbox": {full.percent("outside"), 0.4}, "harmless in a sandbox": {full.percent("harmless"), 2},
 	} {
 		if c.got > c.most {
