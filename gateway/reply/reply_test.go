@@ -244,11 +244,11 @@ func TestProgressLines(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFixture(t, "off", reply.Options{Progress: mode})
-			if got := [2]string{f.ProgressLine(call, "", &f.conv), f.ProgressLine(call, "terminal", &f.conv)}; got != want {
+			if got := [2]string{f.ProgressLine(call, nil, &f.conv), f.ProgressLine(call, []string{"terminal"}, &f.conv)}; got != want {
 				t.Errorf("%s: %q", mode, got)
 			}
 			f.conv.Record.Settings.ToolProgress = "new"
-			if got := f.ProgressLine(call, "web", &f.conv); got != "🔧 terminal" {
+			if got := f.ProgressLine(call, []string{"terminal", "web"}, &f.conv); got != "🔧 terminal" {
 				t.Errorf("the setting of the session: %q", got)
 			}
 		})

@@ -13,6 +13,8 @@ import (
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
+	"hermesd/agent/tool"
+	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/delivery"
@@ -20,6 +22,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/reply"
+	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
 
@@ -212,7 +215,7 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 			notices = append(notices, t.handleNotice(ev)...)
 		case agent.ToolCall:
 			t.reply.SendPreamble(ctx, stream, t.session)
-			stream.Progress(t.reply.ProgressLine(ev, t.lastTool(), t.session))
+			stream.Progress(t.reply.ProgressLine(ev, t.trace.Tools, t.session))
 			t.trace.Tools = append(t.trace.Tools, ev.Name)
 		case agent.ToolFinished:
 			t.reportToolCall(ev)
@@ -241,14 +244,6 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 		}
 	}
 	return final, notices, nil
-}
-
-// lastTool returns the tool of the last call of the turn, "" if there was none.
-func (t *turn) lastTool() string {
-	if n := len(t.trace.Tools); n > 0 {
-		return t.trace.Tools[n-1]
-	}
-	return ""
 }
 
 // discovery returns the session's Discovery, nil if there is none. A new one is
@@ -402,4 +397,51 @@ func (w *inactivityTimer) stop() {
 		w.end.Stop()
 		w.warn.Stop()
 	}
+}
+
+// newUserChannel returns the connection of the turn's tools to the users of the chat.
+func (t *turn) newUserChannel() tool.UserChannel {
+	s, e := t.runner.parts.Chat.Approval, t.last()
+	at := approval.Turn{Session: t.session.Record.ID, Lane: t.claim.Lane, Entry: e, Draft: t.reply.Draft(), Join: t.joinAnswer}
+	p := tool.UserChannel{Approve: func(ctx context.Context, req tool.ApprovalRequest) error { return s.Approve(ctx, at, req) }}
+	p.Send = func(ctx context.Context, m tool.Message) (string, error) {
+		return t.reply.SendMessage(ctx, e, m, t.session)
+	}
+	if !s.IsUnattended(e) {
+		p.Ask = func(ctx context.Context, q tool.Question) (tool.Answer, error) { return s.Ask(ctx, at, q) }
+	}
+	return p
+}
+
+// joinAnswer joins the new entries of the lane to the turn and returns their text.
+func (t *turn) joinAnswer(ctx context.Context) string {
+	more, err := t.runner.parts.Store.Join(context.WithoutCancel(ctx), t.Claim, true)
+	if err != nil {
+		t.log.Error("cannot join answer", zap.Error(err))
+		return ""
+	}
+	t.runner.runs.Add(t.claim.Lane, more...)
+	t.repliesMu.Lock()
+	t.replies = append(t.replies, more...)
+	t.repliesMu.Unlock()
+	var texts []string
+	for _, e := range more {
+		text, _, _ := t.runner.parts.Chat.Input.Entry(ctx, e, &session.Record{ID: t.session.Record.ID}, false)
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, "\n")
+}
+
+// absorbReplies adds the entries of replies to the claim.
+func (t *turn) absorbReplies() {
+	t.repliesMu.Lock()
+	defer t.repliesMu.Unlock()
+	for _, e := range t.replies {
+		t.claim.Entries = append(t.claim.Entries, e)
+		t.lastSeen = max(t.lastSeen, e.ID)
+	}
+	if len(t.replies) > 0 {
+		t.runner.parts.Agent.Active.Set(t.session.Record.ID, t.Claim)
+	}
+	t.replies = nil
 }

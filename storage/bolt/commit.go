@@ -47,16 +47,16 @@ func endSize(m store.End) int { return 4096 + len(m.Trace) + rowsSize(m.Rows) }
 
 func (b *batch) commitTurn(c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
 	t, err := b.claimedTurn(c)
+	if err == nil {
+		err = b.checkTurn(m)
+	}
+	if err == nil {
+		err = b.saveConversation(m)
+	}
+	if err == nil {
+		err = b.finishEntries(t, m.End)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if err := b.checkTurn(m); err != nil {
-		return nil, err
-	}
-	if err := b.saveConversation(m); err != nil {
-		return nil, err
-	}
-	if err := b.finishEntries(t, m.End); err != nil {
 		return nil, err
 	}
 	for _, e := range m.Accept {
@@ -70,13 +70,13 @@ func (b *batch) commitTurn(c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
 
 func (b *batch) finishTurn(c inbox.Claim, m store.Finish) ([]outbox.Row, error) {
 	t, err := b.claimedTurn(c)
+	if err == nil {
+		t.Session, err = b.saveSessions(m)
+	}
+	if err == nil {
+		err = b.finishEntries(t, m.End)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if t.Session, err = b.saveSessions(m); err != nil {
-		return nil, err
-	}
-	if err := b.finishEntries(t, m.End); err != nil {
 		return nil, err
 	}
 	var rows []outbox.Row
