@@ -322,7 +322,7 @@ func (c *claim) writeUntilStored(ctx context.Context, message string, touch func
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return err
-		case <-c.runner.closing:
+		case <-c.runner.open.Done():
 			return err
 		}
 	}

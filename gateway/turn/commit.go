@@ -167,18 +167,5 @@ func (t *turn) speak(answer string) {
 // goBackground runs f on a new goroutine. Its context is canceled by Close, and Wait
 // waits for it.
 func (r *Runner) goBackground(f func(ctx context.Context)) {
-	r.background.Go(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		stop := make(chan struct{})
-		defer close(stop)
-		go func() { // ends at the latest when stop is closed
-			select {
-			case <-r.closing:
-				cancel()
-			case <-stop:
-			}
-		}()
-		f(ctx)
-	})
+	r.background.Go(func() { f(r.open) })
 }

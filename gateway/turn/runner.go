@@ -20,22 +20,25 @@ import (
 // lanes, but not for the same lane.
 type Runner struct {
 	parts      Parts
-	waits      *inputWaits
-	closing    chan struct{} // closed by Close
 	runs       *active.Runs
-	background sync.WaitGroup // see goBackground
+	waits      sync.Map        // of chan struct{}, by lane whose turn waits for more parts of its input
+	open       context.Context // canceled by Close
+	cancel     context.CancelFunc
 	closeOnce  sync.Once
+	background sync.WaitGroup // see goBackground
 }
 
 // New returns a Runner.
 func New(p Parts) *Runner {
-	return &Runner{parts: p, runs: active.NewRuns(), waits: newInputWaits(), closing: make(chan struct{})}
+	r := &Runner{parts: p, runs: active.NewRuns()}
+	r.open, r.cancel = context.WithCancel(context.Background())
+	return r
 }
 
 // Close ends the retries of failed commits, which are left to the next start, and
 // cancels background work. It must be called before the runs are canceled.
 func (r *Runner) Close() {
-	r.closeOnce.Do(func() { close(r.closing); r.parts.Sessions.Passes.Close() })
+	r.closeOnce.Do(func() { r.cancel(); r.parts.Sessions.Passes.Close() })
 }
 
 // Wait waits for the end of background work, after Close.
@@ -89,7 +92,16 @@ func (r *Runner) Release(ctx context.Context) {
 
 // PartArrived notifies the turn of lane l that waits for more parts of its input, and
 // reports whether there is one. It may be called from any goroutine.
-func (r *Runner) PartArrived(l inbox.Lane) bool { return r.waits.notify(l) }
+func (r *Runner) PartArrived(l inbox.Lane) bool {
+	arrived, ok := r.waits.Load(l)
+	if ok {
+		select {
+		case arrived.(chan struct{}) <- struct{}{}:
+		default:
+		}
+	}
+	return ok
+}
 
 // stop cancels the run of lane l because of a command, unless it is the run of later
 // entries, and reports whether there may have been one. An offered claim counts as a
@@ -131,8 +143,9 @@ func (c *claim) gatherParts(ctx context.Context) error {
 	if len(c.Steps) > 0 || c.last().Inbound.Part == nil || c.last().Inbound.Part.Wait == 0 {
 		return nil
 	}
-	arrived := c.runner.waits.begin(c.Lane)
-	defer c.runner.waits.end(c.Lane)
+	arrived := make(chan struct{}, 1)
+	c.runner.waits.Store(c.Lane, arrived)
+	defer c.runner.waits.Delete(c.Lane)
 	for {
 		wait := time.Until(partsCompleteAt(c.Entries))
 		if wait <= 0 {
@@ -171,41 +184,6 @@ func partsCompleteAt(entries []inbox.Entry) time.Time {
 		wait = followUpWait
 	}
 	return last.Accepted.Add(wait)
-}
-
-// inputWaits holds the lanes whose turn waits for more parts.
-type inputWaits struct {
-	mu    sync.Mutex // guards what follows
-	lanes map[inbox.Lane]chan struct{}
-}
-
-func newInputWaits() *inputWaits { return &inputWaits{lanes: make(map[inbox.Lane]chan struct{})} }
-
-func (h *inputWaits) begin(l inbox.Lane) <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ch := make(chan struct{}, 1)
-	h.lanes[l] = ch
-	return ch
-}
-
-func (h *inputWaits) end(l inbox.Lane) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.lanes, l)
-}
-
-func (h *inputWaits) notify(l inbox.Lane) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ch, ok := h.lanes[l]
-	if ok {
-		select {
-		case ch <- struct{}{}:
-		default:
-		}
-	}
-	return ok
 }
 
 // composeInput returns one user message with the content of entries for the model of the
