@@ -92,7 +92,7 @@ func (w *harness) start() {
 		w.t.Fatal(err)
 	}
 	o := gatewaytest.Options{
-		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{}),
+		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: gatewaytest.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: agent.New(agent.Config{}, w.model, tools),
 		Accounts: accountsOf(w.adapter), Access: defaultChecker(w.t),
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {

@@ -49,7 +49,7 @@ func TestOverlayBySource(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newHarness(t)
 				w.configure = func(o *gatewaytest.Options) {
-					o.Overlay = overlay.New(overlay.Options{Location: time.UTC, Profiles: chat.ProfilesOf(telegram.Profile(), discord.Profile(), slack.Profile(), console.Profile()), RedactPII: c.redact, Note: overlay.NoNote}, overlay.Settings{})
+					o.Overlay = overlay.New(overlay.Options{Location: time.UTC, Profiles: chat.ProfilesOf(telegram.Profile(), discord.Profile(), slack.Profile(), console.Profile()), RedactPII: c.redact, Note: gatewaytest.NoNote}, overlay.Settings{})
 					rules := map[chat.Account]access.AccountRules{}
 					for _, p := range []chat.Platform{chat.Telegram, chat.Slack, chat.Discord} {
 						o.Accounts.Add(chat.Account{Platform: p}, w.adapter)
@@ -85,7 +85,7 @@ func TestOverlayVoiceNote(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t)
 		w.configure = func(o *gatewaytest.Options) {
-			o.Overlay = overlay.New(overlay.Options{Location: time.UTC, Voice: true, Note: overlay.NoNote}, overlay.Settings{})
+			o.Overlay = overlay.New(overlay.Options{Location: time.UTC, Voice: true, Note: gatewaytest.NoNote}, overlay.Settings{})
 			o.Media.Synthesize = func(context.Context, string) (chat.File, error) { return chat.File{}, errors.New("hoarse") }
 		}
 		w.start()

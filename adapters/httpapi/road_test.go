@@ -76,7 +76,7 @@ func (h *house) open(t *testing.T) {
 	connected := accounts.New(accounts.Options{})
 	connected.Add(account, a)
 	gw := gatewaytest.New(gatewaytest.Options{
-		Overlay: overlay.New(overlay.Options{Location: time.UTC, Profiles: chat.ProfilesOf(httpapi.Profile()), Note: overlay.NoNote}, overlay.Settings{}),
+		Overlay: overlay.New(overlay.Options{Location: time.UTC, Profiles: chat.ProfilesOf(httpapi.Profile()), Note: gatewaytest.NoNote}, overlay.Settings{}),
 		Store:   store, Agent: agent.New(agent.Config{}, h.model, tools), Accounts: connected, Access: checker,
 		Prefix: func(r session.Record) (prompt.Prefix, []string) {
 			return prompt.Build(prompt.Inputs{Session: string(r.ID), Started: r.Created, Tools: tools.Tools()}), nil

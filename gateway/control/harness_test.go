@@ -126,7 +126,7 @@ func newHarness(t *testing.T) *harness {
 	})
 	w.parts = control.Parts{
 		Store: store, Host: w.host, Models: gatewaytest.OneModel{Model: "demo", Window: 1000}, Targets: w,
-		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: overlay.NoNote}, overlay.Settings{Personality: map[string]string{"poet": "", "pirate": ""}}),
+		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: gatewaytest.NoNote}, overlay.Settings{Personality: map[string]string{"poet": "", "pirate": ""}}),
 		Runtime: control.Runtime{
 			Lanes: lanes, Turns: &w.turns, Accounts: connected, Pause: control.NewPause(store, "", ""),
 			Usage: usage.NewMeter(new(active.Turns)), Cron: schedule.NewScheduler(store, nil, schedule.Options{Log: zap.NewNop()}), Delivery: out,

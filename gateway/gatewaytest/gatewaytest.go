@@ -184,7 +184,7 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Masker, new(secret.Masker))
 	setDefault(&o.Active, new(active.Turns))
 	setDefault(&o.Usage, usage.NewMeter(o.Active))
-	setDefault(&o.Overlay, overlay.New(overlay.Options{Location: o.Location, Note: overlay.NoNote}, overlay.Settings{}))
+	setDefault(&o.Overlay, overlay.New(overlay.Options{Location: o.Location, Note: NoNote}, overlay.Settings{}))
 	setDefault[gateway.Pairing](&o.Pairing, NoPairing{})
 	setDefault[control.Host](&o.Host, NoHost{})
 	setDefault[cron.Scripts](&o.Scripts, NoScripts{})

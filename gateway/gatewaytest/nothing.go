@@ -16,6 +16,9 @@ import (
 	"hermesd/gateway/session"
 )
 
+// NoNote is the overlay.Note that is always empty.
+func NoNote(session.Record) string { return "" }
+
 // NoPairing is a gateway.Pairing that offers no codes.
 type NoPairing struct{}
 

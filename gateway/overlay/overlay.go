@@ -29,9 +29,6 @@ type Options struct {
 // A Note returns a line for the overlay of a turn of a session, "" for none.
 type Note func(session.Record) string
 
-// NoNote is the Note that is always empty.
-func NoNote(session.Record) string { return "" }
-
 // Settings are the settings that may change while the daemon runs. None of them is in a
 // frozen prompt.
 type Settings struct {

@@ -81,51 +81,60 @@ type Options struct {
 // An App is the daemon. Its exported methods may be called from any goroutine, Run
 // only once.
 type App struct {
-	opts             Options
-	home             *storage.Home
-	store            *bolt.Store
+	opts         Options
+	onlyPlatform chat.Platform // the only platform that has turns; "" for all
+	telemetry    telemetry
+	active       active.Turns
+	usage        *usage.Meter   // charges active
+	cleanups     []func() error // what runCleanups calls, in reverse order
+
+	// What follows is in the order in which build sets it: first what is opened.
+	home        *storage.Home
+	store       *bolt.Store
+	pairing     *pairing.Manager
+	migrations  *chatmigration.Registry
+	access      accessGate
+	lengths     *contextLengths
+	printer     i18n.Printer // translates the texts that users read
+	prompts     *promptInputs
+	enforcement prompt.Enforcement
+	prefill     prefill
+	sandbox     func() (*spawn.Sandbox, error) // waits until it is open; nil if commands are disabled
+	cache       *media.Cache
+
+	// What sends messages and runs jobs.
+	accounts *accounts.Set
+	delivery *delivery.Delivery
+	targets  *target.Directory
+	cron     *cron.Runs
+
+	// The agent and its tools.
 	files            *files.Workspace
-	toolSet          tool.Set
-	printer          i18n.Printer                   // translates the texts that users read
-	commands         *terminal.Terminal             // nil if commands are disabled
-	sandbox          func() (*spawn.Sandbox, error) // waits until it is open; nil if commands are disabled
-	telemetry        telemetry
-	makeEngine       engineMaker
-	engineHost       *plugin.Host      // the external context engine; nil if the engine is built in
-	summaryCompleter summary.Completer // the model configured for summaries; nil for the main model
-	cache            *media.Cache
-	indexFollower    *index.Follower
 	searchIndex      *index.Index
+	indexFollower    *index.Follower
 	givesWay         atomic.Pointer[index.Follower] // gives way to the store on a full disk
-	console          *console.Adapter
-	accounts         *accounts.Set
-	delivery         *delivery.Delivery
-	targets          *target.Directory
-	cron             *cron.Runs
-	overlay          *overlay.Builder
-	active           active.Turns
-	usage            *usage.Meter // charges active
-	agent            *agent.Agent
-	pipeline         *pipeline.Pipeline
+	commands         *terminal.Terminal             // nil if commands are disabled
+	makeEngine       engineMaker
+	engineHost       *plugin.Host // the external context engine; nil if the engine is built in
+	toolSet          tool.Set
 	models           *models
-	lengths          *contextLengths
-	buildPrefix      func(session.Record) (prompt.Prefix, []string)
-	chosenToolset    atomic.Pointer[admin.Toolset] // the last one that was chosen because of the window
-	prompts          *promptInputs
-	pairing          *pairing.Manager
-	migrations       *chatmigration.Registry
-	enforcement      prompt.Enforcement
-	prefill          prefill
-	ready            chan struct{}
-	restart          chan struct{} // closed when a user requests a restart
-	restartOnce      sync.Once     // closes restart
-	storeFailed      chan struct{} // closed when the store must be opened again
-	notifier         systemd.Notifier
-	access           accessGate
-	reload           reloader
-	watchdog         watchdog
-	onlyPlatform     chat.Platform  // the only platform that has turns; "" for all
-	cleanups         []func() error // what runCleanups calls, in reverse order
+	agent            *agent.Agent
+	summaryCompleter summary.Completer // the model configured for summaries; nil for the main model
+
+	console       *console.Adapter
+	buildPrefix   func(session.Record) (prompt.Prefix, []string)
+	chosenToolset atomic.Pointer[admin.Toolset] // the last one that was chosen because of the window
+	overlay       *overlay.Builder
+	pipeline      *pipeline.Pipeline
+
+	// What Run uses.
+	ready       chan struct{}
+	restart     chan struct{} // closed when a user requests a restart
+	restartOnce sync.Once     // closes restart
+	storeFailed chan struct{} // closed when the store must be opened again
+	notifier    systemd.Notifier
+	reload      reloader
+	watchdog    watchdog
 }
 
 // New opens and locks the home directory and builds the daemon; Run starts it. Its
@@ -199,7 +208,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.delivery.Wake, Commands: a.pipeline.Commands().All(),
-		Approvals: a.pipeline.ApprovalManager(), Cron: a.cron.Manager(), CronStatus: a.cron.Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Approvals: a.pipeline.ApprovalManager(), Cron: a.pipeline.Cron().Manager(), CronStatus: a.pipeline.Cron().Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 type sender struct{ a *App }
 
 func (s sender) Destinations(ctx context.Context) ([]target.Info, error) {
-	return s.a.targets.Known(ctx)
+	return s.a.pipeline.Targets().Known(ctx)
 }
 
 func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error) {
@@ -33,7 +33,7 @@ func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error)
 		file.Name = media.Name(f.Name)
 		p.Files = append(p.Files, file)
 	}
-	return s.a.targets.Send(ctx, chat.Address{}, "", p)
+	return s.a.pipeline.Targets().Send(ctx, chat.Address{}, "", p)
 }
 
 // Keep stores a file in the media cache, from where Send can send it.
