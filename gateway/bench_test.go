@@ -118,7 +118,7 @@ func fill(b *testing.B, db *bolt.Store, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var rows []json.RawMessage
+	var rows []store.Doc[llm.Message]
 	for i := range n {
 		m := llm.UserText(fmt.Sprintf("message %d, about as long as people write in a chat", i))
 		if i%2 == 1 {

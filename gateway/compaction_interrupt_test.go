@@ -17,6 +17,7 @@ import (
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -151,25 +152,25 @@ func TestResumedTurnStaysInItsSession(t *testing.T) {
 func (w *harness) replaceSession() session.ID {
 	w.t.Helper()
 	ctx := w.t.Context()
-	store, err := bolt.Open(ctx, filepath.Join(w.dir, "hermesd.db"), bolt.Options{})
+	db, err := bolt.Open(ctx, filepath.Join(w.dir, "hermesd.db"), bolt.Options{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	recs, err := store.Sessions(ctx, session.Query{Max: 1})
+	recs, err := db.Sessions(ctx, session.Query{Max: 1})
 	if err != nil || len(recs) != 1 {
 		w.t.Fatal(len(recs), err)
 	}
 	old := recs[0]
-	raw, err := store.Prompt(ctx, old.ID)
+	raw, err := db.Prompt(ctx, old.ID)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	now := time.Now().UTC()
 	rec := session.Record{ID: session.NewID(now), Key: old.Key, Address: old.Address, Created: now, Updated: now, Owner: old.Owner, OwnersOnly: old.OwnersOnly}
-	if _, err := store.Branch(ctx, old.ID, 0, session.Creation{Record: rec, Prompt: json.RawMessage(raw)}); err != nil {
+	if _, err := db.Branch(ctx, old.ID, 0, store.Creation{Record: rec, Prompt: raw}); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := store.Close(); err != nil {
+	if err := db.Close(); err != nil {
 		w.t.Fatal(err)
 	}
 	return old.ID

@@ -86,8 +86,8 @@ func (w *harness) create(id session.ID, title string, used time.Time) session.Re
 	}
 	rec := session.Record{ID: id, Key: e.Session, Address: e.Inbound.Address, Owner: "7", Title: title, Created: used, Updated: used, Messages: 2, Turns: 1, PromptTokens: 100, Calls: 1}
 	_, err = w.store.CommitTurn(ctx, c, store.Turn{
-		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Session: rec, Messages: []json.RawMessage{question, answer}, Calls: []json.RawMessage{record},
-		Create: &session.Creation{Record: rec, Prompt: p},
+		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Session: rec, Messages: []store.Doc[llm.Message]{question, answer}, Calls: []store.Doc[ledger.Record]{record},
+		Create: &store.Creation{Record: rec, Prompt: p},
 	})
 	if err != nil {
 		w.t.Fatal(err)

@@ -262,7 +262,7 @@ const maxLoadedCalls = 500
 
 // Resume restores the ledger from the store and from what the recorded steps of an
 // earlier run of the turn have: its calls and the state of its context engine.
-func (b *Book) Resume(ctx context.Context, c *Conversation, calls []json.RawMessage, engine json.RawMessage) error {
+func (b *Book) Resume(ctx context.Context, c *Conversation, calls []store.Doc[ledger.Record], engine json.RawMessage) error {
 	stored, err := store.LoadCalls(ctx, b.Store, c.Record.ID, max(0, c.Record.Calls-maxLoadedCalls))
 	if err != nil {
 		return err
@@ -311,7 +311,7 @@ func (b *Book) New(e inbox.Entry, title string) (*Conversation, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode prompt of %s: %w", rec.ID, err)
 	}
-	c.created, c.bytes = &session.Creation{Record: rec, Prompt: raw}, int64(len(raw))
+	c.created, c.bytes = &store.Creation{Record: rec, Prompt: raw}, int64(len(raw))
 	return c, nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/prompt"
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 	"hermesd/gateway/usage"
@@ -54,15 +53,15 @@ type Conversation struct {
 	Discovery   Discovery   // nil until it is needed
 	Engine      EngineState
 
-	created   *session.Creation // set until the session is in the store
-	bytes     int64             // of the stored prompt and rows
+	created   *store.Creation // set until the session is in the store
+	bytes     int64           // of the stored prompt and rows
 	ledger    *ledger.Ledger
 	lastModel string // model of the last call, as provider/model
 
 	stored        int // messages of the transcript that are in the store or in compactions
-	compactions   []inbox.Compaction
-	calls         []json.RawMessage // ledger records of model calls
-	recordedCalls int               // number of calls in recorded steps
+	compactions   []store.Compaction
+	calls         []store.Doc[ledger.Record] // ledger records of model calls
+	recordedCalls int                        // number of calls in recorded steps
 	promptChanged bool
 }
 
@@ -78,7 +77,7 @@ type EngineState struct {
 func (e *EngineState) Drop() { e.Engine, e.Saved = nil, nil }
 
 // Creation returns what a step or a commit must create; nil once the session is stored.
-func (c *Conversation) Creation() *session.Creation { return c.created }
+func (c *Conversation) Creation() *store.Creation { return c.created }
 
 // IsNew reports whether the session is not stored yet.
 func (c *Conversation) IsNew() bool { return c.created != nil }
@@ -128,7 +127,7 @@ func (c *Conversation) RecordCall(call agent.Call) (ledger.Record, error) {
 
 // UnrecordedCalls returns the ledger records of calls that are in no recorded step, and
 // CallsRecorded says that they now are.
-func (c *Conversation) UnrecordedCalls() []json.RawMessage { return c.calls[c.recordedCalls:] }
+func (c *Conversation) UnrecordedCalls() []store.Doc[ledger.Record] { return c.calls[c.recordedCalls:] }
 
 // CallsRecorded is called when a step with UnrecordedCalls is on disk.
 func (c *Conversation) CallsRecorded() { c.recordedCalls = len(c.calls) }
@@ -160,7 +159,7 @@ func (c *Conversation) Compacted(ev agent.Compacted) error {
 	if err != nil {
 		return err
 	}
-	c.compactions = append(c.compactions, inbox.Compaction{Length: c.stored, Append: added, From: ev.From, To: ev.To, Active: active})
+	c.compactions = append(c.compactions, store.Compaction{Length: c.stored, Append: added, From: ev.From, To: ev.To, Active: active})
 	c.stored = len(active)
 	c.bytes = 0
 	for _, row := range active {
@@ -181,7 +180,7 @@ func (c *Conversation) ArchiveFrom(at int) error {
 	if err != nil {
 		return err
 	}
-	c.compactions = []inbox.Compaction{{Length: len(active), From: at, To: len(active), Active: active[:at:at]}}
+	c.compactions = []store.Compaction{{Length: len(active), From: at, To: len(active), Active: active[:at:at]}}
 	c.Transcript.Truncate(at)
 	c.stored = at
 	c.Engine.Drop()
@@ -192,14 +191,12 @@ func (c *Conversation) ArchiveFrom(at int) error {
 
 // resume makes calls of an earlier run of the turn, which are only in its steps, and the
 // engine's state of that run part of the conversation.
-func (c *Conversation) resume(records []ledger.Record, calls []json.RawMessage, engine json.RawMessage) error {
-	for _, raw := range calls {
-		r, err := store.Doc[ledger.Record](raw).Decode()
-		if err != nil {
-			return fmt.Errorf("decode recorded call of %s: %w", c.Record.ID, err)
-		}
-		records = append(records, r)
+func (c *Conversation) resume(stored []ledger.Record, calls []store.Doc[ledger.Record], engine json.RawMessage) error {
+	recorded, err := store.Decode(calls, len(stored)+1)
+	if err != nil {
+		return fmt.Errorf("decode recorded calls of %s: %w", c.Record.ID, err)
 	}
+	records := append(stored, recorded...)
 	c.ledger = ledger.Restore(records)
 	if n := len(records); n > 0 {
 		c.lastModel = usage.ModelName(records[n-1].Provider, records[n-1].Model)
@@ -212,8 +209,8 @@ func (c *Conversation) resume(records []ledger.Record, calls []json.RawMessage, 
 }
 
 // encode returns messages in their stored format.
-func encode(ms []llm.Message) ([]json.RawMessage, error) {
-	out := make([]json.RawMessage, len(ms))
+func encode(ms []llm.Message) ([]store.Doc[llm.Message], error) {
+	out := make([]store.Doc[llm.Message], len(ms))
 	for i, m := range ms {
 		raw, err := json.Marshal(m)
 		if err != nil {

@@ -2,7 +2,6 @@ package cron_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -203,7 +202,7 @@ func (h *harness) addSession(id string) {
 	}
 	rec := session.Record{ID: session.ID("s-" + id), Key: key, Address: dm(id), Owner: id, Created: time.Now(), Updated: time.Now()}
 	_, err = h.store.CommitTurn(h.t.Context(), *taken[0].Claim, store.Turn{
-		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Create: &session.Creation{Record: rec, Prompt: json.RawMessage("{}")}, Session: rec,
+		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Create: &store.Creation{Record: rec, Prompt: []byte("{}")}, Session: rec,
 	})
 	if err != nil {
 		h.t.Fatal(err)

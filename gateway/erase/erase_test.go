@@ -90,8 +90,8 @@ func (h *home) tell(id session.ID, text string, f chat.File, used time.Time) {
 	h.ok(err)
 	rec := session.Record{ID: id, Key: key, Address: at, Owner: "7", Created: used, Updated: used, Messages: 1}
 	_, err = h.store.CommitTurn(h.Context(), c, store.Turn{
-		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Session: rec, Messages: []json.RawMessage{row},
-		Create: &session.Creation{Record: rec, Prompt: json.RawMessage(`{"about":"` + text + `"}`)},
+		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Session: rec, Messages: []store.Doc[llm.Message]{row},
+		Create: &store.Creation{Record: rec, Prompt: []byte(`{"about":"` + text + `"}`)},
 	})
 	h.ok(err)
 	h.follow()

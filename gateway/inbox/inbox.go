@@ -203,19 +203,6 @@ type Claim struct {
 	Remaining int
 }
 
-// A Compaction is one compaction of an active transcript. It archives rows and
-// deletes nothing.
-type Compaction struct {
-	// Length is the number of rows that the transcript must have before.
-	Length int
-	// Append are rows that are appended first.
-	Append []json.RawMessage
-	// From and To delimit the active rows that are archived.
-	From, To int
-	// Active replaces the whole active transcript.
-	Active []json.RawMessage
-}
-
 // ErrStale means that another process or a later claim has the entries of the
 // claim.
 var ErrStale = errors.New("inbox: claim is stale")

@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -214,13 +213,6 @@ type Settings struct {
 	BusyMode     string `json:"busy,omitempty"`     // interrupt, queue or steer
 	ToolProgress string `json:"progress,omitempty"` // off, new, all or verbose
 	Voice        bool   `json:"voice,omitempty"`    // answers are also sent as speech
-}
-
-// A Creation is the initial state of a session: its record and its frozen prompt, which
-// only a Commit with a new prompt replaces.
-type Creation struct {
-	Record Record
-	Prompt json.RawMessage
 }
 
 // ErrNotFound is returned for a session ID that does not exist.

@@ -86,7 +86,7 @@ type Turns interface {
 // repeated.
 type Step struct {
 	// Create, if set, is the session of the turn; it is created unless it exists.
-	Create *session.Creation
+	Create *Creation
 	Doc    json.RawMessage // opaque to the store
 }
 
@@ -124,7 +124,7 @@ type Editor interface {
 	// Branch creates the session to as a copy of the session from with its first rows
 	// active messages (-1: all), and makes it the current session of its key. It
 	// returns the record as stored.
-	Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error)
+	Branch(ctx context.Context, from session.ID, rows int, to Creation) (session.Record, error)
 	// DeleteSession deletes everything about a session. It returns
 	// session.ErrNotFound if there is none, and session.ErrBusy while a turn of its
 	// conversation runs.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
+	"hermesd/agent/prompt"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
@@ -20,7 +22,7 @@ type End struct {
 	// otherwise empty is registered as attempted in the same transaction.
 	Rows []outbox.Row
 	// Trace is stored with the turn for `why`.
-	Trace json.RawMessage
+	Trace Doc[Trace]
 }
 
 // A Turn holds all changes of a claim with a conversation. They are applied in one
@@ -28,26 +30,46 @@ type End struct {
 type Turn struct {
 	End
 	// Create, if set, is a new session, which becomes the current one of its key.
-	Create *session.Creation
+	Create *Creation
 	// Session replaces the session's record.
 	Session session.Record
 	// Compactions are compactions of the transcript of Session, in order. They are
 	// applied before Messages.
-	Compactions []inbox.Compaction
+	Compactions []Compaction
 	// Messages are appended to the transcript of Session, which must have
 	// Session.Messages - len(Messages) rows before.
-	Messages []json.RawMessage
+	Messages []Doc[llm.Message]
 	// Prompt, if set, replaces the cached prompt of Session; Session.Revision counts
 	// the replacements.
-	Prompt json.RawMessage
+	Prompt Doc[prompt.Prefix]
 	// Engine, if set, is the new state of the context engine of Session.
 	Engine json.RawMessage
 	// Calls are appended to the ledger of Session, which must have
-	// Session.Calls - len(Calls) before. They are opaque to the store, which keeps at
+	// Session.Calls - len(Calls) before. The store keeps at
 	// least the newest 5,000 of a session.
-	Calls []json.RawMessage
+	Calls []Doc[ledger.Record]
 	// Accept are new entries that are accepted with this commit.
 	Accept []inbox.Entry
+}
+
+// A Creation is the initial state of a session: its record and its frozen prompt, which
+// only a Turn or a Rebuild with a new prompt replaces.
+type Creation struct {
+	Record session.Record
+	Prompt Doc[prompt.Prefix]
+}
+
+// A Compaction is one compaction of an active transcript. It archives rows and
+// deletes nothing.
+type Compaction struct {
+	// Length is the number of rows that the transcript must have before.
+	Length int
+	// Append are rows that are appended first.
+	Append []Doc[llm.Message]
+	// From and To delimit the active rows that are archived.
+	From, To int
+	// Active replaces the whole active transcript.
+	Active []Doc[llm.Message]
 }
 
 // A Finish holds all changes of a claim without a conversation: a command, or a turn that
@@ -55,7 +77,7 @@ type Turn struct {
 type Finish struct {
 	End
 	// Create, if set, is a new session, which becomes the current one of its key.
-	Create *session.Creation
+	Create *Creation
 	// SetCurrent changes the current session of keys.
 	SetCurrent map[session.Key]session.ID
 	// Settings replaces the settings of sessions. Nothing else changes settings, so
@@ -73,8 +95,8 @@ type Finish struct {
 // stored, so that a turn in between loses nothing.
 type Rebuild struct {
 	Session session.ID
-	Prompt  json.RawMessage // nil: it is the same as before
-	Break   string          // the pending break of the next call; "": that of the record stays
+	Prompt  Doc[prompt.Prefix] // nil: it is the same as before
+	Break   string             // the pending break of the next call; "": that of the record stays
 }
 
 // A Trace describes the run of a turn. `why` prints it.

@@ -3,7 +3,6 @@ package target_test
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -131,7 +130,7 @@ func (h *harness) addSession(at chat.Address, name string) {
 	}
 	rec := session.Record{ID: session.ID("s-" + string(key)), Key: key, Address: at, Name: name, Created: time.Now(), Updated: time.Now()}
 	_, err = h.store.CommitTurn(h.t.Context(), *taken[0].Claim, store.Turn{
-		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Create: &session.Creation{Record: rec, Prompt: json.RawMessage("{}")}, Session: rec,
+		End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}, Create: &store.Creation{Record: rec, Prompt: []byte("{}")}, Session: rec,
 	})
 	if err != nil {
 		h.t.Fatal(err)

@@ -127,7 +127,7 @@ func (t *turn) endUnprocessed(m *store.End) {
 // that an earlier run has recorded, or a new message and no steps. problems are
 // texts for the user.
 func (t *turn) loadInput(ctx context.Context) (m llm.Message, steps []agent.Step, problems []string, err error) {
-	var calls []json.RawMessage
+	var calls []store.Doc[ledger.Record]
 	var engine json.RawMessage
 	for i, raw := range t.claim.Steps {
 		var st step

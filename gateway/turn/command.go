@@ -203,7 +203,7 @@ func (c *claim) branch(ctx context.Context, rec session.Record, title string) (s
 	if title == "" && rec.Title != "" {
 		to.Title = c.T("%s (copy)", rec.Title)
 	}
-	copied, err := c.runner.parts.Store.Branch(ctx, rec.ID, -1, session.Creation{Record: to})
+	copied, err := c.runner.parts.Store.Branch(ctx, rec.ID, -1, store.Creation{Record: to})
 	if err != nil {
 		return "", err
 	}

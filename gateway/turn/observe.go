@@ -41,7 +41,7 @@ func (c *claim) runObserved(ctx context.Context) {
 }
 
 // encodeTrace returns the stored form of the trace, masked.
-func (c *claim) encodeTrace() json.RawMessage {
+func (c *claim) encodeTrace() store.Doc[store.Trace] {
 	t, mask := c.trace, c.runner.parts.Agent.Agent.Mask
 	t.Took, t.Error = time.Since(t.Started), mask(t.Error)
 	for i, n := range t.Notices {

@@ -11,9 +11,11 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/active"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // A Runner runs the turns of claims. Run may be called concurrently for different
@@ -126,7 +128,7 @@ type step struct {
 	// LastSeen is the newest entry that the model had received by then.
 	LastSeen inbox.ID `json:"t,omitempty"`
 	// Calls are the ledger records of model calls since the previous step.
-	Calls []json.RawMessage `json:"c,omitempty"`
+	Calls []store.Doc[ledger.Record] `json:"c,omitempty"`
 	// Session is the session of the turn; only in the first step.
 	Session session.ID `json:"s,omitempty"`
 	// Engine is the state of the context engine, if it has changed.

@@ -1,7 +1,6 @@
 package bolt_test
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"hermesd/agent/llm"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -118,12 +118,12 @@ func runTurn(t testing.TB, s *bolt.Store, lane inbox.Lane, id session.ID, n int)
 func turnCommit(lane inbox.Lane, id session.ID, n int) store.Turn {
 	rec := session.Record{ID: id, Key: session.Key(lane), Address: testDM, Updated: time.Now(), Messages: 2 * (n + 1)}
 	m := store.Turn{
-		End:      store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "an answer")}, Trace: json.RawMessage(`{}`)},
+		End:      store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "an answer")}, Trace: []byte(`{}`)},
 		Session:  rec,
-		Messages: []json.RawMessage{fmt.Appendf(nil, `{"role":"user","n":%d}`, n), fmt.Appendf(nil, `{"role":"assistant","n":%d}`, n)},
+		Messages: []store.Doc[llm.Message]{fmt.Appendf(nil, `{"role":"user","n":%d}`, n), fmt.Appendf(nil, `{"role":"assistant","n":%d}`, n)},
 	}
 	if n == 0 {
-		m.Create = &session.Creation{Record: rec, Prompt: json.RawMessage(`{"system":"you are"}`)}
+		m.Create = &store.Creation{Record: rec, Prompt: []byte(`{"system":"you are"}`)}
 	}
 	return m
 }

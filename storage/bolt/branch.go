@@ -8,6 +8,7 @@ import (
 
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // Branch creates the session of to as a copy of another one with its first
@@ -21,11 +22,11 @@ import (
 // usage start empty. Branch returns the record as it is stored. The error is
 // inbox.ErrConflict if the ID is in use or rows exceeds the number of active
 // messages.
-func (s *Store) Branch(ctx context.Context, from session.ID, rows int, to session.Creation) (session.Record, error) {
+func (s *Store) Branch(ctx context.Context, from session.ID, rows int, to store.Creation) (session.Record, error) {
 	return write(ctx, s, "branch "+string(from), maxBatch, func(b *batch) (session.Record, error) { return b.branch(from, rows, to) })
 }
 
-func (b *batch) branch(from session.ID, rows int, to session.Creation) (session.Record, error) {
+func (b *batch) branch(from session.ID, rows int, to store.Creation) (session.Record, error) {
 	none := session.Record{}
 	old, err := b.existingSession(from)
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -22,12 +24,9 @@ var errNoOutcome = fmt.Errorf("%w: entry without an outcome", inbox.ErrConflict)
 // expects. Outcomes of entries that do not belong to the claim are ignored.
 func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
 	size := endSize(m.End) + len(m.Prompt) + len(m.Engine)
-	contents := [][]json.RawMessage{m.Messages, m.Calls}
+	size += docsSize(m.Messages) + docsSize(m.Calls)
 	for _, p := range m.Compactions {
-		contents = append(contents, p.Append, p.Active)
-	}
-	for _, content := range slices.Concat(contents...) {
-		size += len(content) + 64
+		size += docsSize(p.Append) + docsSize(p.Active)
 	}
 	return write(ctx, s, "commit "+c.Turn, size, func(b *batch) ([]outbox.Row, error) { return b.commitTurn(c, m) })
 }
@@ -116,7 +115,7 @@ func (b *batch) endTurn(t turnRecord, m store.End, deletions []outbox.Row) ([]ou
 	if err := b.deleteSteps(&t); err != nil {
 		return nil, err
 	}
-	t.Epoch, t.Ended, t.Trace = 0, b.now, m.Trace
+	t.Epoch, t.Ended, t.Trace = 0, b.now, json.RawMessage(m.Trace)
 	added, err := b.enqueue(append(deletions, m.Rows...), &t)
 	if err != nil {
 		return nil, err
@@ -236,10 +235,18 @@ func (b *batch) rebuildPrompt(r store.Rebuild) error {
 	return b.putSessionOver(old, true, sessionRecord{Record: rec})
 }
 
+// docsSize returns the number of bytes that documents need.
+func docsSize[T ~[]byte](docs []T) (n int) {
+	for _, d := range docs {
+		n += len(d) + 64
+	}
+	return n
+}
+
 // lengthAfterCompactions returns the length of an active transcript after the
 // compactions, or an error if one of them does not match the transcript it
 // finds.
-func lengthAfterCompactions(id session.ID, length int, passes []inbox.Compaction) (int, error) {
+func lengthAfterCompactions(id session.ID, length int, passes []store.Compaction) (int, error) {
 	for i, p := range passes {
 		if p.Length != length {
 			return 0, lengthError(id, length, p.Length)
@@ -254,7 +261,7 @@ func lengthAfterCompactions(id session.ID, length int, passes []inbox.Compaction
 
 // applyCompaction writes the new active transcript after the old one, whose
 // rows stay where they are.
-func (b *batch) applyCompaction(rec *session.Record, p inbox.Compaction) error {
+func (b *batch) applyCompaction(rec *session.Record, p store.Compaction) error {
 	end := rec.Start + p.Length
 	if err := putRows(b, rec.ID, end, p.Append); err != nil {
 		return err
@@ -278,7 +285,7 @@ func putRows[T ~[]byte](b *batch, id session.ID, first int, rows []T) error {
 // replaceSession stores rec over the record of the session, applies compactions
 // and appends messages. Changes from outside the turn are kept: a title, a chat
 // migration.
-func (b *batch) replaceSession(rec session.Record, passes []inbox.Compaction, messages []json.RawMessage) error {
+func (b *batch) replaceSession(rec session.Record, passes []store.Compaction, messages []store.Doc[llm.Message]) error {
 	old, known, err := b.session(rec.ID)
 	if err != nil {
 		return err
@@ -308,7 +315,7 @@ const maxCalls = 5000
 
 // appendCalls appends calls to the ledger of a session and deletes the oldest
 // ones beyond maxCalls.
-func (b *batch) appendCalls(rec session.Record, calls []json.RawMessage) error {
+func (b *batch) appendCalls(rec session.Record, calls []store.Doc[ledger.Record]) error {
 	first := rec.Calls - len(calls)
 	for i, call := range calls {
 		if err := b.put(bCalls, transcriptKey(rec.ID, first+i), call); err != nil {

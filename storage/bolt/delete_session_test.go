@@ -2,7 +2,6 @@ package bolt_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -35,16 +35,16 @@ func fillWithCanaries(t *testing.T, s *bolt.Store, id session.ID) {
 	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: e}}))
 	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
 	ok(t, s.RecordStep(t.Context(), c, store.Step{Doc: []byte(`"` + canary + `"`)}))
-	secret := json.RawMessage(`{"text":"` + canary + `"}`)
+	secret := []byte(`{"text":"` + canary + `"}`)
 	rec := session.Record{ID: id, Key: "lane", Address: testDM, Updated: time.Now(), Messages: 2, Calls: 1, Name: canary, Title: canary}
 	row := newRow(testDM, canary)
 	row.Msg.File = &chat.File{Name: canary, Path: "/media/" + canary}
 	row.Msg.Buttons = [][]chat.Button{{{Label: canary, Data: canary}}}
 	m := store.Turn{
 		End:     store.End{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: canary}, Trace: secret, Rows: []outbox.Row{row, row}},
-		Session: rec, Create: &session.Creation{Record: rec, Prompt: secret},
-		Compactions: []inbox.Compaction{{Append: []json.RawMessage{secret, secret}, To: 2, Active: []json.RawMessage{secret}}},
-		Messages:    []json.RawMessage{secret}, Calls: []json.RawMessage{secret}, Engine: secret,
+		Session: rec, Create: &store.Creation{Record: rec, Prompt: secret},
+		Compactions: []store.Compaction{{Append: []store.Doc[llm.Message]{secret, secret}, To: 2, Active: []store.Doc[llm.Message]{secret}}},
+		Messages:    []store.Doc[llm.Message]{secret}, Calls: []store.Doc[ledger.Record]{secret}, Engine: secret,
 	}
 	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))
 	for _, state := range []outbox.State{outbox.Sent, outbox.Dead} {
@@ -102,13 +102,13 @@ func TestFullFileRejectsBranchWithoutChanges(t *testing.T) {
 		must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", fmt.Sprint("long", n), "x")}}))
 		c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
 		m := turnCommit("lane", "s1", n+1)
-		m.Messages[1], m.Rows = json.RawMessage(long), nil
+		m.Messages[1], m.Rows = []byte(long), nil
 		must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))
 	}
 	ok(t, s.Compact(t.Context()))
 	ok(t, s.Close())
 	s = openWith(t, dir, bolt.Options{MaxBytes: fileSize(t, storePath(dir))})
-	to := session.Creation{Record: session.Record{ID: "s2", Key: "lane", Address: testDM, Created: time.Now(), Updated: time.Now()}}
+	to := store.Creation{Record: session.Record{ID: "s2", Key: "lane", Address: testDM, Created: time.Now(), Updated: time.Now()}}
 	if _, err := s.Branch(t.Context(), "s1", -1, to); err == nil {
 		t.Fatal("a branch was stored in a full file")
 	}

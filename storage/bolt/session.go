@@ -114,7 +114,7 @@ func (b *batch) putSessionOver(old sessionRecord, known bool, rec sessionRecord)
 // to it; with makeCurrent it does the latter even if the session exists. A key
 // that points to a session which was created later is not changed: a turn that
 // was running when a user asked for a new session does not undo that.
-func (b *batch) createSession(o session.Creation, makeCurrent bool) error {
+func (b *batch) createSession(o store.Creation, makeCurrent bool) error {
 	_, ok, err := b.session(o.Record.ID)
 	if err != nil {
 		return err

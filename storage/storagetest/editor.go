@@ -1,10 +1,10 @@
 package storagetest
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 
+	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -128,9 +128,9 @@ func editorTests() map[string]func(*harness) {
 func testDeleteSession(w *harness) {
 	entry := w.acceptTexts("my secret")[0]
 	m := sessionCommit("s1", 0, `"0"`, `"my secret"`)
-	m.Create, m.Engine, m.Trace = newSession("s1"), json.RawMessage(`{"passes":1}`), json.RawMessage(`{"error":"my secret"}`)
-	m.Calls, m.Session.Calls = rawMessages(`{"n":0}`), 1
-	m.Compactions = []inbox.Compaction{{Append: rawMessages(`"archived secret"`), To: 1}}
+	m.Create, m.Engine, m.Trace = newSession("s1"), []byte(`{"passes":1}`), []byte(`{"error":"my secret"}`)
+	m.Calls, m.Session.Calls = []store.Doc[ledger.Record]{[]byte(`{"n":0}`)}, 1
+	m.Compactions = []store.Compaction{{Append: rawMessages(`"archived secret"`), To: 1}}
 	m.Rows = []outbox.Row{newRow(testDM, "your secret")}
 	row := w.commit(w.claim(0, "my secret"), m)[0]
 	w.settle(sentSettlement(w.next(testDM, "your secret").ID))
@@ -258,11 +258,11 @@ func testDeleteFiles(w *harness) {
 func testBranch(w *harness) {
 	w.acceptTexts("a")
 	m := sessionCommit("s1", 0, `{"b":1, "a": "\u003c"}`, ` [2] `, `3`, `4`)
-	m.Create, m.Engine, m.Session.PromptMessages = newSession("s1"), json.RawMessage(`{"e":1}`), 3
-	m.Calls, m.Session.Calls = rawMessages(`{"n":0}`), 1
+	m.Create, m.Engine, m.Session.PromptMessages = newSession("s1"), []byte(`{"e":1}`), 3
+	m.Calls, m.Session.Calls = []store.Doc[ledger.Record]{[]byte(`{"n":0}`)}, 1
 	w.commit(w.claim(0, "a"), m)
 	to := *newSession("s2")
-	to.Prompt = json.RawMessage(`{"another": "prompt"}`)
+	to.Prompt = []byte(`{"another": "prompt"}`)
 	rec, err := w.Branch(w.Context(), "s1", 2, to)
 	w.ok(err)
 	w.crash()
@@ -309,8 +309,8 @@ func testBranchOfCompacted(w *harness) {
 	w.commit(w.claim(0, "a"), m)
 	w.acceptTexts("b")
 	m = sessionCommit("s1", 2, `5`, `6`)
-	m.Compactions = []inbox.Compaction{{Length: 3, From: 0, To: 2, Active: rawMessages(`"sum"`, `2`)}}
-	m.Engine = json.RawMessage(`{"leaf":[0,2]}`)
+	m.Compactions = []store.Compaction{{Length: 3, From: 0, To: 2, Active: rawMessages(`"sum"`, `2`)}}
+	m.Engine = []byte(`{"leaf":[0,2]}`)
 	w.commit(w.claim(0, "b"), m)
 	was := w.session("s1")
 	rec, err := w.Branch(w.Context(), "s1", -1, *newSession("s2"))

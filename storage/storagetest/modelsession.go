@@ -2,12 +2,12 @@ package storagetest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
 	"pgregory.net/rapid"
 
+	"hermesd/agent/llm"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
@@ -38,7 +38,7 @@ func (m *model) session(l inbox.Lane) *modelSession {
 
 // An addition is what a commit adds to a session.
 type addition struct {
-	compactions []inbox.Compaction
+	compactions []store.Compaction
 	messages    int
 	calls       int
 	prompt      bool
@@ -52,15 +52,15 @@ func drawAddition(t *rapid.T, s *modelSession) addition {
 		prompt: rapid.IntRange(0, 3).Draw(t, "prompt") == 0, engine: rapid.IntRange(0, 3).Draw(t, "engine") == 0,
 	}
 	length, n := s.active, len(s.rows)
-	fresh := func(what string, most int) (rows []json.RawMessage) {
+	fresh := func(what string, most int) (rows []store.Doc[llm.Message]) {
 		for range rapid.IntRange(0, most).Draw(t, what) {
-			rows = append(rows, json.RawMessage(fmt.Sprintf(`{"%s": %d}`, what, n)))
+			rows = append(rows, []byte(fmt.Sprintf(`{"%s": %d}`, what, n)))
 			n++
 		}
 		return rows
 	}
 	for range max(0, rapid.IntRange(-2, 2).Draw(t, "passes")) {
-		p := inbox.Compaction{Length: length, Append: fresh("append", 2)}
+		p := store.Compaction{Length: length, Append: fresh("append", 2)}
 		length += len(p.Append)
 		p.From = rapid.IntRange(0, length).Draw(t, "from")
 		p.To = rapid.IntRange(p.From, length).Draw(t, "to")
@@ -86,14 +86,14 @@ func (a addition) commit(s *modelSession) store.Turn {
 	c.Session.Key, c.Create.Record.Key = session.Key(s.id[2:]), session.Key(s.id[2:])
 	c.Compactions, c.Session.Calls, c.Session.Revision = a.compactions, len(s.calls)+a.calls, s.revision
 	for i := range a.calls {
-		c.Calls = append(c.Calls, json.RawMessage(fmt.Sprintf(`{"n": %d}`, len(s.calls)+i)))
+		c.Calls = append(c.Calls, []byte(fmt.Sprintf(`{"n": %d}`, len(s.calls)+i)))
 	}
 	if a.prompt {
 		c.Session.Revision++
-		c.Prompt = json.RawMessage(fmt.Sprintf(`{"revision": %d}`, c.Session.Revision))
+		c.Prompt = []byte(fmt.Sprintf(`{"revision": %d}`, c.Session.Revision))
 	}
 	if a.engine {
-		c.Engine = json.RawMessage(fmt.Sprintf(`{"rows": %d}`, n))
+		c.Engine = []byte(fmt.Sprintf(`{"rows": %d}`, n))
 	}
 	return c
 }
@@ -103,7 +103,7 @@ func (a addition) conflicting(c store.Turn) []store.Turn {
 	bad := []store.Turn{c, c, c}
 	bad[0].Session.Messages++
 	bad[1].Session.Calls++
-	bad[2].Compactions = append(slices.Clone(c.Compactions), inbox.Compaction{Length: c.Session.Messages + 7})
+	bad[2].Compactions = append(slices.Clone(c.Compactions), store.Compaction{Length: c.Session.Messages + 7})
 	if n := len(c.Compactions); n > 0 {
 		late := c
 		late.Compactions = slices.Clone(c.Compactions)
@@ -116,7 +116,7 @@ func (a addition) conflicting(c store.Turn) []store.Turn {
 // add applies a to the model.
 func (s *modelSession) add(a addition) {
 	c := a.commit(s)
-	write := func(rows []json.RawMessage) { s.rows = append(s.rows, rowTexts(rows)...) }
+	write := func(rows []store.Doc[llm.Message]) { s.rows = append(s.rows, rowTexts(rows)...) }
 	for _, p := range c.Compactions {
 		start := len(s.rows) - s.active
 		write(p.Append)

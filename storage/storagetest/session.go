@@ -1,19 +1,20 @@
 package storagetest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"hermesd/agent/llm"
+	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
 
-func rawMessages(texts ...string) (rows []json.RawMessage) {
+func rawMessages(texts ...string) (rows []store.Doc[llm.Message]) {
 	for _, s := range texts {
-		rows = append(rows, json.RawMessage(s))
+		rows = append(rows, []byte(s))
 	}
 	return rows
 }
@@ -63,7 +64,7 @@ func sessionTests() map[string]func(*harness) {
 				w.Fatalf("got %+v (%t)", rec, ok)
 			}
 			changed := newSession("s1")
-			changed.Prompt = json.RawMessage(`{"frozen": "another"}`)
+			changed.Prompt = []byte(`{"frozen": "another"}`)
 			c = w.claim(0, "a")
 			w.ok(w.RecordStep(w.Context(), c, store.Step{Create: changed, Doc: []byte(`2`)}))
 			m := sessionCommit("s1", 0, `1`)
@@ -80,7 +81,7 @@ func sessionTests() map[string]func(*harness) {
 			w.createSession("s1", 0)
 			w.acceptTexts("/reload")
 			m := sessionCommit("s1", 1)
-			m.Session.Revision, m.Prompt, m.Engine = 1, json.RawMessage(`{"frozen": "anew"}`), json.RawMessage(`{"passes":1}`)
+			m.Session.Revision, m.Prompt, m.Engine = 1, []byte(`{"frozen": "anew"}`), []byte(`{"passes":1}`)
 			c := w.claim(0, "/reload")
 			bad := m
 			bad.Session.ID = ""
@@ -103,7 +104,7 @@ func sessionTests() map[string]func(*harness) {
 			w.acceptTexts("/reload", "/model")
 			c := w.claim(1, "/reload")
 			m := replied()
-			m.Rebuild = &store.Rebuild{Session: "s1", Prompt: json.RawMessage(`{"frozen": "again"}`), Break: "reload"}
+			m.Rebuild = &store.Rebuild{Session: "s1", Prompt: []byte(`{"frozen": "again"}`), Break: "reload"}
 			w.finish(c, m)
 			m.Rebuild = &store.Rebuild{Session: "s1"}
 			m.Settings = map[session.ID]session.Settings{"s1": {Model: "m"}}
@@ -136,7 +137,7 @@ func sessionTests() map[string]func(*harness) {
 			w.commit(w.claim(0, "a"), m)
 			w.acceptTexts("b")
 			m = sessionCommit("s1", 3, `6`)
-			m.Compactions = []inbox.Compaction{
+			m.Compactions = []store.Compaction{
 				{Length: 4, Append: rawMessages(`4`, `5`), From: 1, To: 4, Active: rawMessages(`0`, `"sum of 1 to 3"`, `4`, `5`)},
 				{Length: 4, From: 1, To: 3, Active: rawMessages(`0`, `"sum of 1 to 4"`, `5`)},
 			}
@@ -148,7 +149,7 @@ func sessionTests() map[string]func(*harness) {
 				func(m *store.Turn) { m.Session.Messages++ },
 			} {
 				bad := m
-				bad.Compactions = append([]inbox.Compaction(nil), m.Compactions...)
+				bad.Compactions = append([]store.Compaction(nil), m.Compactions...)
 				spoil(&bad)
 				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
 					w.Fatalf("a conflicting compaction: %v", err)
@@ -178,7 +179,7 @@ func sessionTests() map[string]func(*harness) {
 			for i := range 3 {
 				w.acceptTexts("a")
 				m := sessionCommit("s1", 1+i, `1`)
-				m.Calls = []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"n":%d}`, 2*i)), json.RawMessage(fmt.Sprintf(`{"n":%d}`, 2*i+1))}
+				m.Calls = []store.Doc[ledger.Record]{[]byte(fmt.Sprintf(`{"n":%d}`, 2*i)), []byte(fmt.Sprintf(`{"n":%d}`, 2*i+1))}
 				m.Session.Calls = 2 * (i + 1)
 				c := w.claim(0, "a")
 				bad := m

@@ -7,7 +7,6 @@ package storagetest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -288,11 +287,11 @@ func (w *harness) row(id outbox.ID) outbox.Row {
 }
 
 // newSession returns the creation of a session.
-func newSession(id session.ID) *session.Creation {
+func newSession(id session.ID) *store.Creation {
 	now := time.Now().UTC()
-	return &session.Creation{
+	return &store.Creation{
 		Record: session.Record{ID: id, Key: key, Address: testDM, Owner: "7", Created: now, Updated: now},
-		Prompt: json.RawMessage(`{"frozen": "` + string(id) + `"}`),
+		Prompt: []byte(`{"frozen": "` + string(id) + `"}`),
 	}
 }
 
@@ -302,7 +301,7 @@ func sessionCommit(id session.ID, before int, messages ...string) store.Turn {
 	m := store.Turn{End: replied().End, Session: newSession(id).Record}
 	m.Session.Messages = before + len(messages)
 	for _, text := range messages {
-		m.Messages = append(m.Messages, json.RawMessage(text))
+		m.Messages = append(m.Messages, []byte(text))
 	}
 	return m
 }

@@ -2,7 +2,6 @@ package storagetest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"hermesd/gateway/chat"
@@ -258,7 +257,7 @@ func turnTests() map[string]func(*harness) {
 				es[0].ID: {Result: inbox.Replied, MergedInto: es[2].ID},
 				99:       {Result: inbox.Failed},
 			}
-			m.Trace = json.RawMessage(`{"model":"m"}`)
+			m.Trace = []byte(`{"model":"m"}`)
 			w.finish(c, m)
 			equal(w, "first", w.outcome(es[0].ID), inbox.Outcome{Result: inbox.Replied, MergedInto: es[2].ID})
 			equal(w, "second", w.outcome(es[1].ID), inbox.Outcome{Result: inbox.Replied})

@@ -60,8 +60,8 @@ func (p *harness) runJob(s *bolt.Store, j schedule.Job, due time.Time, commands 
 	frozen, err := json.Marshal(prompt.Build(prompt.Inputs{Name: "Test"}))
 	p.must(err)
 	rec := session.Record{ID: id.Session(), Key: e.Session, Address: e.Inbound.Address, Updated: p.o.Now, Messages: len(messages)}
-	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Silent}, Trace: json.RawMessage(`{}`)}, Session: rec,
-		Create: &session.Creation{Record: rec, Prompt: frozen}}
+	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Silent}, Trace: []byte(`{}`)}, Session: rec,
+		Create: &store.Creation{Record: rec, Prompt: frozen}}
 	for _, message := range messages {
 		raw, err := json.Marshal(message)
 		p.must(err)

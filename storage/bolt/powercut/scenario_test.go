@@ -4,7 +4,6 @@ package powercut_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"hermesd/agent/llm"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
@@ -157,8 +157,8 @@ func (p *scenario) turn(lane inbox.Lane, n int) {
 			Rows:    []outbox.Row{{Role: outbox.Reply, Msg: chat.Outbound{To: testDM, Text: chat.PlainText(key)}}},
 		},
 		Session:  rec,
-		Create:   &session.Creation{Record: rec, Prompt: json.RawMessage(`{}`)},
-		Messages: []json.RawMessage{json.RawMessage(fmt.Sprint(n))},
+		Create:   &store.Creation{Record: rec, Prompt: []byte(`{}`)},
+		Messages: []store.Doc[llm.Message]{[]byte(fmt.Sprint(n))},
 	})
 	p.must(err)
 	p.record("turn of "+key, func(s *bolt.Store) error {

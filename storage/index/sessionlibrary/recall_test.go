@@ -70,7 +70,7 @@ func (h *harness) ok(err error) {
 }
 
 // turn commits messages to the session of r, after compactions.
-func (h *harness) turn(r session.Record, passes []inbox.Compaction, texts ...string) {
+func (h *harness) turn(r session.Record, passes []store.Compaction, texts ...string) {
 	h.Helper()
 	h.turns++
 	lane := inbox.Lane(r.ID)
@@ -78,13 +78,13 @@ func (h *harness) turn(r session.Record, passes []inbox.Compaction, texts ...str
 	h.ok(err)
 	c, err := h.store.Claim(h.Context(), lane, 0)
 	h.ok(err)
-	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Trace: json.RawMessage(`{}`)}, Compactions: passes}
+	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Trace: []byte(`{}`)}, Compactions: passes}
 	old, known, err := h.store.SessionByID(h.Context(), r.ID)
 	h.ok(err)
 	if known {
 		r = old
 	} else {
-		m.Create = &session.Creation{Record: r, Prompt: json.RawMessage(`{}`)}
+		m.Create = &store.Creation{Record: r, Prompt: []byte(`{}`)}
 	}
 	for _, p := range passes {
 		r.Messages = len(p.Active)
@@ -101,7 +101,7 @@ func (h *harness) turn(r session.Record, passes []inbox.Compaction, texts ...str
 	h.ok(err)
 }
 
-func row(role llm.Role, text string) json.RawMessage {
+func row(role llm.Role, text string) []byte {
 	raw, err := json.Marshal(llm.Message{Role: role, Blocks: []llm.Block{{Type: llm.Text, Text: text}}})
 	if err != nil {
 		panic(err)
@@ -112,7 +112,7 @@ func row(role llm.Role, text string) json.RawMessage {
 // call runs the tool from a session.
 func (h *harness) call(from session.Record, args string) string {
 	h.Helper()
-	out, err := h.tool.Run(h.Context(), tool.Call{ID: "1", Session: string(from.ID), Input: json.RawMessage(args)})
+	out, err := h.tool.Run(h.Context(), tool.Call{ID: "1", Session: string(from.ID), Input: []byte(args)})
 	if err != nil {
 		return "error: " + err.Error()
 	}
@@ -192,7 +192,7 @@ func TestArchiveOfOwnSessionIsFound(t *testing.T) {
 	me := userSession("me", "2")
 	h.turn(me, nil, "the code is walrus", "noted", "and the colour is green", "noted too")
 	h.contains(h.call(me, `{"query": "walrus"}`), "Nothing was found")
-	h.turn(me, []inbox.Compaction{{Length: 4, From: 0, To: 2, Active: []json.RawMessage{row(llm.User, "in short: a code"), row(llm.User, "and the colour is green"), row(llm.Assistant, "noted too")}}}, "what was the code?", "?")
+	h.turn(me, []store.Compaction{{Length: 4, From: 0, To: 2, Active: []store.Doc[llm.Message]{row(llm.User, "in short: a code"), row(llm.User, "and the colour is green"), row(llm.Assistant, "noted too")}}}, "what was the code?", "?")
 	h.contains(h.call(me, `{"query": "walrus"}`), "> [0 user] the code is walrus", "2 archived")
 	h.contains(h.call(me, `{"query": "green"}`), "Nothing was found")
 	out := h.call(me, `{"session_id": "me"}`)
@@ -294,7 +294,7 @@ func TestCanceledContextIsError(t *testing.T) {
 	h.turn(userSession("me", "2"), nil, "hello", "ok")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := h.tool.Run(ctx, tool.Call{Session: "me", Input: json.RawMessage(`{"query": "hello"}`)}); !errors.Is(err, context.Canceled) {
+	if _, err := h.tool.Run(ctx, tool.Call{Session: "me", Input: []byte(`{"query": "hello"}`)}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
