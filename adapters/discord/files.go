@@ -34,17 +34,17 @@ var hosts = []string{"cdn.discordapp.com", "media.discordapp.net", "cdn.discord.
 // Fetch implements chat.FileFetcher. An expired address is renewed by fetching
 // its message again.
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
-	tooBig := attachment.TooLarge(limit)
+	d := attachment.Download{Limit: limit, TooBig: attachment.TooLarge(limit)}
 	ref, ok := inbound.ParseRef(f.Ref)
 	switch {
 	case !ok:
 		return errNotOwn
 	case f.Size > limit:
-		return tooBig
+		return d.TooBig
 	}
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
-	err := a.download(ctx, ref.URL, w, limit, tooBig)
+	err := a.download(ctx, ref.URL, d, w)
 	if !errors.Is(err, errRanOut) {
 		return err
 	}
@@ -52,7 +52,7 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	if err != nil {
 		return err
 	}
-	if err = a.download(ctx, address, w, limit, tooBig); errors.Is(err, errRanOut) {
+	if err = a.download(ctx, address, d, w); errors.Is(err, errRanOut) {
 		return i18n.Errorf("the file is no longer at Discord")
 	}
 	return err
@@ -107,7 +107,7 @@ func (a *Adapter) allowed(address string) bool {
 }
 
 // download copies an attachment to w.
-func (a *Adapter) download(ctx context.Context, address string, w io.Writer, limit int64, tooBig error) error {
+func (a *Adapter) download(ctx context.Context, address string, d attachment.Download, w io.Writer) error {
 	if !a.allowed(address) {
 		return errNotOwn
 	}
@@ -117,38 +117,11 @@ func (a *Adapter) download(ctx context.Context, address string, w io.Writer, lim
 	}
 	resp, err := a.files.Do(req)
 	if err != nil {
-		return downloadError(ctx, err)
+		return d.Failure(ctx, err)
 	}
 	defer resp.Body.Close()
-	switch {
-	case resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusNotFound:
+	if resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusNotFound {
 		return errRanOut
-	case resp.StatusCode != http.StatusOK:
-		return i18n.Errorf("the server answers %d instead of the file", resp.StatusCode)
-	case resp.ContentLength > limit:
-		return tooBig
 	}
-	whole, err := attachment.Copy(w, resp.Body, limit)
-	switch {
-	case err != nil:
-		return downloadError(ctx, err)
-	case !whole:
-		return tooBig
-	}
-	return nil
-}
-
-// downloadError returns err without the address, which is signed.
-func downloadError(ctx context.Context, err error) error {
-	if attachment.TimedOut(ctx, err) {
-		return attachment.ErrTimeout
-	}
-	if ctx.Err() != nil {
-		return i18n.Errorf("download the file: %v", ctx.Err())
-	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
-	return fmt.Errorf("download the file: %w", err)
+	return d.Save(ctx, resp, w)
 }

@@ -89,9 +89,9 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	if limit > downLimit || limit <= 0 {
 		limit = downLimit
 	}
-	tooBig := attachment.TooLarge(limit)
+	d := attachment.Download{Limit: limit, TooBig: attachment.TooLarge(limit), Mask: a.wire.Mask}
 	if f.Size > limit {
-		return tooBig
+		return d.TooBig
 	}
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
@@ -99,7 +99,7 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	if err != nil {
 		return err
 	}
-	resp, err := a.get(ctx, address)
+	resp, err := a.get(ctx, address, d)
 	if err != nil {
 		return err
 	}
@@ -109,21 +109,10 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 		return i18n.Errorf("the file is no longer at Slack")
 	case resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusForbidden:
 		return errLogin
-	case resp.StatusCode != http.StatusOK:
-		return i18n.Errorf("the server answers %d instead of the file", resp.StatusCode)
-	case strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") && !strings.Contains(f.MIME, "html"):
+	case resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") && !strings.Contains(f.MIME, "html"):
 		return errLogin
-	case resp.ContentLength > limit:
-		return tooBig
 	}
-	whole, err := attachment.Copy(w, resp.Body, limit)
-	switch {
-	case err != nil:
-		return a.downloadError(ctx, err)
-	case !whole:
-		return tooBig
-	}
-	return nil
+	return d.Save(ctx, resp, w)
 }
 
 // whereIs returns the address of a file.
@@ -163,7 +152,7 @@ func (a *Adapter) slackHost(u *url.URL) bool {
 }
 
 // get requests a file. It follows redirects to Slack's own hosts only.
-func (a *Adapter) get(ctx context.Context, u *url.URL) (*http.Response, error) {
+func (a *Adapter) get(ctx context.Context, u *url.URL, d attachment.Download) (*http.Response, error) {
 	for range maxHops {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 		if err != nil {
@@ -172,7 +161,7 @@ func (a *Adapter) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 		req.Header.Set("Authorization", "Bearer "+a.cfg.Token.Reveal())
 		resp, err := a.wire.Do(req)
 		if err != nil {
-			return nil, a.downloadError(ctx, err)
+			return nil, d.Failure(ctx, err)
 		}
 		if resp.StatusCode < 300 || resp.StatusCode > 399 {
 			return resp, nil
@@ -185,14 +174,4 @@ func (a *Adapter) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 		u = to
 	}
 	return nil, errLogin
-}
-
-func (a *Adapter) downloadError(ctx context.Context, err error) error {
-	if attachment.TimedOut(ctx, err) {
-		return attachment.ErrTimeout
-	}
-	if ctx.Err() != nil {
-		return i18n.Errorf("download the file: %v", ctx.Err())
-	}
-	return i18n.Errorf("download the file: %s", a.wire.Mask(err.Error()))
 }

@@ -72,12 +72,12 @@ func (a *Adapter) upload(ctx context.Context, l *outgoing, kind chat.FileKind, u
 func fileName(f chat.File) string { return entity.Cut(attachment.Name(f), 128) }
 
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {
-	tooBig := attachment.TooLarge(limit)
+	d := attachment.Download{Limit: limit, TooBig: attachment.TooLarge(limit), Mask: a.wire.Mask}
 	if limit > downLimit || limit <= 0 {
-		limit, tooBig = downLimit, i18n.Errorf(tooBigDown)
+		d.Limit, d.TooBig = downLimit, i18n.Errorf(tooBigDown)
 	}
-	if f.Size > limit {
-		return tooBig
+	if f.Size > d.Limit {
+		return d.TooBig
 	}
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
@@ -90,15 +90,15 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	case err != nil:
 		return fmt.Errorf("ask Telegram for the file: %s", sendError(err, chat.Address{}).Reason)
 	}
-	if int64(info.FileSize) > limit {
-		return tooBig
+	if int64(info.FileSize) > d.Limit {
+		return d.TooBig
 	}
-	return a.download(ctx, info.FilePath, w, limit, tooBig)
+	return a.download(ctx, info.FilePath, d, w)
 }
 
 // download copies a file of the Bot API server to w. Its errors never contain
 // the address, which includes the token.
-func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, limit int64, tooBig error) error {
+func (a *Adapter) download(ctx context.Context, filePath string, d attachment.Download, w io.Writer) error {
 	address, err := a.fileURL(filePath)
 	if err != nil {
 		return err
@@ -109,37 +109,10 @@ func (a *Adapter) download(ctx context.Context, filePath string, w io.Writer, li
 	}
 	resp, err := a.files.Do(req)
 	if err != nil {
-		return a.downloadError(ctx, err)
+		return d.Failure(ctx, err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the server answers %d instead of the file", resp.StatusCode)
-	}
-	if resp.ContentLength > limit {
-		return tooBig
-	}
-	whole, err := attachment.Copy(w, resp.Body, limit)
-	switch {
-	case err != nil:
-		return a.downloadError(ctx, err)
-	case !whole:
-		return tooBig
-	}
-	return nil
-}
-
-func (a *Adapter) downloadError(ctx context.Context, err error) error {
-	if attachment.TimedOut(ctx, err) {
-		return attachment.ErrTimeout
-	}
-	if ctx.Err() != nil {
-		return i18n.Errorf("download the file: %v", ctx.Err())
-	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		err = ue.Err
-	}
-	return i18n.Errorf("download the file: %s", a.wire.Mask(err.Error()))
+	return d.Save(ctx, resp, w)
 }
 
 // fileURL returns the address of a file on the server. The path comes from the

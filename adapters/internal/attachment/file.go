@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,4 +106,49 @@ var ErrTimeout = i18n.Errorf("it did not come in time")
 func TimedOut(ctx context.Context, err error) bool {
 	slow, ok := errors.AsType[net.Error](err)
 	return errors.Is(ctx.Err(), context.DeadlineExceeded) || ok && slow.Timeout()
+}
+
+// A Download is a file that is downloaded.
+type Download struct {
+	Limit  int64               // in bytes
+	TooBig error               // the error of a larger file
+	Mask   func(string) string // removes secrets from the texts of errors; nil: there are none
+}
+
+// Save copies the file that resp contains to w. ctx is that of the request.
+func (d Download) Save(ctx context.Context, resp *http.Response, w io.Writer) error {
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		return i18n.Errorf("the server answers %d instead of the file", resp.StatusCode)
+	case resp.ContentLength > d.Limit:
+		return d.TooBig
+	}
+	whole, err := Copy(w, resp.Body, d.Limit)
+	switch {
+	case err != nil:
+		return d.Failure(ctx, err)
+	case !whole:
+		return d.TooBig
+	}
+	return nil
+}
+
+// Failure returns the error that users read if a request or reading its answer failed
+// with err. It does not contain the address, which may be signed or include a token.
+func (d Download) Failure(ctx context.Context, err error) error {
+	if TimedOut(ctx, err) {
+		return ErrTimeout
+	}
+	if ctx.Err() != nil {
+		return i18n.Errorf("download the file: %v", ctx.Err())
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err
+	}
+	text := err.Error()
+	if d.Mask != nil {
+		text = d.Mask(text)
+	}
+	return i18n.Errorf("download the file: %s", text)
 }
