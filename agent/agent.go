@@ -155,7 +155,7 @@ func interruptedError(ctx context.Context) error {
 // Config holds the settings under `agent`.
 type Config struct {
 	Name            string        `yaml:"name" default:"Hermes" doc:"Who the agent says it is, unless SOUL.md says otherwise."`
-	MaxTurns        int           `yaml:"max_turns" default:"90" range:"1..1000" doc:"Most model calls in one turn; then one more without tools asks for a summary."`
+	MaxTurns        int           `yaml:"max_turns" env:"HERMES_MAX_ITERATIONS" default:"90" range:"1..1000" doc:"Most model calls in one turn; then one more without tools asks for a summary."`
 	RunBudget       time.Duration `yaml:"run_budget_seconds" default:"0s" range:"0s..24h" doc:"Most time for a turn, as a duration or in seconds: then no tool runs any more, and one more call asks for a summary; 0: no limit. What runs at that moment is not cut short."`
 	ReasoningEffort string        `yaml:"reasoning_effort" default:"" enum:"|none|minimal|low|medium|high|xhigh" doc:"How much the model thinks before it answers; empty leaves thinking off."`
 	APIMaxRetries   int           `yaml:"api_max_retries" default:"3" range:"0..20" doc:"How often a failed model call is tried again before a fallback or an error."`

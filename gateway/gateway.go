@@ -86,9 +86,9 @@ type Config struct {
 	MaxQueuedMessages     int           `yaml:"max_queued_messages" deprecated:"max_waiting" default:"100" range:"1..10000" doc:"Messages that may wait in one session; others are rejected with a notice."`
 	TranscriptCacheBytes  int64         `yaml:"transcript_cache_bytes" deprecated:"cache_bytes" default:"8388608" range:"0..17179869184" doc:"Bytes of memory for the transcripts of idle sessions; others are read from the store when they are needed."`
 	DrainTimeout          time.Duration `yaml:"drain_timeout" default:"60s" doc:"How long running turns may finish when the daemon stops; then they are kept and resumed at the next start."`
-	AutoContinueFreshness time.Duration `yaml:"auto_continue_freshness" default:"1h" doc:"A turn that was cut short is resumed at start if it is younger than this."`
+	AutoContinueFreshness time.Duration `yaml:"auto_continue_freshness" env:"HERMES_AUTO_CONTINUE_FRESHNESS" default:"1h" doc:"A turn that was cut short is resumed at start if it is younger than this."`
 	RestartNotice         bool          `yaml:"restart_notice" default:"true" doc:"Say in the chat that a turn was cut short by a restart and goes on."`
-	TurnTimeout           time.Duration `yaml:"turn_timeout" default:"30m" doc:"A turn that shows no progress for this long is given up; half of it warns."`
+	TurnTimeout           time.Duration `yaml:"turn_timeout" env:"HERMES_AGENT_TIMEOUT" default:"30m" doc:"A turn that shows no progress for this long is given up; half of it warns."`
 }
 
 // A Gateway admits messages: it decides what an event of a platform is, stores it and

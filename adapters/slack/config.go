@@ -19,22 +19,22 @@ import (
 // Config is the configuration of one account: an app in one workspace, and which
 // messages it answers. Only the tokens are required.
 type Config struct {
-	Token    secret.Value `yaml:"token" own:"true" doc:"The bot's token; SLACK_BOT_TOKEN."`
-	AppToken secret.Value `yaml:"app_token" own:"true" doc:"Token for Socket Mode (xapp-…); SLACK_APP_TOKEN."`
+	Token    secret.Value `yaml:"token" env:"BOT_TOKEN" own:"true" doc:"The bot's token; SLACK_BOT_TOKEN."`
+	AppToken secret.Value `yaml:"app_token" env:"APP_TOKEN" own:"true" doc:"Token for Socket Mode (xapp-…); SLACK_APP_TOKEN."`
 	APIURL   string       `yaml:"api_url" doc:"Address of the platform's API; empty: the public one."`
-	Proxy    secret.Value `yaml:"proxy" doc:"Proxy (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
+	Proxy    secret.Value `yaml:"proxy" env:"PROXY" doc:"Proxy (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
 
-	RequireMention    bool              `yaml:"require_mention" default:"true" doc:"In groups, answer only when mentioned or replied to."`
-	StrictMention     bool              `yaml:"strict_mention" default:"false" doc:"In threads too, answer only when mentioned."`
-	ThreadMention     bool              `yaml:"thread_require_mention" default:"false" doc:"In threads too, answer only when mentioned."`
-	MentionChats      []string          `yaml:"require_mention_channels" own:"true" doc:"Ids of channels in which a mention is required whatever else is set."`
-	IgnoreOthers      bool              `yaml:"ignore_other_user_mentions" default:"false" doc:"A message that begins with a mention of somebody else is not for the bot."`
+	RequireMention    bool              `yaml:"require_mention" env:"REQUIRE_MENTION" default:"true" doc:"In groups, answer only when mentioned or replied to."`
+	StrictMention     bool              `yaml:"strict_mention" env:"STRICT_MENTION" default:"false" doc:"In threads too, answer only when mentioned."`
+	ThreadMention     bool              `yaml:"thread_require_mention" env:"THREAD_REQUIRE_MENTION" default:"false" doc:"In threads too, answer only when mentioned."`
+	MentionChats      []string          `yaml:"require_mention_channels" env:"REQUIRE_MENTION_CHANNELS" own:"true" doc:"Ids of channels in which a mention is required whatever else is set."`
+	IgnoreOthers      bool              `yaml:"ignore_other_user_mentions" env:"IGNORE_OTHER_USER_MENTIONS" default:"false" doc:"A message that begins with a mention of somebody else is not for the bot."`
 	ReplyInThread     bool              `yaml:"reply_in_thread" default:"true" doc:"A mention in a channel opens a thread, which is a conversation of its own."`
 	FreeResponseChats []string          `yaml:"free_response_chats" alias:"free_response_channels" doc:"Ids of groups in which everything is answered although require_mention is set."`
-	AllowedChats      []string          `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"IDs of the groups the bot reads; empty: all. This key does not grant access."`
-	IgnoredChats      []string          `yaml:"ignored_chats" alias:"ignored_channels" own:"true" doc:"IDs of the channels that are never read."`
+	AllowedChats      []string          `yaml:"allowed_chats" env:"ALLOWED_CHANNELS" alias:"allowed_channels" own:"true" doc:"IDs of the groups the bot reads; empty: all. This key does not grant access."`
+	IgnoredChats      []string          `yaml:"ignored_chats" env:"IGNORED_CHANNELS" alias:"ignored_channels" own:"true" doc:"IDs of the channels that are never read."`
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
-	NativeMentions    []string          `yaml:"native_mention_only_chats" alias:"native_mention_only_channels" own:"true" doc:"Ids of groups in which mention_patterns do not count: only a mention by the platform does."`
+	NativeMentions    []string          `yaml:"native_mention_only_chats" env:"NATIVE_MENTION_ONLY_CHANNELS" alias:"native_mention_only_channels" own:"true" doc:"Ids of groups in which mention_patterns do not count: only a mention by the platform does."`
 	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt by id of the chat or thread; used from the next turn on."`
 	Reactions         bool              `yaml:"reactions" default:"true" doc:"Mark people's messages with what has become of them."`
 }

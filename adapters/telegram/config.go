@@ -17,17 +17,17 @@ import (
 // Config is the configuration of one account: a bot and how it receives updates.
 // Only Token is required.
 type Config struct {
-	Token   secret.Value `yaml:"token" own:"true" doc:"The bot's token; TELEGRAM_BOT_TOKEN."`
+	Token   secret.Value `yaml:"token" env:"BOT_TOKEN" own:"true" doc:"The bot's token; TELEGRAM_BOT_TOKEN."`
 	BaseURL string       `yaml:"api_url" doc:"Address of the platform's API; empty: the public one."`
-	Proxy   secret.Value `yaml:"proxy" doc:"Proxy (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
+	Proxy   secret.Value `yaml:"proxy" env:"PROXY" doc:"Proxy (http, https or socks5 URL); empty: HTTPS_PROXY of the environment."`
 
-	WebhookURL    string       `yaml:"webhook_url" own:"true" doc:"Public address at which the platform delivers messages; empty: they are fetched."`
-	WebhookSecret secret.Value `yaml:"webhook_secret" own:"true" doc:"Secret that comes with each delivery; needed with webhook_url."`
+	WebhookURL    string       `yaml:"webhook_url" env:"WEBHOOK_URL" own:"true" doc:"Public address at which the platform delivers messages; empty: they are fetched."`
+	WebhookSecret secret.Value `yaml:"webhook_secret" env:"WEBHOOK_SECRET" own:"true" doc:"Secret that comes with each delivery; needed with webhook_url."`
 	WebhookListen string       `yaml:"webhook_listen" default:"127.0.0.1:8443" own:"true" doc:"Where the webhook listens; its path is that of webhook_url."`
 
-	RequireMention    bool              `yaml:"require_mention" default:"false" doc:"In groups, answer only when mentioned or replied to."`
+	RequireMention    bool              `yaml:"require_mention" env:"REQUIRE_MENTION" default:"false" doc:"In groups, answer only when mentioned or replied to."`
 	FreeResponseChats []string          `yaml:"free_response_chats" alias:"free_response_channels" doc:"Ids of groups in which everything is answered although require_mention is set."`
-	AllowedChats      []string          `yaml:"allowed_chats" alias:"allowed_channels" own:"true" doc:"IDs of the groups the bot reads; empty: all. This key does not grant access."`
+	AllowedChats      []string          `yaml:"allowed_chats" env:"ALLOWED_CHATS" alias:"allowed_channels" own:"true" doc:"IDs of the groups the bot reads; empty: all. This key does not grant access."`
 	MentionPatterns   []string          `yaml:"mention_patterns" doc:"Regular expressions (RE2, any case) that count as a mention."`
 	NativeMentions    []string          `yaml:"native_mention_only_chats" alias:"native_mention_only_channels" own:"true" doc:"Ids of groups in which mention_patterns do not count: only a mention by the platform does."`
 	ChatPrompts       map[string]string `yaml:"channel_prompts" doc:"Extra prompt by id of the chat or thread; used from the next turn on."`

@@ -13,8 +13,8 @@ import (
 // Config is the section `access` of the configuration. It applies to all platforms.
 type Config struct {
 	Owners    []string `yaml:"owners" doc:"Ids of the people who may do everything: numeric or U…, or platform:id. Unset, and with exactly one id allowed in all, it is that one."`
-	AllowFrom []string `yaml:"allow_from" doc:"Ids of people who may speak on every platform: numeric or U…, or platform:id."`
-	AllowAll  bool     `yaml:"allow_all" default:"false" doc:"Everybody may speak, on every platform, as a guest."`
+	AllowFrom []string `yaml:"allow_from" env:"GATEWAY_ALLOWED_USERS" doc:"Ids of people who may speak on every platform: numeric or U…, or platform:id."`
+	AllowAll  bool     `yaml:"allow_all" env:"GATEWAY_ALLOW_ALL_USERS" default:"false" doc:"Everybody may speak, on every platform, as a guest."`
 }
 
 // AccountRules are the additional rules of one account or platform.

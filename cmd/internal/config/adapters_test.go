@@ -40,6 +40,22 @@ func TestPlatformsHaveSectionsAndChapters(t *testing.T) {
 	}
 }
 
+// The variable of a secret that a Profile names sets its key.
+func TestVariablesOfSecrets(t *testing.T) {
+	for _, p := range platforms.All() {
+		env := map[string]string{}
+		for _, s := range p.Secrets {
+			env[s.Env] = "word-" + s.Key
+		}
+		c, _ := setup{env: env}.good(t)
+		for _, s := range p.Secrets {
+			if got := c.Account(chat.Account{Platform: p.Platform}).Secrets[s.Key]; got.Reveal() != "word-"+s.Key {
+				t.Errorf("%s sets %s of %s to %q", s.Env, s.Key, p.Platform, got.Reveal())
+			}
+		}
+	}
+}
+
 // Every field of the Config of an adapter is a key of the section and of its accounts.
 func TestKeysOfAdaptersAreLoaded(t *testing.T) {
 	valid := map[string]any{"api_url": "http://127.0.0.1:1", "proxy": "http://127.0.0.1:2", "webhook_url": "https://example.org/hook", "webhook_listen": "127.0.0.1:3"}

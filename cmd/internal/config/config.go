@@ -31,7 +31,7 @@ type Config struct {
 	Skills            Skills           `yaml:"skills"`
 	SessionSearch     SessionSearch    `yaml:"session_search"`
 	PricesFile        string           `yaml:"prices_file" doc:"File of prices that go before the built-in ones, YAML or JSON, relative to the home; see docs/caching.md#prices. Empty: none."`
-	Timezone          string           `yaml:"timezone" doc:"IANA time zone such as Europe/Berlin; empty: that of the machine."`
+	Timezone          string           `yaml:"timezone" env:"HERMES_TIMEZONE" doc:"IANA time zone such as Europe/Berlin; empty: that of the machine."`
 
 	Display   Display   `yaml:"display"`
 	Streaming Streaming `yaml:"streaming"`

@@ -18,9 +18,9 @@ import (
 
 // Platforms configures the chat platforms.
 type Platforms struct {
-	Telegram Section[telegram.Config] `yaml:"telegram"`
-	Discord  Section[discord.Config]  `yaml:"discord"`
-	Slack    Section[slack.Config]    `yaml:"slack"`
+	Telegram Section[telegram.Config] `yaml:"telegram" prefix:"TELEGRAM_"`
+	Discord  Section[discord.Config]  `yaml:"discord" prefix:"DISCORD_"`
+	Slack    Section[slack.Config]    `yaml:"slack" prefix:"SLACK_"`
 	HTTP     httpapi.Config           `yaml:"http"`
 }
 
@@ -40,29 +40,29 @@ type Login[C platforms.Config] struct {
 
 // Common has the keys that do not depend on the adapter.
 type Common struct {
-	HomeChannel string `yaml:"home_channel" own:"true" doc:"ID of the default chat for messages without another target, as CHAT or CHAT:THREAD."`
+	HomeChannel string `yaml:"home_channel" env:"HOME_CHANNEL" own:"true" doc:"ID of the default chat for messages without another target, as CHAT or CHAT:THREAD."`
 
-	AllowFrom              []string `yaml:"allow_from" own:"true" doc:"Ids of the people who may speak: numeric or U…. * is everybody, as guests."`
-	AllowAll               bool     `yaml:"allow_all" default:"false" own:"true" doc:"Everybody on this platform may speak, as a guest."`
+	AllowFrom              []string `yaml:"allow_from" env:"ALLOWED_USERS" own:"true" doc:"Ids of the people who may speak: numeric or U…. * is everybody, as guests."`
+	AllowAll               bool     `yaml:"allow_all" env:"ALLOW_ALL_USERS" default:"false" own:"true" doc:"Everybody on this platform may speak, as a guest."`
 	AllowAdminFrom         []string `yaml:"allow_admin_from" own:"true" doc:"Ids of the people of this platform who may do everything; as access.owners."`
 	GroupAllowedChats      []string `yaml:"group_allowed_chats" own:"true" doc:"Ids of the groups in which everybody may speak, as a guest."`
-	AllowedRoles           []string `yaml:"allowed_roles" on:"discord" own:"true" doc:"Ids of the roles whose members may speak, as guests."`
-	AllowBots              string   `yaml:"allow_bots" default:"none" enum:"none|mentions|all" doc:"Which other bots get answers, if they are allowed like users: none, those that mention the bot, all."`
+	AllowedRoles           []string `yaml:"allowed_roles" env:"ALLOWED_ROLES" on:"discord" own:"true" doc:"Ids of the roles whose members may speak, as guests."`
+	AllowBots              string   `yaml:"allow_bots" env:"ALLOW_BOTS" default:"none" enum:"none|mentions|all" doc:"Which other bots get answers, if they are allowed like users: none, those that mention the bot, all."`
 	UnauthorizedDMBehavior string   `yaml:"unauthorized_dm_behavior" enum:"|pair|ignore" doc:"As the key of the same name at the top; empty: its value."`
 
 	DMPolicy       string   `yaml:"dm_policy" own:"true" enum:"|open|pairing|allowlist|disabled" doc:"Whose direct messages are read: those of users whom a key allows (empty, open, pairing), of them only listed or paired ones, or none."`
 	GroupPolicy    string   `yaml:"group_policy" own:"true" enum:"|open|allowlist|disabled" doc:"As dm_policy, in groups and channels."`
-	AllowedTopics  []string `yaml:"allowed_topics" on:"telegram" own:"true" doc:"IDs of the topics of groups that are read; 1 is General. Empty: all."`
-	IgnoredThreads []string `yaml:"ignored_threads" on:"telegram" own:"true" doc:"IDs of the topics of groups that are never read."`
-	DisableDMs     bool     `yaml:"disable_dms" on:"slack" own:"true" default:"false" doc:"Direct messages are not read."`
+	AllowedTopics  []string `yaml:"allowed_topics" env:"ALLOWED_TOPICS" on:"telegram" own:"true" doc:"IDs of the topics of groups that are read; 1 is General. Empty: all."`
+	IgnoredThreads []string `yaml:"ignored_threads" env:"IGNORED_THREADS" on:"telegram" own:"true" doc:"IDs of the topics of groups that are never read."`
+	DisableDMs     bool     `yaml:"disable_dms" env:"DISABLE_DMS" on:"slack" own:"true" default:"false" doc:"Direct messages are not read."`
 
 	UserCommands      []string `yaml:"user_allowed_commands" own:"true" doc:"Commands that people who are no owners may use in direct chats, besides help; empty: those of their level."`
 	GroupUserCommands []string `yaml:"group_user_allowed_commands" own:"true" doc:"As user_allowed_commands, in groups and channels."`
 
-	ReplyToMode string   `yaml:"reply_to_mode" default:"first" enum:"off|first|all" doc:"Which pieces of a reply in a group quote the message they answer."`
+	ReplyToMode string   `yaml:"reply_to_mode" env:"REPLY_TO_MODE" default:"first" enum:"off|first|all" doc:"Which pieces of a reply in a group quote the message they answer."`
 	Toolsets    []string `yaml:"toolsets" doc:"Tools that conversations on this platform get; empty: what toolsets at the top says."`
 
-	BotsMention bool `yaml:"bots_require_mention" alias:"bots_require_inline_mention" on:"telegram|discord" default:"false" doc:"Messages of other bots are read only if they mention the bot: allow_bots all means mentions."`
+	BotsMention bool `yaml:"bots_require_mention" env:"BOTS_REQUIRE_MENTION|BOTS_REQUIRE_INLINE_MENTION" alias:"bots_require_inline_mention" on:"telegram|discord" default:"false" doc:"Messages of other bots are read only if they mention the bot: allow_bots all means mentions."`
 
 	RateLimit RateLimit `yaml:"rate_limit" deprecated:"rate" short:"per_account"`
 }

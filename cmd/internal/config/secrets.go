@@ -50,7 +50,7 @@ func maybeSecret(name, value string) bool {
 	switch {
 	case slices.Contains(spawn.Passed(), name) || slices.Contains(harmlessVariables(), name):
 		return false
-	case slices.ContainsFunc(keyVariables(), func(v keyVariable) bool { return v.name == name }): // read as a setting
+	case slices.ContainsFunc(keyVariables(), func(v yamlconf.Variable) bool { return v.Name == name }): // read as a setting
 		return false
 	case !strings.ContainsFunc(value, unicode.IsLetter):
 		return false

@@ -48,9 +48,9 @@ type CustomModel struct {
 // Agent configures the agent and what the gateway adds to its prompts.
 type Agent struct {
 	agent.Config          `yaml:",inline"`
-	EphemeralSystemPrompt string            `yaml:"ephemeral_system_prompt" alias:"system_prompt" doc:"Text that goes with every model call and is never stored."`
+	EphemeralSystemPrompt string            `yaml:"ephemeral_system_prompt" env:"HERMES_EPHEMERAL_SYSTEM_PROMPT" alias:"system_prompt" doc:"Text that goes with every model call and is never stored."`
 	OverlayPlacement      string            `yaml:"overlay_placement" default:"tail" enum:"tail|turn|system" doc:"Where text that is never stored is placed: at the end of each call; with the turn's own message (always, if the model reasons); or, for ephemeral_system_prompt, in its own system block."`
-	PrefillMessagesFile   string            `yaml:"prefill_messages_file" doc:"JSON file of messages that stand between the prompt and the conversation in every call, relative to the home; HERMES_PREFILL_MESSAGES_FILE."`
+	PrefillMessagesFile   string            `yaml:"prefill_messages_file" env:"HERMES_PREFILL_MESSAGES_FILE" doc:"JSON file of messages that stand between the prompt and the conversation in every call, relative to the home; HERMES_PREFILL_MESSAGES_FILE."`
 	ToolUseEnforcement    []string          `yaml:"tool_use_enforcement" default:"auto" doc:"Models that are instructed to use tools instead of announcing it: auto, on, off, or parts of their names."`
 	SkipContextFiles      bool              `yaml:"skip_context_files" default:"false" doc:"Omit SOUL.md and the project's context files: the built-in identity is used."`
 	LoadSoul              bool              `yaml:"load_soul" default:"false" doc:"Scheduled prompts that name no folder to work in keep SOUL.md; project files stay out of them in any case."`
@@ -159,9 +159,9 @@ type Privacy struct {
 type Security struct {
 	ProtectedInstructionFiles         bool             `yaml:"protected_instruction_files" default:"true" doc:"Changes of files that instruct the agent (AGENTS.md, CLAUDE.md, SOUL.md, .hermes.md, .cursorrules and the like) need an approval."`
 	ProtectedInstructionExtraPatterns []string         `yaml:"protected_instruction_extra_patterns" doc:"Names of more such files, with * and ?."`
-	WriteSafeRoot                     []string         `yaml:"write_safe_root" paths:"true" doc:"Folders, separated as in PATH or as a list, below which alone the file tools change files; HERMES_WRITE_SAFE_ROOT. Empty: the whole workspace. Commands are limited by the sandbox only."`
+	WriteSafeRoot                     []string         `yaml:"write_safe_root" env:"HERMES_WRITE_SAFE_ROOT" paths:"true" doc:"Folders, separated as in PATH or as a list, below which alone the file tools change files; HERMES_WRITE_SAFE_ROOT. Empty: the whole workspace. Commands are limited by the sandbox only."`
 	WebsiteBlocklist                  WebsiteBlocklist `yaml:"website_blocklist"`
-	RedactSecrets                     bool             `yaml:"redact_secrets" default:"true" doc:"Mask secrets in conversations: in what models read, what is stored and what chats show. Logs, exports and the output of commands are always masked."`
+	RedactSecrets                     bool             `yaml:"redact_secrets" env:"HERMES_REDACT_SECRETS" default:"true" doc:"Mask secrets in conversations: in what models read, what is stored and what chats show. Logs, exports and the output of commands are always masked."`
 }
 
 // WebsiteBlocklist configures pages that the agent does not read.

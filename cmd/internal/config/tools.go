@@ -8,12 +8,12 @@ import (
 
 // Terminal configures the working directory of tools and how commands run.
 type Terminal struct {
-	CWD            string        `yaml:"cwd" doc:"Working directory of tools, relative to the home; empty or a dot: workspace. May be written as workspace: DIR."`
+	CWD            string        `yaml:"cwd" env:"TERMINAL_CWD" doc:"Working directory of tools, relative to the home; empty or a dot: workspace. May be written as workspace: DIR."`
 	Enabled        bool          `yaml:"enabled" default:"true" doc:"The agent has a terminal: owners can have it run commands."`
 	Sandbox        string        `yaml:"sandbox" default:"auto" enum:"auto|off" replaced:"require=auto" doc:"auto: commands run in the best sandbox that works on this machine; if none works, the agent has no terminal. off: commands may do what the account of the daemon may do."`
 	ReadPaths      []string      `yaml:"read_paths" doc:"Absolute paths that commands in the sandbox may read and execute but not change, such as toolchains."`
-	Network        bool          `yaml:"network" default:"true" doc:"Commands in the sandbox may speak to other machines."`
-	Timeout        time.Duration `yaml:"timeout" default:"180s" range:"1s..1h" doc:"How long a command may take that the agent waits for. It may ask for up to 10 minutes."`
+	Network        bool          `yaml:"network" env:"TERMINAL_DOCKER_NETWORK" default:"true" doc:"Commands in the sandbox may speak to other machines."`
+	Timeout        time.Duration `yaml:"timeout" env:"TERMINAL_TIMEOUT" default:"180s" range:"1s..1h" doc:"How long a command may take that the agent waits for. It may ask for up to 10 minutes."`
 	MaxProcesses   int           `yaml:"max_processes" default:"512" range:"16..100000" doc:"Processes that may run at once in the sandbox."`
 	EnvPassthrough []string      `yaml:"env_passthrough" doc:"Names of variables of the environment that commands get in addition to PATH, HOME and the like. No others are passed. Their values are masked as secrets, unless they are plain words or numbers."`
 }
@@ -52,7 +52,7 @@ type STT struct {
 	BaseURL  string       `yaml:"base_url" doc:"A service with OpenAI's /audio/transcriptions, up to and including /v1; empty: https://api.openai.com/v1."`
 	Model    string       `yaml:"model" default:"gpt-4o-mini-transcribe" doc:"The model that listens."`
 	Language string       `yaml:"language" doc:"What people speak, such as de; empty: it is found out."`
-	APIKey   secret.Value `yaml:"api_key" doc:"Key for it; STT_API_KEY."`
+	APIKey   secret.Value `yaml:"api_key" env:"STT_API_KEY" doc:"Key for it; STT_API_KEY."`
 }
 
 // TTS configures speech synthesis of answers.
@@ -61,7 +61,7 @@ type TTS struct {
 	Model   string       `yaml:"model" default:"gpt-4o-mini-tts" doc:"The model that speaks."`
 	Voice   string       `yaml:"voice" default:"alloy" doc:"Whose voice it has."`
 	Format  string       `yaml:"format" default:"opus" enum:"opus|mp3" doc:"opus is shown as a voice message."`
-	APIKey  secret.Value `yaml:"api_key" doc:"Key for it; TTS_API_KEY."`
+	APIKey  secret.Value `yaml:"api_key" env:"TTS_API_KEY" doc:"Key for it; TTS_API_KEY."`
 }
 
 // openAI is the address of speech services without a configured address.
@@ -87,7 +87,7 @@ func speechAddress(base string, key secret.Value) string {
 
 // Delegation configures the sub-agents that delegate_task starts.
 type Delegation struct {
-	MaxConcurrent int           `yaml:"max_concurrent_children" default:"3" range:"1..1000" doc:"Sub-agents of one call that run at once; the others of it wait. A call starts at most 3."`
+	MaxConcurrent int           `yaml:"max_concurrent_children" env:"DELEGATION_MAX_CONCURRENT_CHILDREN" default:"3" range:"1..1000" doc:"Sub-agents of one call that run at once; the others of it wait. A call starts at most 3."`
 	MaxIterations int           `yaml:"max_iterations" default:"50" range:"1..1000" doc:"Most model calls of a sub-agent; then one more without tools asks for its report."`
 	Timeout       time.Duration `yaml:"child_timeout_seconds" default:"0s" range:"0s..24h" doc:"How long a sub-agent may take, as a duration or in seconds; then it is stopped. 0: no limit of its own."`
 	MaxReport     int           `yaml:"max_summary_chars" default:"0" range:"0..10000000" doc:"Most characters of a sub-agent's report, at most 20,000; 0: 20,000."`

@@ -42,6 +42,8 @@ const (
 //	replaced  former values and what they mean now: a=1;b=2; they work, with a warning
 //	short    of a section: the key that a plain value in place of the section sets
 //	names    of a table: "any" if its elements may have any name
+//	env      the variables that set the key, separated by |
+//	prefix   of a section: begins the variables of its keys
 //	paths    "true": in one value its elements are separated as in PATH, not by commas
 //	own      "true": accounts do not inherit the value from their platform
 //	on       the sections below which the key exists, separated by |; "": all
@@ -58,6 +60,8 @@ type field struct {
 	aliases  []string
 	former   []string          // deprecated names
 	replaced map[string]string // deprecated values, with those to use instead
+	env      []string
+	prefix   string // of the variables of the section
 	short    string
 	anyName  bool   // elements of the table may have any name
 	sep      string // between the elements of a list in one value
@@ -101,7 +105,7 @@ func describe(t reflect.Type, path string) (fs []*field) {
 			name: name, path: join(path, name), index: []int{i}, typ: sf.Type, kind: kindOf(sf.Type),
 			def: sf.Tag.Get("default"), rng: sf.Tag.Get("range"), doc: sf.Tag.Get("doc"),
 			aliases: split(sf.Tag.Get("alias"), "|"), former: split(sf.Tag.Get("deprecated"), "|"), replaced: settings(sf.Tag.Get("replaced")),
-			short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true", anyName: sf.Tag.Get("names") == "any", sep: ",",
+			short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true", anyName: sf.Tag.Get("names") == "any", sep: ",", env: split(sf.Tag.Get("env"), "|"), prefix: sf.Tag.Get("prefix"),
 		}
 		if sf.Tag.Get("paths") == "true" {
 			f.sep = string(os.PathListSeparator)
@@ -207,6 +211,31 @@ func leaves(fs []*field) (paths []string) {
 		paths = append(paths, leaves(f.sub)...)
 	}
 	return paths
+}
+
+// A Variable is a variable of the environment that sets a key.
+type Variable struct {
+	Name, Path string
+	Secret     bool
+}
+
+// Variables returns the variables of the keys of the struct to which root points, sorted.
+func Variables(root any) []Variable {
+	vs := variables(fieldsOf(reflect.TypeOf(root).Elem()), "")
+	slices.SortFunc(vs, func(a, b Variable) int { return strings.Compare(a.Name, b.Name) })
+	return vs
+}
+
+func variables(fs []*field, prefix string) (vs []Variable) {
+	for _, f := range fs {
+		for _, name := range f.env {
+			vs = append(vs, Variable{prefix + name, f.path, f.kind == secretText})
+		}
+		if f.kind == section {
+			vs = append(vs, variables(f.sub, prefix+f.prefix)...)
+		}
+	}
+	return vs
 }
 
 // walk calls do for every value in v with its path as used in Origins: elements of

@@ -251,3 +251,19 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestVariables(t *testing.T) {
+	type keys struct {
+		Word string `yaml:"word" env:"WORD|OLD_WORD"`
+		None string `yaml:"none"`
+	}
+	got := yamlconf.Variables(new(struct {
+		Key   secret.Value    `yaml:"key" env:"KEY"`
+		One   keys            `yaml:"one" prefix:"ONE_"`
+		Table map[string]keys `yaml:"table"` // its elements have no variables
+	}))
+	want := []yamlconf.Variable{{"KEY", "key", true}, {"ONE_OLD_WORD", "one.word", false}, {"ONE_WORD", "one.word", false}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
