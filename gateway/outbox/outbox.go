@@ -99,14 +99,14 @@ type Row struct {
 	RedactWhenDone bool `json:"forgotten,omitempty"`
 }
 
-// clockSlack is the maximum correction of the system clock that does not count as
+// clockTolerance is the maximum correction of the system clock that does not count as
 // setting the clock back.
-const clockSlack = time.Minute
+const clockTolerance = time.Minute
 
 // TimeUntilDue returns how long r has to wait at now; 0 if it is due. A row whose
 // remaining time exceeds its Delay is due, because the clock was set back since.
 func (r Row) TimeUntilDue(now time.Time) time.Duration {
-	longest := r.Delay + clockSlack
+	longest := r.Delay + clockTolerance
 	if r.Delay == 0 { // stored by a version without Delay
 		longest = MaxRetryTime
 	}

@@ -101,10 +101,7 @@ func Down(c *config.Config, r config.Report) (problems []config.Problem) {
 			_, err = fileClient(account, s)
 		}
 		if err != nil {
-			key := "platforms." + string(account.Platform)
-			if account.Name != "" {
-				key += ".accounts." + account.Name
-			}
+			key := config.SectionOf(account)
 			if first, rest, ok := strings.Cut(err.Error(), ": "); ok && r.Origins[key+"."+first].Line > 0 {
 				key, err = key+"."+first, errors.New(rest)
 			}

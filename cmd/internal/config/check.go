@@ -60,7 +60,7 @@ func (l *loader) check(c *Config) {
 	l.owners("access.owners", "", c.Access.Owners)
 	l.ids("access.allow_from", "", c.Access.AllowFrom)
 	for account, a := range c.allAccounts() {
-		l.account(account.Platform, sectionOf(account), a)
+		l.account(account.Platform, SectionOf(account), a)
 	}
 	yamlconf.Walk(&c.Platforms, l.platformValue)
 	l.Validate()
@@ -98,16 +98,16 @@ func (l *loader) everybody(c *Config) {
 	}
 	for account, a := range c.Accounts() {
 		if account.Name == "" && a.AllowAll {
-			l.WarnAt(sectionOf(account)+".allow_all", "everybody on %s may speak to the agent", account.Platform)
+			l.WarnAt(SectionOf(account)+".allow_all", "everybody on %s may speak to the agent", account.Platform)
 		}
 		if account.Name == "" && len(a.GroupAllowedChats) > 0 {
-			l.WarnAt(sectionOf(account)+".group_allowed_chats", "everybody in these chats may speak to the agent, as a guest")
+			l.WarnAt(SectionOf(account)+".group_allowed_chats", "everybody in these chats may speak to the agent, as a guest")
 		}
 	}
 }
 
-// sectionOf returns the path of the section of an account.
-func sectionOf(a chat.Account) string {
+// SectionOf returns the path of the section of an account.
+func SectionOf(a chat.Account) string {
 	path := "platforms." + string(a.Platform)
 	if a.Name != "" {
 		path += ".accounts." + a.Name

@@ -223,15 +223,15 @@ func (b *Manager) reserve(p Person) (rule string) {
 	return RuleOffered
 }
 
-// clockSlack is the largest backward correction of the clock that is tolerated.
-const clockSlack = time.Minute
+// clockTolerance is the largest backward correction of the clock that is tolerated.
+const clockTolerance = time.Minute
 
 // stillValid reports whether a period that began at a time and lasts for span has not
 // ended at now. A period that begins in the future was recorded before the clock was set
 // back; it counts as ended, because its age is unknown.
 func stillValid(at, now time.Time, span time.Duration) bool {
 	d := now.Sub(at)
-	return -clockSlack < d && d < span
+	return -clockTolerance < d && d < span
 }
 
 // locked reports whether the lock is in effect. No lock lasts longer than LockDuration,
