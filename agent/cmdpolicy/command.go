@@ -1,6 +1,7 @@
 package cmdpolicy
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -224,6 +225,7 @@ func (e *evaluator) permitted(c *call) {
 			e.find("address", a.String(), withTarget(c.shape(), a.String()))
 		}
 	}
+	e.statements(c)
 	e.use(c, makes, c.outputs...)
 	e.uses(c, files)
 	if c.program() == "ln" && len(files) > 0 {
@@ -231,6 +233,17 @@ func (e *evaluator) permitted(c *call) {
 	}
 	if c.kind != "wrap" {
 		e.output = e.outputOf(c)
+	}
+}
+
+// statements examines the statements that a client of a database reads from its input.
+func (e *evaluator) statements(c *call) {
+	text := cmp.Or(c.stdin, e.piped)
+	if !c.is("statements") || text == hole || text == "" || slices.ContainsFunc(c.options, func(o string) bool { return c.takes[o] == "query" }) {
+		return
+	}
+	if strings.Contains(text, hole) || c.matches("never", text) || !c.matches("value", strings.TrimSpace(text)) {
+		e.find(c.rule, title(c.argv, c.row), c.shape())
 	}
 }
 

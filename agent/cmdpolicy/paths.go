@@ -215,9 +215,9 @@ func (e *evaluator) use(c *call, a access, names ...string) {
 // ruleOf returns the rule that holds for the access to a path, "" for none.
 func (e *evaluator) ruleOf(p string, a access) string {
 	inside := under(p, e.place.workspace)
-	own := inside || underAny(p, e.table.sets["temporary"])
 	made := a == makes
-	if own = own && (made || e.written[p] != "" && e.written[p] != linked); made {
+	own := made && (inside || underAny(p, e.table.sets["temporary"]))
+	if made {
 		a = writes
 	}
 	switch {

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	hole     = "\x1a" // something unknown in the value of a word
-	measured = "\x1d" // unknown, but no path: the output of hostname, for example
-	linked   = "link" // the text of a symbolic link
-	listed   = "0"    // the name of a file that another command lists
+	hole     = "\x1a"     // something unknown in the value of a word
+	fed      = hole + " " // unknown input of a pipe or a file
+	measured = "\x1d"     // unknown, but no path: the output of hostname, for example
+	linked   = "link"     // the text of a symbolic link
+	listed   = "0"        // the name of a file that another command lists
 )
 
 // A variable has one of the values, or all of them if it is an array.
@@ -277,7 +278,7 @@ func (e *evaluator) redirects(list []*syntax.Redirect) (script string, targets [
 		}
 		for _, t := range e.values(word, expand.Literal) {
 			if r.Op == syntax.RdrIn {
-				if e.piped = hole; t == "/dev/null" {
+				if e.piped = fed; t == "/dev/null" {
 					e.piped = ""
 				} else if _, ok := word.Parts[0].(*syntax.ProcSubst); ok {
 					e.piped = e.output
@@ -287,7 +288,7 @@ func (e *evaluator) redirects(list []*syntax.Redirect) (script string, targets [
 				}
 				e.use(&call{argv: []string{"<"}}, reads, t)
 			} else if strings.Trim(t, "0123456789-") != "" {
-				e.use(&call{argv: []string{">"}}, makes, t)
+				e.use(&call{argv: []string{">"}}, writes, t)
 				targets = append(targets, e.resolve(t))
 				if path.Base(t) == listed && !strings.HasPrefix(t, "/") || strings.Contains(t, "*") {
 					e.find("unknown-target", "", "")
@@ -325,7 +326,10 @@ func (e *evaluator) binary(x *syntax.BinaryCmd) {
 	doubt := e.doubt
 	switch x.Op {
 	case syntax.Pipe, syntax.PipeAll:
-		e.piped, e.where = e.output, at
+		e.where = at
+		if e.piped = e.output; e.piped == hole {
+			e.piped = fed
+		}
 		e.walk(x.Y)
 		e.piped, e.where = piped, at
 	case syntax.AndStmt: // Y runs only if X has changed the directory
