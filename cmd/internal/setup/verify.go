@@ -172,12 +172,16 @@ func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (stri
 	}
 	base := strings.TrimRight(a.APIURL, "/")
 	q := request{proxy: a.Secrets["proxy"], header: http.Header{}}
-	do := verifySlack
+	var do func(context.Context, request, string, map[string]secret.Value) (string, error)
 	switch p {
 	case chat.Telegram:
 		do = verifyTelegram
 	case chat.Discord:
 		do = verifyDiscord
+	case chat.Slack:
+		do = verifySlack
+	default: // the token must not reach another platform
+		return "", fmt.Errorf("set-up cannot try a token of %s", p)
 	}
 	text, err := do(ctx, q, base, secrets)
 	return text, maskError(err, slices.Collect(maps.Values(secrets))...)

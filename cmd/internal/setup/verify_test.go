@@ -70,6 +70,7 @@ func TestVerifyTokens(t *testing.T) {
 		{"discord, wrong", "!refuses it (401", chat.Discord, setup.Login{Secrets: tokens("a.b.secret")}},
 		{"slack", "in Acme", chat.Slack, setup.Login{Secrets: tokens(secret.Value(w.sBot.Token()), secret.Value(w.sBot.App().Token()))}},
 		{"slack, wrong bot token", "!the bot token is refused by Slack: invalid_auth", chat.Slack, setup.Login{Secrets: tokens(slackToken, secret.Value(w.sBot.App().Token()))}},
+		{"a platform whose tokens cannot be tried", "!set-up cannot try a token of matrix", "matrix", setup.Login{Secrets: tokens(botToken)}},
 		{"slack, wrong app token", "!the app token is refused by Slack: invalid_auth", chat.Slack, setup.Login{Secrets: tokens(secret.Value(w.sBot.Token()), slackApp)}},
 	} {
 		text, err := s.VerifyToken(t.Context(), c.at, c.login)
