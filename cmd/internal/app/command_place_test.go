@@ -21,8 +21,15 @@ func (w *harness) ask(name string, in map[string]any) string {
 	})
 	if !strings.Contains(text, "May I run this?") {
 		w.waitEnded()
+		w.waitSent()
 	}
 	return text
+}
+
+// waitSent waits until nothing is to be sent: a preview may still change after its turn.
+func (w *harness) waitSent() {
+	w.Helper()
+	w.waitFor("everything is sent", func() bool { return w.app.Store().Stats().Outbox == 0 })
 }
 
 // deny denies the request of an approval and waits for the answer.
@@ -30,6 +37,7 @@ func (w *harness) deny() {
 	w.Helper()
 	w.askBot("no", "did not allow it")
 	w.waitEnded()
+	w.waitSent()
 }
 
 // secretFile is the content of the daemon's files in the tests.
