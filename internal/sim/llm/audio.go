@@ -73,7 +73,7 @@ func (s *Server) serveAudio(w http.ResponseWriter, r *http.Request, a audioAPI) 
 	}
 	fault := s.fault(req)
 	e := s.recorder.add(req, fault)
-	o := &out{w: w, ctx: r.Context(), closed: s.closed, api: a, fault: fault}
+	o := &out{w: w, ctx: r.Context(), closed: s.Done(), api: a, fault: fault}
 	o.flusher, _ = w.(http.Flusher)
 	defer func() { s.recorder.finish(e, o.status, o.written) }()
 	switch {

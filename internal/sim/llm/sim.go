@@ -9,8 +9,6 @@ package llm
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
-	"net"
 	"net/http"
 	"regexp"
 	"slices"
@@ -67,19 +65,15 @@ type Server struct {
 	// New it is a name that only its Transport can reach.
 	URL string
 
+	*memnet.HTTPServer
 	o        Options
 	recorder recorder
 	cache    cache
-	http     *http.Server
-	served   sync.WaitGroup // the listener and the requests through Transport
-	closed   chan struct{}
 	salt     string // makes the call IDs differ from those of other servers
-	once     sync.Once
 
 	mu     sync.Mutex // guards the fields below
 	faults []*Fault
 	loaded map[string]bool // models that Ollama has loaded
-	shut   bool            // Close was called
 }
 
 // New returns a server that is reached through Transport or as an http.Handler.
@@ -87,7 +81,8 @@ func New(o Options) *Server {
 	if o.Reply == nil {
 		o.Reply = Echo
 	}
-	s := &Server{URL: "http://model.test", o: o, closed: make(chan struct{}), salt: strings.ToLower(rand.Text()[:6])}
+	s := &Server{URL: "http://model.test", o: o, salt: strings.ToLower(rand.Text()[:6])}
+	s.HTTPServer = memnet.NewHTTPServer(s)
 	s.recorder.arrived = make(chan struct{})
 	s.recorder.noBodies = o.NoBodies
 	s.cache.entries = make(map[uint64]*entry)
@@ -98,47 +93,9 @@ func New(o Options) *Server {
 // Start returns a server that listens on a free loopback port.
 func Start(o Options) (*Server, error) {
 	s := New(o)
-	var listen net.ListenConfig
-	l, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listen: %w", err)
-	}
-	s.URL = "http://" + l.Addr().String()
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
-	s.begin(func() { _ = s.http.Serve(l) }) // always ends with ErrServerClosed
-	return s, nil
-}
-
-// Close ends all running requests and waits for the server's goroutines.
-func (s *Server) Close() {
-	s.once.Do(func() {
-		s.mu.Lock()
-		s.shut = true
-		s.mu.Unlock()
-		close(s.closed)
-		if s.http != nil {
-			_ = s.http.Close() // no request has state that must be saved
-		}
-	})
-	s.served.Wait()
-}
-
-// Transport returns a transport to the server that uses no network. It works
-// inside a testing/synctest bubble too.
-func (s *Server) Transport() http.RoundTripper { return memnet.Transport{Handler: s, Begin: s.begin} }
-
-// Client returns a client that uses Transport.
-func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
-
-// begin runs f on a goroutine that Close waits for. It reports false, and runs
-// nothing, after Close.
-func (s *Server) begin(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.shut {
-		s.served.Go(f)
-	}
-	return !s.shut
+	var err error
+	s.URL, err = s.Listen()
+	return s, err
 }
 
 // ServeHTTP implements http.Handler.
@@ -200,7 +157,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, a api) {
 	fault := s.fault(req)
 	e := s.recorder.add(req, fault)
 	req.N = e
-	o := &out{w: w, ctx: r.Context(), closed: s.closed, api: a, fault: fault}
+	o := &out{w: w, ctx: r.Context(), closed: s.Done(), api: a, fault: fault}
 	o.flusher, _ = w.(http.Flusher)
 	defer func() { s.recorder.finish(e, o.status, o.written) }()
 	if fault != nil && fault.instead(o) {

@@ -1,6 +1,7 @@
 // Package memnet implements network connections in memory, which work inside a
 // testing/synctest bubble too. Transport passes HTTP requests directly to a
-// handler; answers are streamed, and connections can break. Listen and Conns
+// handler; answers are streamed, and connections can break. HTTPServer owns the
+// goroutines of such requests. Listen and Conns
 // provide whole connections for servers that speak more than HTTP, such as
 // websockets.
 package memnet

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -43,16 +42,12 @@ type Server struct {
 	// Transport can reach.
 	URL string
 
+	*memnet.HTTPServer
+
 	api       http.Handler
 	errorBody func(status int, message string) any
 
-	http   *http.Server
-	served sync.WaitGroup // the listener, and the requests through Transport
-	closed chan struct{}
-	once   sync.Once
-
 	mu     sync.Mutex // guards the fields below
-	shut   bool       // Close was called
 	faults []*Fault
 	calls  []Call
 }
@@ -60,52 +55,15 @@ type Server struct {
 // New returns a server of api, reached through Transport. errorBody returns the body
 // with which the provider refuses a request.
 func New(api http.Handler, errorBody func(status int, message string) any) *Server {
-	return &Server{URL: "http://memory.test", api: api, errorBody: errorBody, closed: make(chan struct{})}
+	s := &Server{URL: "http://memory.test", api: api, errorBody: errorBody}
+	s.HTTPServer = memnet.NewHTTPServer(s)
+	return s
 }
 
 // Start makes the server reachable over a free loopback port too, and sets URL.
-func (s *Server) Start() error {
-	var listen net.ListenConfig
-	l, err := listen.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	s.URL = "http://" + l.Addr().String()
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
-	s.begin(func() { _ = s.http.Serve(l) }) // always ends with ErrServerClosed
-	return nil
-}
-
-// Close ends all running requests and waits for the server's goroutines.
-func (s *Server) Close() {
-	s.once.Do(func() {
-		s.mu.Lock()
-		s.shut = true
-		s.mu.Unlock()
-		close(s.closed)
-		if s.http != nil {
-			_ = s.http.Close() // no request has state that must be saved
-		}
-	})
-	s.served.Wait()
-}
-
-// Transport returns a transport to the server that uses no network. It works inside a
-// testing/synctest bubble.
-func (s *Server) Transport() http.RoundTripper { return memnet.Transport{Handler: s, Begin: s.begin} }
-
-// Client returns a client that uses Transport.
-func (s *Server) Client() *http.Client { return &http.Client{Transport: s.Transport()} }
-
-// begin runs f on a goroutine that Close waits for. It reports false, and runs nothing,
-// after Close.
-func (s *Server) begin(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.shut {
-		s.served.Go(f)
-	}
-	return !s.shut
+func (s *Server) Start() (err error) {
+	s.URL, err = s.Listen()
+	return err
 }
 
 // Calls returns all calls so far, in the order of their arrival.
@@ -163,7 +121,7 @@ func (s *Server) wait(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	case <-s.closed:
+	case <-s.Done():
 		return false
 	}
 }
