@@ -32,7 +32,7 @@ func newServer(t *testing.T) (*counter, simtest.Caller) {
 	api := new(counter)
 	s := memory.New(api, detail)
 	t.Cleanup(s.Close)
-	return api, simtest.Caller{T: t, Server: s, Header: "Authorization", Key: "Bearer secret"}
+	return api, simtest.Caller{T: t, Server: s, Header: map[string]string{"Authorization": "Bearer secret"}}
 }
 
 func TestFaults(t *testing.T) {

@@ -20,7 +20,7 @@ func newServer(t *testing.T, o hindsight.Options) (*hindsight.Server, simtest.Ca
 	t.Helper()
 	s := hindsight.New(o)
 	t.Cleanup(s.Close)
-	return s, simtest.Caller{T: t, Server: s.Server, Header: "Authorization", Key: "Bearer k"}
+	return s, simtest.Caller{T: t, Server: s.Server, Header: map[string]string{"Authorization": "Bearer k"}}
 }
 
 func recall(c simtest.Caller, in string) string {
@@ -155,7 +155,7 @@ func TestDocumentsAndRefusals(t *testing.T) {
 	const operation = `"async":true,"operation_id":"11111111-2222-4333-8444-555555555555"`
 	c.Call(200, "POST", bank+"/memories", `{"items":[{"content":"tea"}],`+operation+`}`)
 	c.Call(409, "POST", "/v1/default/banks/other/memories", `{"items":[{"content":"tea"}],`+operation+`}`)
-	c.Key = "Bearer other"
+	c = c.With("Authorization", "Bearer other")
 	c.Call(401, "POST", bank+"/memories", `{}`)
 	if got := c.Call(200, "GET", "/version", "").Field("api_version"); got != "0.9.1" {
 		t.Errorf("version %s", got)

@@ -18,7 +18,7 @@ func newServer(t *testing.T, o honcho.Options) (*honcho.Server, simtest.Caller) 
 	t.Helper()
 	s := honcho.New(o)
 	t.Cleanup(s.Close)
-	return s, simtest.Caller{T: t, Server: s.Server, Header: "Authorization", Key: "Bearer k"}
+	return s, simtest.Caller{T: t, Server: s.Server, Header: map[string]string{"Authorization": "Bearer k"}}
 }
 
 // open creates a session of ann and hermes, who observes ann.
@@ -155,7 +155,7 @@ func TestRefusals(t *testing.T) {
 	c.Call(422, "POST", "/v3/workspaces/w/sessions/s/messages", `{"messages":[{"content":"x","peer":"ann"}]}`)
 	c.Call(422, "POST", "/v3/workspaces/w/peers/ann/chat", `{"query":"x","reasoning_level":"huge"}`)
 	c.Call(404, "GET", "/v3/nothing", "")
-	c.Key = "Bearer other"
+	c = c.With("Authorization", "Bearer other")
 	c.Call(401, "POST", "/v3/workspaces", `{"id":"w"}`)
 }
 

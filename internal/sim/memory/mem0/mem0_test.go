@@ -18,7 +18,7 @@ func cloud(t *testing.T) (*mem0.Server, simtest.Caller) {
 	t.Helper()
 	s := mem0.New(mem0.Options{Keys: []string{"k"}})
 	t.Cleanup(s.Close)
-	return s, simtest.Caller{T: t, Server: s.Server, Header: "Authorization", Key: "Token k"}
+	return s, simtest.Caller{T: t, Server: s.Server, Header: map[string]string{"Authorization": "Token k"}}
 }
 
 const said = `{"messages":[{"role":"user","content":"My tea is green."},{"role":"assistant","content":"Noted."}],"user_id":"ann","agent_id":"hermes","infer":true,"metadata":{"channel":"telegram"}}`
@@ -87,14 +87,14 @@ func TestCloudRefuses(t *testing.T) {
 	if n := len(s.Memories("ann")); n != 0 {
 		t.Errorf("%d memories left", n)
 	}
-	c.Key = "Token other"
+	c = c.With("Authorization", "Token other")
 	c.Call(401, "GET", "/v1/ping/", "")
 }
 
 func TestOwnServer(t *testing.T) {
 	s := mem0.New(mem0.Options{Own: true, Keys: []string{"k"}})
 	t.Cleanup(s.Close)
-	c := simtest.Caller{T: t, Server: s.Server, Header: "X-API-Key", Key: "k"}
+	c := simtest.Caller{T: t, Server: s.Server, Header: map[string]string{"X-API-Key": "k"}}
 	c.Call(404, "GET", "/v1/ping/", "")
 	if got := c.Call(200, "POST", "/memories", said); got.Field("results", 0, "memory") != "My tea is green." {
 		t.Errorf("%s", got.Text)
@@ -102,7 +102,7 @@ func TestOwnServer(t *testing.T) {
 	if got := c.Call(200, "POST", "/search", `{"query":"tea","filters":{"user_id":"ann"},"top_k":3}`); got.Field("results", 0, "memory") != "My tea is green." {
 		t.Errorf("%s", got.Text)
 	}
-	c.Header, c.Key = "Authorization", "Token k"
+	c.Header = map[string]string{"Authorization": "Token k"}
 	if got := c.Call(401, "POST", "/search", "{}"); got.Field("detail") == "" {
 		t.Errorf("%s", got.Text)
 	}

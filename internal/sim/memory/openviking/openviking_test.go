@@ -19,7 +19,7 @@ func newServer(t *testing.T) (*openviking.Server, simtest.Caller) {
 	t.Helper()
 	s := openviking.New(openviking.Options{Keys: []string{"k"}})
 	t.Cleanup(s.Close)
-	return s, simtest.Caller{T: t, Server: s.Server, Header: "X-API-Key", Key: "k"}
+	return s, simtest.Caller{T: t, Server: s.Server, Header: map[string]string{"X-API-Key": "k"}}
 }
 
 const (
@@ -81,7 +81,7 @@ func TestTenants(t *testing.T) {
 	}
 	c.Call(200, "GET", "/health", "")
 	_, locked := newServer(t)
-	locked.Key = "other"
+	locked = locked.With("X-API-Key", "other")
 	if got := locked.Call(401, "GET", "/api/v1/system/status", "").Field("error", "code"); got != "UNAUTHENTICATED" {
 		t.Errorf("code %s", got)
 	}

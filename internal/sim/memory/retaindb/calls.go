@@ -131,6 +131,17 @@ func (s *Server) add(w http.ResponseWriter, r *http.Request) {
 	memory.JSON(w, http.StatusCreated, answer)
 }
 
+// job answers with the state of an asynchronous write, whose ID is that of its memory.
+func (s *Server) job(w http.ResponseWriter, r *http.Request) {
+	if i := s.indexLocked(w, r); i >= 0 {
+		status := "pending"
+		if !time.Now().Before(s.memories[i].found) {
+			status = "completed"
+		}
+		memory.JSON(w, http.StatusOK, map[string]any{"success": true, "job": map[string]any{"id": s.memories[i].ID, "status": status}})
+	}
+}
+
 // indexLocked returns the index of the memory that a request names, or refuses the
 // request and returns -1.
 func (s *Server) indexLocked(w http.ResponseWriter, r *http.Request) int {

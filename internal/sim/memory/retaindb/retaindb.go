@@ -97,6 +97,7 @@ func New(o Options) *Server {
 	in("DELETE /v1/memories/{id}", s.remove)
 	in("POST /v1/memory/ingest/session", s.ingest)
 	in("GET /v1/memory/session/{id}", s.session)
+	in("GET /v1/memory/jobs/{id}", s.job)
 	in("GET /v1/memory/agent/{id}/model", s.model)
 	in("POST /v1/memory/agent/{id}/seed", s.seed)
 	if o.Own {

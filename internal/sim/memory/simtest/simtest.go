@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,12 +13,18 @@ import (
 	"hermesd/internal/sim/memory"
 )
 
-// A Caller calls one server with one key.
+// A Caller calls one server.
 type Caller struct {
 	T      testing.TB
 	Server *memory.Server
-	Header string // name of the header with the key
-	Key    string // its value
+	Header map[string]string // of each request, with the key
+}
+
+// With returns a Caller that also sends a header, or another value of it.
+func (c Caller) With(name, value string) Caller {
+	c.Header = maps.Clone(c.Header)
+	c.Header[name] = value
+	return c
 }
 
 // An Answer is the answer to a call.
@@ -59,8 +66,8 @@ func (c Caller) Try(method, path, body string) (Answer, error) {
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	if c.Header != "" {
-		req.Header.Set(c.Header, c.Key)
+	for name, value := range c.Header {
+		req.Header.Set(name, value)
 	}
 	resp, err := c.Server.Client().Do(req)
 	if err != nil {

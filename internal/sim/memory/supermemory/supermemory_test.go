@@ -18,7 +18,7 @@ func newServer(t *testing.T, o supermemory.Options) (*supermemory.Server, simtes
 	t.Helper()
 	s := supermemory.New(o)
 	t.Cleanup(s.Close)
-	return s, simtest.Caller{T: t, Server: s.Server, Header: "Authorization", Key: "Bearer k"}
+	return s, simtest.Caller{T: t, Server: s.Server, Header: map[string]string{"Authorization": "Bearer k"}}
 }
 
 const (
@@ -101,6 +101,6 @@ func TestRefusals(t *testing.T) {
 	c.Call(400, "POST", "/v3/documents", `{"content":"x","containerTag":"hermes","metadata":{"a":{"b":1}}}`)
 	c.Call(400, "POST", "/v4/conversations", strings.Replace(conversation, `"user"`, `"person"`, 1))
 	c.Call(400, "POST", "/v4/conversations", strings.Replace(conversation, `"c"`, `"`+strings.Repeat("c", 256)+`"`, 1))
-	c.Key = "Bearer other"
+	c = c.With("Authorization", "Bearer other")
 	c.Call(401, "POST", "/v4/search", search)
 }
