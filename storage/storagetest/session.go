@@ -81,7 +81,7 @@ func sessionTests() map[string]func(*harness) {
 			w.createSession("s1", 0)
 			w.acceptTexts("/reload")
 			m := sessionCommit("s1", 1)
-			m.Session.Revision, m.Prompt, m.Engine = 1, []byte(`{"frozen": "anew"}`), []byte(`{"passes":1}`)
+			m.Session.Revision, m.Prompt, m.Engine = 1, []byte(`{"frozen": "again"}`), []byte(`{"passes":1}`)
 			c := w.claim(0, "/reload")
 			bad := m
 			bad.Session.ID = ""
@@ -92,7 +92,7 @@ func sessionTests() map[string]func(*harness) {
 			w.crash()
 			prompt, err := w.Prompt(w.Context(), "s1")
 			w.ok(err)
-			equal(w, "prompt", string(prompt), `{"frozen": "anew"}`)
+			equal(w, "prompt", string(prompt), `{"frozen": "again"}`)
 			state, err := w.Engine(w.Context(), "s1")
 			w.ok(err)
 			equal(w, "engine", string(state), `{"passes":1}`)
