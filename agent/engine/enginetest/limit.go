@@ -159,6 +159,39 @@ func (c *limitCase) adopt(ev agent.Compacted) {
 	c.setup.Session.rows, c.setup.Session.start = c.rows, c.first
 }
 
+// testShortMessages appends messages that truncation cannot shorten, and makes a
+// compaction whenever the request is above the limit: it is within it after each.
+func testShortMessages(t *rapid.T, build func(Setup) agent.Engine) {
+	const window, limit = 8_000, 6_800
+	s := &Session{Fixed: rapid.IntRange(100, window/4).Draw(t, "fixed")}
+	up := Setup{Limits: agent.Limits{Window: window}, Session: s, Summarise: &Clerk{Size: window}, Threshold: 0.85}
+	up.LastN, up.FirstN = rapid.SampledFrom([]int{1, 20, 200}).Draw(t, "last"), rapid.SampledFrom([]int{1, 3, 50}).Draw(t, "first")
+	e, noModel := build(up), rapid.Bool().Draw(t, "without a model")
+	calls := rapid.SampledFrom([]int{0, 1, 3, 1000}).Draw(t, "calls")
+	words := rapid.SliceOfN(rapid.IntRange(1, 40), 7, 7).Draw(t, "words")
+	for i := range 1000 {
+		n := words[i%len(words)]
+		if i%(calls+1) == 0 {
+			s.Append(llm.UserText(fmt.Sprint("ask ", i, strings.Repeat(" word", n))))
+		} else {
+			s.Append(llm.Message{Role: llm.User, Blocks: []llm.Block{{Type: llm.ToolResult, ID: fmt.Sprint(i - 1), Text: strings.Repeat("out ", n)}}})
+		}
+		if v := s.View(); v.Tokens > limit {
+			v.Limit, v.Force, v.WithoutModel = limit, true, noModel
+			p, err := e.Compress(context.Background(), v)
+			if err != nil || p.After > limit {
+				t.Fatalf("%d messages, %d tokens became %d: %v", len(v.Messages), v.Tokens, p.After, err)
+			}
+			s.Adopt(p)
+		}
+		if (i+1)%(calls+1) == 0 {
+			s.Append(llm.AssistantText("answer"))
+		} else {
+			s.Append(llm.Message{Role: llm.Assistant, Blocks: []llm.Block{{Type: llm.ToolUse, ID: fmt.Sprint(i), Name: "look", Input: json.RawMessage(`{"q":"y"}`)}}})
+		}
+	}
+}
+
 var rowPattern = regexp.MustCompile(`characters are left out here; the whole text is row (\d+) of`)
 
 // checkTexts checks that every text is whole in some row, and that notes name

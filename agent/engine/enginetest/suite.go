@@ -74,6 +74,9 @@ func Suite(t *testing.T, build func(Setup) agent.Engine) {
 	t.Run("no request is above the limit", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { testLimit(t, build) })
 	})
+	t.Run("many messages that are too short to be truncated", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { testShortMessages(t, build) })
+	})
 	t.Run("it is due at the threshold and not one token before", func(t *testing.T) {
 		for window, want := range map[int]int{200_000: 100_000, 32_801: 16_400, 1_000_000: 500_000} {
 			e := build(Setup{Limits: agent.Limits{Window: window}, Session: &Session{}, Summarise: &Clerk{}})

@@ -46,8 +46,10 @@ type compactionRun struct {
 	hasMiddle bool // there are messages to summarize
 	tail      []llm.Message
 	// cleared is the number of cleared results in the tail.
-	cleared  int
-	previous string // block with the previous summary
+	cleared int
+	// mustSummarize: only a summary brings the request within the limit.
+	mustSummarize bool
+	previous      string // block with the previous summary
 }
 
 func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compaction, error) {
@@ -90,20 +92,22 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 // request they are to be smaller than the threshold. If they are not, the tail
 // gives up its tool output and then protect_last_n. If they are above the limit
 // even then, the first messages are given up, and after them the older part of
-// the newest turn.
+// the newest turn. What is too short to be truncated must be summarized, and
+// enough of it that this saves something.
 func (j *compactionRun) choosePlan() {
 	var at int
 	at, j.previous = plan.Summary(j.ms)
+	j.mustSummarize = j.isAbove(j.ms) && j.isAbove(plan.Truncate(j.ms, j.v.Limit-j.v.FixedTokens, func(i int) int { return i }))
 	b := plan.Bounds{Head: j.headLength(at), LastN: j.e.o.Settings.ProtectLastN, Budget: j.limits.Tail}
 	goal, limit := max(j.room(j.limits.Threshold), j.limits.Tail), j.room(j.v.Limit)
 	if j.v.Limit > 0 {
 		goal = min(goal, limit)
 	}
 	defer j.dropSmallMiddle()
-	if j.usePlan(plan.NewPlan(j.ms, b)); j.fits(goal) {
+	if j.usePlan(plan.NewPlan(j.ms, b)); j.suffices(goal) {
 		return
 	}
-	if j.prune(goal); j.fits(goal) {
+	if j.prune(goal); j.suffices(goal) {
 		return
 	}
 	b.LastN = 2
@@ -111,18 +115,28 @@ func (j *compactionRun) choosePlan() {
 		j.usePlan(p, true)
 		j.prune(goal)
 	}
-	if j.v.Limit == 0 || j.fits(limit) {
+	if j.v.Limit == 0 || j.suffices(limit) {
 		return
 	}
-	j.usePlan(plan.NewPlan(j.ms, plan.Bounds{LastN: 1, Budget: max(limit, 0)}))
-	if j.prune(limit); j.fits(limit) {
+	least := 0
+	if j.mustSummarize {
+		least = minMiddleTokens
+	}
+	j.usePlan(plan.NewPlan(j.ms, plan.Bounds{LastN: 1, Budget: max(limit-least, 0)}))
+	if j.prune(limit); j.suffices(limit) {
 		return
 	}
 	u := plan.NewestUser(j.ms)
-	if p, ok := plan.NewPlanWithin(j.ms, limit-plan.Tokens(j.ms[max(u, 0):u+1])); ok {
+	if p, ok := plan.NewPlanWithin(j.ms, limit-plan.Tokens(j.ms[max(u, 0):u+1])-least); ok {
 		j.usePlan(p, true)
 		j.prune(limit)
 	}
+}
+
+// suffices reports whether the plan is one to keep: what stays has at most room
+// tokens, and a summary that is necessary replaces enough.
+func (j *compactionRun) suffices(room int) bool {
+	return j.fits(room) && (!j.mustSummarize || j.hasMiddle && !j.isMiddleSmall())
 }
 
 // usePlan makes p the plan. ok reports whether it has messages to summarize.
@@ -187,16 +201,19 @@ func (j *compactionRun) headLength(at int) int {
 
 // dropSmallMiddle keeps a middle that is too small for a summary.
 func (j *compactionRun) dropSmallMiddle() {
-	if !j.hasMiddle {
-		return
+	if j.hasMiddle && j.isMiddleSmall() {
+		j.hasMiddle, j.plan.Newest = false, -1
 	}
+}
+
+func (j *compactionRun) isMiddleSmall() bool {
 	n := 0
 	for _, m := range j.middle(j.ms) {
 		if n += tokens.Message(m); n >= minMiddleTokens {
-			return
+			return false
 		}
 	}
-	j.hasMiddle, j.plan.Newest = false, -1
+	return true
 }
 
 // middle returns the messages of ms that the summary replaces, without an
