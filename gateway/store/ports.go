@@ -88,6 +88,7 @@ type Step struct {
 	// Create, if set, is the session of the turn; it is created unless it exists.
 	Create *Creation
 	Doc    json.RawMessage // opaque to the store
+	Events []Event         // added to their queues
 }
 
 // Sessions reads sessions.
@@ -131,9 +132,10 @@ type Editor interface {
 	DeleteSession(ctx context.Context, d Deletion) (session.Deleted, error)
 }
 
-// A Deletion deletes a session.
+// A Deletion deletes a session, and the waiting events of the group that has its ID.
 type Deletion struct {
-	ID session.ID
+	ID     session.ID
+	Events []Event // added to their queues
 }
 
 // Outbox stores the rows that are sent, one queue per address; delivery uses it.

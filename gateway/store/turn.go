@@ -23,6 +23,8 @@ type End struct {
 	Rows []outbox.Row
 	// Trace is stored with the turn for `why`.
 	Trace Doc[Trace]
+	// Events are added to their queues.
+	Events []Event
 }
 
 // A Turn holds all changes of a claim with a conversation. They are applied in one

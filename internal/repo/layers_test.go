@@ -52,6 +52,7 @@ var allowedImports = map[string]string{
 	"storage/index/sessionlibrary": "storage agent/llm agent/tools/sessionsearch gateway/chat gateway/session gateway/store",
 	"agent/injection":              "",
 	"agent/memory":                 "agent/injection",
+	"agent/memory/provider":        "agent/memory/provider",
 	"agent/contextfile":            "agent/injection",
 	"agent/skills":                 "agent/skills",
 	"agent/engine":                 "agent agent/engine agent/llm agent/tool",

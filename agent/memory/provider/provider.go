@@ -1,0 +1,149 @@
+// Package provider declares what an external memory provider is: a service or program
+// that remembers facts about people across conversations. Each implementation is a
+// package below this one, with a function Open. Package gateway/memory decides whose words
+// are sent and when.
+//
+// What a provider returns is untrusted text. Providers do not scan it.
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// A Provider is a client of one memory provider. Its methods may be called from any
+// goroutine. They return when ctx ends; a failed call returns an *Error.
+type Provider interface {
+	// About describes the provider. It is constant and accesses nothing.
+	About() About
+	// Check makes one cheap call that needs the key.
+	Check(ctx context.Context) error
+	// Standing returns what the provider knows about a person, whatever is asked; "" for
+	// nothing, or if it has no such text.
+	Standing(ctx context.Context, s Scope) (string, error)
+	// Recall returns what fits a query, best first.
+	Recall(ctx context.Context, s Scope, query string) ([]Item, error)
+	// Sync stores an event. It may be called again with the same event.
+	Sync(ctx context.Context, e Event) (Receipt, error)
+	// Synced reports whether an event was stored. r is the receipt of Sync, the zero
+	// Receipt if its answer was lost. The error is ErrUnknown if the provider cannot tell,
+	// and ErrFailed if it has accepted the event and could not process it.
+	Synced(ctx context.Context, e Event, r Receipt) (bool, error)
+	// Call runs one of About().Tools. The result is JSON or text for the model.
+	Call(ctx context.Context, s Scope, tool string, input json.RawMessage) (string, error)
+	// Close releases what the provider holds. It is the last call.
+	Close() error
+}
+
+// An About describes a provider.
+type About struct {
+	Name  string // in memory.provider
+	Label string // for people, such as "OpenViking"
+	Mode  string // of the provider's own configuration, for people; "" if it has none
+	Place string // where the data is, for people: a URL or a path
+	// Header is the constant text of the provider in the system prompt, at most 600
+	// characters.
+	Header string
+	// Honcho: the standing text has a layer of its own in the system prompt.
+	Honcho bool
+	Tools  []Tool
+	// NoRecall and NoTools: the provider's own mode turns off recall or tools. NoTools
+	// implies that Tools is empty.
+	NoRecall, NoTools bool
+	// Wait: the first model call of every turn waits for the recall of that turn, within
+	// the time limit. Otherwise only that of the first turn of a conversation does.
+	Wait bool
+	// Ahead: recall is too slow for a turn, so the result of one turn serves the next.
+	Ahead bool
+	// Exact: an event that is sent twice is stored once, or Synced can tell.
+	Exact bool
+	// Checkpoints: events of kind Checkpoint are of use.
+	Checkpoints bool
+	// Cannot says what the provider cannot delete; "" if it deletes everything.
+	Cannot string
+}
+
+// A Tool is a tool that a provider offers to the model, with upstream's name.
+type Tool struct {
+	Name, Description string
+	Schema            json.RawMessage
+	Writes            bool // it changes what is remembered
+	Owners            bool // only owners may use it: it reads files or addresses
+}
+
+// A Scope says whose memory is used, and in which conversation.
+type Scope struct {
+	// Person is the identity of a person or room: at most 100 characters of
+	// [A-Za-z0-9_-]. "" is the owner, whose identity the provider derives as upstream
+	// does.
+	Person string
+	// UserID is the owner's ID on the platform of the conversation.
+	UserID string
+	// Session is the ID of the conversation, and Key the name of its chat, such as
+	// "agent-main-telegram-dm-8439114563".
+	Session, Key   string
+	Platform, Chat string
+}
+
+// An Item is something that a provider remembers.
+type Item struct {
+	ID    string // "" if the provider has none
+	Text  string
+	Score float64   // 0 to 1; 0 if unknown
+	At    time.Time // of the last change; zero if unknown
+}
+
+// A Kind is the kind of an event.
+type Kind string
+
+// Kinds of events.
+const (
+	Turn       Kind = "turn"       // a finished turn: Messages
+	Added      Kind = "added"      // a fact that the built-in memory has now: Fact
+	Removed    Kind = "removed"    // a fact that it has no more: Fact with its ID
+	Checkpoint Kind = "checkpoint" // messages leave the context: Messages
+	End        Kind = "end"        // the conversation has ended
+	Forget     Kind = "forget"     // delete what is known of Scope.Session, or of Scope.Person if that is ""
+)
+
+// An Event is something that a provider is to store.
+type Event struct {
+	Key      string    `json:"key"` // a UUID; the same in every repetition
+	Kind     Kind      `json:"kind"`
+	Scope    Scope     `json:"scope"`
+	At       time.Time `json:"at"`
+	Messages []Message `json:"messages,omitempty"`
+	Fact     Fact      `json:"fact,omitzero"`
+}
+
+// A Message is what one side has said, secrets masked.
+type Message struct {
+	Role string    `json:"role"` // user or assistant
+	Text string    `json:"text"`
+	At   time.Time `json:"at"`
+}
+
+// A Fact is an entry of the built-in memory.
+type Fact struct {
+	Target string `json:"target"` // memory (notes) or user (profile)
+	Text   string `json:"text"`
+	ID     string `json:"id,omitempty"` // Receipt.ID of its Added event; "" if unknown
+}
+
+// A Receipt is the answer to an event.
+type Receipt struct {
+	ID string `json:"id,omitempty"` // of what was stored, or of the operation
+	// Pending: the provider has accepted the event and not yet processed it.
+	Pending bool `json:"pending,omitempty"`
+}
+
+// A Source is what a provider is configured from.
+type Source struct {
+	Home    string              // the Hermes home
+	Getenv  func(string) string // of the environment with .env
+	Section json.RawMessage     // the provider's own section of config.yaml; nil if there is none
+	Profile string              // name of the Hermes profile; "" for the default one
+	HTTP    *http.Client        // nil: a new client, which reaches only the configured server
+}

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// An Event is something that is to be told to an outside service. It is stored in the
+// write that makes it known here, so that it is told if and only if that write happened.
+type Event struct {
+	Queue string
+	// Key is unique in the queue: an event with the key of a waiting one replaces it and
+	// is then the newest.
+	Key string
+	// Group is a name whose events are told in order, one after the other.
+	Group string
+	Doc   json.RawMessage // opaque to the store
+	Due   time.Time       // not before; zero: at once
+}
+
+// A QueuedEvent is an event in its queue.
+type QueuedEvent struct {
+	Event
+	ID    uint64 // in the order of their addition
+	Added time.Time
+	Tries int    // settlements that were not the last
+	Aside string // why it is not told until somebody retries it; "" if it waits
+}
+
+// Events keeps events until they were told. An event stays until it is settled as done,
+// or dropped.
+type Events interface {
+	// NextEvents returns the events that may be told now: of each group the first that
+	// waits, if it is due, at most max (at least 1), those that are due longest first. next is when
+	// the next one becomes due; zero if none waits, and the past if there are more than max.
+	NextEvents(ctx context.Context, queue string, max int) (due []QueuedEvent, next time.Time, err error)
+	// SettleEvent stores what came of telling an event. It does nothing if the event is
+	// not there any more.
+	SettleEvent(ctx context.Context, s EventSettlement) error
+	// QueuedEvents returns all events of a queue in order of their ID.
+	QueuedEvents(ctx context.Context, queue string) ([]QueuedEvent, error)
+	// RetryEvents makes events due now, also those that are set aside; without ids all of
+	// the queue. It returns their number.
+	RetryEvents(ctx context.Context, queue string, ids ...uint64) (int, error)
+	// DropEvents deletes events; without ids all of the queue. It returns their number.
+	DropEvents(ctx context.Context, queue string, ids ...uint64) (int, error)
+	// EventCounts returns the counts of a queue. It does not access the disk.
+	EventCounts(queue string) EventCounts
+}
+
+// An EventSettlement is what came of telling an event.
+type EventSettlement struct {
+	Queue string
+	ID    uint64
+	// Done: it was told. Otherwise it is set aside if Aside has a reason, else it is told
+	// again at Due.
+	Done  bool
+	Aside string
+	Due   time.Time
+	Doc   json.RawMessage // replaces that of the event; nil: it stays
+	// Key and Value, if Key is not "", store a value in the same write; see Values.
+	Key   string
+	Value []byte
+}
+
+// EventCounts counts the events of a queue.
+type EventCounts struct {
+	Waiting, Aside int
+	Bytes          int64     // of the documents
+	Oldest         time.Time // when the oldest that waits was added; zero if none waits
+}
