@@ -11,6 +11,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"hermesd/internal/secret"
 )
 
 // A Provider is a client of one memory provider. Its methods may be called from any
@@ -146,4 +148,12 @@ type Source struct {
 	Section json.RawMessage     // the provider's own section of config.yaml; nil if there is none
 	Profile string              // name of the Hermes profile; "" for the default one
 	HTTP    *http.Client        // nil: a new client, which reaches only the configured server
+	Secrets *secret.Masker      // learns the keys; nil: nothing does
+}
+
+// Learn makes a key one that is masked everywhere.
+func (s Source) Learn(key secret.Value) {
+	if s.Secrets != nil && key != "" {
+		s.Secrets.Add(key)
+	}
 }

@@ -28,6 +28,7 @@ type Config struct {
 	Context           Context          `yaml:"context"`
 	Auxiliary         Auxiliary        `yaml:"auxiliary"`
 	Memory            Memory           `yaml:"memory"`
+	Plugins           Plugins          `yaml:"plugins"`
 	Skills            Skills           `yaml:"skills"`
 	SessionSearch     SessionSearch    `yaml:"session_search"`
 	PricesFile        string           `yaml:"prices_file" doc:"File of prices that go before the built-in ones, YAML or JSON, relative to the home; see docs/caching.md#prices. Empty: none."`

@@ -67,6 +67,54 @@ type Memory struct {
 	NudgeInterval      int    `yaml:"nudge_interval" default:"10" range:"0..1000" doc:"Turns after which the agent is reminded to keep what it has learnt; 0: never."`
 	WriteApproval      bool   `yaml:"write_approval" default:"false" doc:"true: nothing is kept without an approval. hermesd cannot ask for one here, so the agent reads what is kept and keeps nothing."`
 	Scope              string `yaml:"scope" default:"home" enum:"home|platform|user" doc:"Who shares the memories: the owners, on all platforms; each platform has its own; each person has their own."`
+
+	// What follows configures the external provider.
+	Provider       string        `yaml:"provider" enum:"|honcho|openviking|mem0|hindsight|holographic|retaindb|byterover|supermemory" doc:"External memory, in addition to the files above; empty: none. Its keys are in its own files and variables, as in Hermes; see docs/memory.md."`
+	RecallWait     time.Duration `yaml:"recall_wait" default:"800ms" range:"0s..10s" doc:"How long an answer waits at most for what the provider remembers."`
+	RecallMaxChars int           `yaml:"recall_max_chars" default:"10000" range:"1000..50000" doc:"Most characters of what is recalled in one turn."`
+	People         string        `yaml:"people" default:"owners" enum:"owners|members|everyone" doc:"Whose words go to the provider and who gets what it remembers: owners, also members, or guests too. Everybody but the owners has a memory of their own."`
+	Rooms          bool          `yaml:"rooms" default:"false" doc:"A conversation that several people share has a memory of its own; false: none."`
+	CronRecall     bool          `yaml:"cron_recall" default:"false" doc:"Scheduled prompts of owners get what is remembered. Nothing of them is stored in any case."`
+	Sync           bool          `yaml:"sync" default:"true" doc:"Finished turns are sent to the provider."`
+	Mirror         bool          `yaml:"mirror" default:"true" doc:"The entries of MEMORY.md and USER.md are sent to the provider too."`
+	QueueMax       int           `yaml:"queue_max" default:"20000" range:"100..1000000" doc:"Most events that wait for a provider that does not answer; what comes then is not sent, and an owner is told."`
+
+	OpenViking OpenViking `yaml:"openviking"`
+	RetainDB   RetainDB   `yaml:"retaindb"`
+	ByteRover  ByteRover  `yaml:"byterover"`
+}
+
+// OpenViking says where the configuration of OpenViking's own program is.
+type OpenViking struct {
+	UseCLIConfig  bool   `yaml:"use_ovcli_config" json:"use_ovcli_config" default:"false" doc:"Address and key are those of OpenViking's command line program."`
+	CLIConfigPath string `yaml:"ovcli_config_path" json:"ovcli_config_path,omitempty" doc:"File of that program; empty: ~/.openviking/ovcli.conf."`
+}
+
+// RetainDB configures the provider RetainDB.
+type RetainDB struct {
+	BaseURL string `yaml:"base_url" json:"base_url,omitempty" doc:"Address of a server of your own; empty: RETAINDB_BASE_URL, else the service."`
+	Project string `yaml:"project" json:"project,omitempty" doc:"Project there; empty: RETAINDB_PROJECT, else hermes- and the name of the profile."`
+}
+
+// ByteRover configures the provider ByteRover.
+type ByteRover struct {
+	AutoExtract bool `yaml:"auto_extract" json:"auto_extract" default:"true" doc:"Finished turns are curated."`
+}
+
+// Plugins configures what Hermes has as plugins and hermesd has built in.
+type Plugins struct {
+	Holographic Holographic `yaml:"hermes-memory-store"`
+}
+
+// Holographic configures the provider Holographic.
+type Holographic struct {
+	DBPath           string  `yaml:"db_path" json:"db_path,omitempty" doc:"File of the facts; $HERMES_HOME and ~ are replaced. Empty: memory_store.db in the home."`
+	AutoExtract      bool    `yaml:"auto_extract" json:"auto_extract" default:"false" doc:"Sentences such as \"I prefer …\" in finished turns become facts."`
+	DefaultTrust     float64 `yaml:"default_trust" json:"default_trust" default:"0.5" range:"0..1" doc:"Trust in a new fact."`
+	MinTrust         float64 `yaml:"min_trust_threshold" json:"min_trust_threshold" default:"0.3" range:"0..1" doc:"Least trust in a fact that is recalled."`
+	Dimensions       int     `yaml:"hrr_dim" json:"hrr_dim" default:"1024" range:"64..8192" doc:"Length of the vectors."`
+	VectorWeight     float64 `yaml:"hrr_weight" json:"hrr_weight" default:"0.3" range:"0..1" doc:"Weight of the vectors in the order of results."`
+	TemporalHalfLife int     `yaml:"temporal_decay_half_life" json:"temporal_decay_half_life" default:"0" range:"0..36500" doc:"Days after which a fact counts half; 0: never."`
 }
 
 // Skills configures where skills are.
