@@ -62,6 +62,12 @@ func (l *loader) look(name string) (string, bool) {
 	return v.value, ok
 }
 
+// getenv is look without ok.
+func (l *loader) getenv(name string) string {
+	v, _ := l.look(name)
+	return v
+}
+
 // A Report describes a loaded configuration: files, origins, warnings and the
 // models it resolves to.
 type Report struct {
@@ -81,6 +87,8 @@ type Report struct {
 	// environment, and those variables of .env and of terminal.env_passthrough that
 	// may be secrets.
 	Secrets *secret.Masker
+	// Getenv returns a variable of the environment or, if it is not set there, of .env.
+	Getenv func(string) string
 
 	Model     Endpoint
 	Fallbacks []Endpoint
@@ -117,7 +125,7 @@ func Load(o Options) (*Config, Report, error) {
 		File: l.file, LookupEnv: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(),
 		Nested: "extra", Foreign: upstreamKey, Strict: strictKey, Rewrite: l.rewrite,
 	})
-	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets}
+	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets, Getenv: l.getenv}
 	l.dot = l.dotenv(&r)
 	l.yaml(o, c, &r)
 	l.variables(c)
