@@ -84,6 +84,8 @@ var allowedImports = map[string]string{
 	"cmd/internal/setup":             "agent hygiene gateway adapters storage cmd/internal/config cmd/internal/platforms cmd/internal/setup cmd/internal/tui/text",
 	"cmd/internal/setup/yamledit":    "",
 	"cmd/internal/setup/atomicfiles": "",
+
+	"agent/memory/provider/providertest": "agent/memory/provider internal/sim/memory",
 }
 
 // baseLayer lists the packages that any package may import.
