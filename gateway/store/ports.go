@@ -25,6 +25,7 @@ type Store interface {
 	Audit
 	Jobs
 	Values
+	Events
 	Upkeep
 }
 

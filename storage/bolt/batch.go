@@ -33,6 +33,7 @@ type batch struct {
 	heads    map[chat.Address]queueHead
 	inFlight map[outbox.ID]bool // true: set, false: clear
 	damage   []error
+	events   *eventChanges // nil: none
 }
 
 func (s *Store) newBatch(tx *bbolt.Tx) *batch {
@@ -112,7 +113,7 @@ func isDamage(err error) bool {
 	return errors.As(err, &d)
 }
 
-// findHeads determines the heads of the queues that changed.
+// findHeads determines the heads of the queues that changed, and of the groups of events.
 func (b *batch) findHeads() error {
 	b.heads = make(map[chat.Address]queueHead, len(b.queues))
 	for a := range b.queues {
@@ -122,5 +123,5 @@ func (b *batch) findHeads() error {
 		}
 		b.heads[a] = h
 	}
-	return nil
+	return b.indexHeads()
 }

@@ -42,7 +42,7 @@ func (s *Store) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) (
 }
 
 // endSize is the estimated number of bytes that a write of m needs.
-func endSize(m store.End) int { return 4096 + len(m.Trace) + rowsSize(m.Rows) }
+func endSize(m store.End) int { return 4096 + len(m.Trace) + rowsSize(m.Rows) + eventsSize(m.Events) }
 
 func (b *batch) commitTurn(c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
 	t, err := b.claimedTurn(c)
@@ -110,7 +110,7 @@ func (b *batch) finishEntries(t turnRecord, m store.End) error {
 	return nil
 }
 
-// endTurn ends t, and enqueues deletions and the rows of m.
+// endTurn ends t, enqueues deletions and the rows of m, and adds its events.
 func (b *batch) endTurn(t turnRecord, m store.End, deletions []outbox.Row) ([]outbox.Row, error) {
 	if err := b.deleteSteps(&t); err != nil {
 		return nil, err
@@ -118,6 +118,9 @@ func (b *batch) endTurn(t turnRecord, m store.End, deletions []outbox.Row) ([]ou
 	t.Epoch, t.Ended, t.Trace = 0, b.now, json.RawMessage(m.Trace)
 	added, err := b.enqueue(append(deletions, m.Rows...), &t)
 	if err != nil {
+		return nil, err
+	}
+	if err := b.addEvents(m.Events); err != nil {
 		return nil, err
 	}
 	return added, b.saveTurn(t)

@@ -19,7 +19,8 @@ import (
 // prompt, ledger, engine state and whole transcript including the archive, and
 // the text of all messages of its turns, inbound and outbound. Keys of
 // conversations that pointed to it point to nothing. Idempotency keys, outcomes
-// and receipts stay: they contain no text. A message that is still to be sent
+// and receipts stay: they contain no text. Events of the group of the session are
+// deleted, and those of d added. A message that is still to be sent
 // is sent, and its text is deleted then.
 //
 // The error is session.ErrNotFound if there is no such session, and
@@ -29,7 +30,7 @@ func (s *Store) DeleteSession(ctx context.Context, d store.Deletion) (session.De
 	id := d.ID
 	var f sessionDeletion
 	err := s.do(ctx, "delete session "+string(id), maxBatch, func(b *batch) error {
-		f = sessionDeletion{b: b, id: id, result: session.Deleted{ID: id}, files: newFileSet()}
+		f = sessionDeletion{b: b, id: id, events: d.Events, result: session.Deleted{ID: id}, files: newFileSet()}
 		return f.run()
 	})
 	if err != nil {
@@ -47,6 +48,7 @@ func (s *Store) DeleteSession(ctx context.Context, d store.Deletion) (session.De
 type sessionDeletion struct {
 	b      *batch
 	id     session.ID
+	events []store.Event // that are added
 	result session.Deleted
 	files  fileSet // files that the session refers to
 }
@@ -69,6 +71,7 @@ func (f *sessionDeletion) run() error {
 	f.files.add(rec.Files...)
 	for _, step := range []func() error{
 		f.redactTurns, func() error { return f.redactUnassigned(keys) }, f.deleteTranscript, func() error { return f.deleteRecord(rec) }, f.deleteDamaged,
+		func() error { return f.b.dropGroup(string(f.id)) }, func() error { return f.b.addEvents(f.events) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -317,6 +320,12 @@ func (f *sessionDeletion) deleteDamaged() error {
 	}
 	for _, bucket := range []string{bPrompts, bEngines, bSessions} {
 		keys = append(keys, []byte(bucket+"\x00"+string(f.id)))
+	}
+	name := quoteJSON(string(f.id))
+	for k, v := range f.b.scan(bDamaged, []byte(bEvents+"\x00")) {
+		if bytes.Contains(v, name) {
+			keys = append(keys, bytes.Clone(k))
+		}
 	}
 	for _, k := range keys {
 		if err := f.deleteIfPresent(bDamaged, k); err != nil {

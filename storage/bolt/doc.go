@@ -37,14 +37,20 @@
 //	queues       address, id         rows that are not terminal
 //	dead         id                  dead letters
 //	jobs, slots  id, job+time        jobs and their occurrences
+//	events       queue, id           events for outside services
+//	eventindex   kind, ...           the keys, groups and due times of the events
 //	sessions, prompts, current, recent, transcripts, moved, values, meta
 //
-// Opening reads only lanes, queues and dead, so its duration depends on the number
+// The buckets events and eventindex exist since the first event. The index says of each
+// event its place in its group, and orders the first waiting events of the groups by
+// their due time. A damaged event, or entry of the index, has the index built again.
+//
+// Opening reads only lanes, queues, dead and eventindex, so its duration depends on the number
 // of unfinished records and not on the number of stored ones.
 //
 // # Memory
 //
-// A mirror of the unfinished records is kept in memory: counts per lane and the
-// head of each queue. It changes after the commit, never before. Transcripts are
+// A mirror of the unfinished records is kept in memory: counts per lane, the head of
+// each queue, counts per queue of events and the first waiting event of each group. It changes after the commit, never before. Transcripts are
 // not cached.
 package bolt

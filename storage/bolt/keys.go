@@ -36,6 +36,8 @@ const (
 	bDamaged      = "damaged"
 	bJobs         = "jobs"
 	bOccurrences  = "slots"
+	bEvents       = "events"
+	bEventIndex   = "eventindex"
 )
 
 func buckets() []string {
@@ -44,6 +46,10 @@ func buckets() []string {
 		bSessions, bPrompts, bCurrent, bRecent, bTranscripts, bCalls, bEngines, bMigratedKeys, bValues, bDamaged, bJobs, bOccurrences,
 	}
 }
+
+// eventBuckets returns the buckets that the first event creates. Stores that never had
+// one lack them, and versions that know no events ignore them.
+func eventBuckets() []string { return []string{bEvents, bEventIndex} }
 
 // isAppendMostly reports whether the keys of a bucket mostly grow, so that its
 // pages can be full.
@@ -126,18 +132,23 @@ func cutField(k []byte) (string, []byte, error) {
 	return string(k[2 : 2+n]), k[2+n:], nil
 }
 
-// maxPlainKey is the maximum length of an idempotency key that is stored as it
-// is; longer ones are stored as hashes.
+// maxPlainKey is the maximum length of an idempotency key, or of a name of an event,
+// that is stored as it is; longer ones are stored as hashes.
 const maxPlainKey = 1 << 10
 
 // idempotencyKey returns the key under which the idempotency key of an event is
 // stored.
 func idempotencyKey(from chat.Address, key string) []byte {
-	if len(key) > maxPlainKey {
-		sum := sha256.Sum256([]byte(key))
-		key = "sha256:" + hex.EncodeToString(sum[:])
+	return append(appendField(appendField(nil, string(from.Platform)), from.Account), boundedKey(key)...)
+}
+
+// boundedKey returns key, or its hash if it is too long.
+func boundedKey(key string) string {
+	if len(key) <= maxPlainKey {
+		return key
 	}
-	return append(appendField(appendField(nil, string(from.Platform)), from.Account), key...)
+	sum := sha256.Sum256([]byte(key))
+	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 func stepPrefix(turn string) []byte { return append([]byte(turn), 0) }
@@ -175,6 +186,10 @@ func recordName(bucket string, k []byte) string {
 		if a, id, err := parseQueueKey(k); err == nil {
 			return fmt.Sprintf("position of o%d in the queue of %s", id, a)
 		}
+	case bEvents:
+		if queue, _, err := cutField(k); err == nil {
+			return fmt.Sprintf("event %d of queue %q", keyID(k), queue)
+		}
 	case bTranscripts, bSteps, bCalls:
 		if len(k) > 5 {
 			return fmt.Sprintf("%s %q number %d", singular(bucket), k[:len(k)-5], binary.BigEndian.Uint32(k[len(k)-4:]))
@@ -189,7 +204,7 @@ func singular(bucket string) string {
 		return "entry"
 	case bOccurrences:
 		return "occurrence"
-	case bMeta, bCurrent, bMigratedKeys, bDamaged, bDead, bRecent:
+	case bMeta, bCurrent, bMigratedKeys, bDamaged, bDead, bRecent, bEventIndex:
 		return "record " + bucket
 	}
 	return bucket[:len(bucket)-1]

@@ -34,10 +34,14 @@ type mirror struct {
 	// inFlight contains the rows with an attempt that was returned to a caller
 	// and is not settled.
 	inFlight map[outbox.ID]bool
+	events   map[string]*eventQueue // by name
 }
 
 func newMirror() *mirror {
-	return &mirror{waiting: make(map[inbox.Lane]int), queues: make(map[chat.Address]queueHead), inFlight: make(map[outbox.ID]bool)}
+	return &mirror{
+		waiting: make(map[inbox.Lane]int), queues: make(map[chat.Address]queueHead),
+		inFlight: make(map[outbox.ID]bool), events: make(map[string]*eventQueue),
+	}
 }
 
 // apply applies the changes of a committed batch.
@@ -61,6 +65,7 @@ func (m *mirror) apply(b *batch) {
 			delete(m.inFlight, id)
 		}
 	}
+	m.applyEvents(b.events)
 }
 
 func (m *mirror) addWaiting(l inbox.Lane, n int) {
@@ -115,10 +120,11 @@ func (m *mirror) load(r reader) error {
 	for range r.scan(bDead, nil) {
 		n.deadRows++
 	}
+	n.events = r.countEvents()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.waiting, m.totalWaiting, m.claimed = n.waiting, n.totalWaiting, n.claimed
-	m.queues, m.liveRows, m.deadRows = n.queues, n.liveRows, n.deadRows
+	m.queues, m.liveRows, m.deadRows, m.events = n.queues, n.liveRows, n.deadRows, n.events
 	return nil
 }
 

@@ -31,7 +31,7 @@ func (s *Store) Verify(ctx context.Context) error {
 		if err := checkPages(s.path, s.db, r.tx); err != nil {
 			return err
 		}
-		for _, bucket := range buckets() {
+		for _, bucket := range r.buckets() {
 			if err := found.checkBucket(ctx, r, bucket); err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func inspectRecords(ctx context.Context, path string) (_ []error, err error) {
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
 		return db.View(func(tx *bbolt.Tx) error {
-			for _, bucket := range buckets() {
+			for _, bucket := range (reader{tx}).buckets() {
 				if err := found.checkBucket(ctx, reader{tx}, bucket); err != nil {
 					return err
 				}
@@ -88,6 +88,15 @@ func inspectRecords(ctx context.Context, path string) (_ []error, err error) {
 		})
 	})
 	return found.errs, err
+}
+
+// buckets returns the buckets that must be there.
+func (r reader) buckets() []string {
+	list := buckets()
+	if r.bucket(bEvents) != nil || r.bucket(bEventIndex) != nil {
+		list = append(list, eventBuckets()...)
+	}
+	return list
 }
 
 // findings collects the problems that Verify finds.
@@ -153,6 +162,10 @@ func (r reader) checkRecord(bucket string, k, content []byte) error {
 		return r.checkJob(k, content)
 	case bOccurrences:
 		return r.checkOccurrence(k, content)
+	case bEvents:
+		return r.checkEvent(k)
+	case bEventIndex:
+		return r.checkEventIndex(k, content)
 	case bTranscripts, bPrompts, bCalls, bEngines:
 		if !json.Valid(content) {
 			return errors.New("not valid JSON")
