@@ -31,7 +31,7 @@ type Open func(t testing.TB, dir string) store.Store
 func Suite(t *testing.T, open Open) {
 	for name, check := range map[string]func(*testing.T, Open){
 		"inbox": Inbox, "turns": Turns, "sessions": Sessions, "editor": Editor,
-		"outbox": Outbox, "audit": Audit, "jobs": Jobs, "values": Values, "upkeep": Upkeep,
+		"outbox": Outbox, "audit": Audit, "jobs": Jobs, "values": Values, "events": Events, "upkeep": Upkeep,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,6 +70,9 @@ func Jobs(t *testing.T, open Open) { run(t, open, jobTests()) }
 
 // Values checks store.Values.
 func Values(t *testing.T, open Open) { run(t, open, valueTests()) }
+
+// Events checks store.Events, and the writes that add events.
+func Events(t *testing.T, open Open) { run(t, open, eventTests()) }
 
 // Upkeep checks store.Upkeep; all tests verify and close their stores.
 func Upkeep(t *testing.T, open Open) { run(t, open, upkeepTests()) }
