@@ -1,0 +1,164 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent/memory/provider"
+	"hermesd/gateway/i18n"
+)
+
+// Limits of a breaker.
+const (
+	maxFailures = 5
+	openFor     = 2 * time.Minute
+	maxOpen     = time.Hour // whatever the provider asks for
+)
+
+// A breaker keeps calls from a provider that fails: it is open after several failures in
+// succession. When its time is over one call is let through.
+type breaker struct {
+	failures int
+	until    time.Time // zero: it is closed
+	probing  bool      // the one call is under way
+	cause    error     // the last failure
+}
+
+// acquire reports whether a call may be made. Each call that may be ends with success,
+// failure or release.
+func (b *breaker) acquire(now time.Time) bool {
+	if b.until.IsZero() {
+		return true
+	}
+	if b.probing || now.Before(b.until) {
+		return false
+	}
+	b.probing = true
+	return true
+}
+
+func (b *breaker) release() { b.probing = false }
+
+func (b *breaker) success() { *b = breaker{} }
+
+func (b *breaker) failure(now time.Time, err error) {
+	b.failures++
+	b.cause, b.probing = err, false
+	wait := time.Duration(0)
+	if b.failures >= maxFailures || provider.ClassOf(err) == provider.Auth || !b.until.IsZero() {
+		wait = openFor
+	}
+	if after := retryAfter(err); after > 0 {
+		wait = after
+	}
+	if wait > 0 {
+		b.until = now.Add(wait)
+	}
+}
+
+func (b *breaker) state(now time.Time) string {
+	switch {
+	case b.until.IsZero():
+		return "closed"
+	case b.probing || !now.Before(b.until):
+		return "half-open"
+	}
+	return "open"
+}
+
+// retryAfter returns for how long a provider does not want to be asked.
+func retryAfter(err error) time.Duration {
+	if e, ok := errors.AsType[*provider.Error](err); ok {
+		return min(e.RetryAfter, maxOpen)
+	}
+	return 0
+}
+
+// Kinds of calls that fail and recover separately.
+const (
+	reads  = "recall"
+	writes = "sync"
+)
+
+// acquire reports whether the provider may be called now; otherwise err says why not.
+func (s *Service) acquire() (ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.breaker.acquire(time.Now()), s.breaker.cause
+}
+
+// result records the result of a call that acquire allowed. side is reads or writes; or
+// "" if a success of the call does not show that either works.
+func (s *Service) result(side, kind string, began time.Time, err error) {
+	result := "ok"
+	if err != nil {
+		result = string(provider.ClassOf(err))
+	}
+	if s.ctx.Err() != nil && err != nil {
+		s.mu.Lock()
+		s.breaker.release()
+		s.mu.Unlock()
+		return
+	}
+	s.parts.Observe(Call{kind, result, time.Since(began)})
+	s.mu.Lock()
+	held := !s.breaker.until.IsZero()
+	now := time.Now()
+	var notice error
+	if lives(err) {
+		s.breaker.success()
+		s.hold = time.Time{}
+		delete(s.failing, side)
+		s.noticed = s.noticed && len(s.failing) > 0
+	} else {
+		s.breaker.failure(now, err)
+		if side == "" {
+			side = writes
+		}
+		s.failing[side] = true
+		if !s.noticed {
+			s.noticed, notice = true, s.outage(err)
+		}
+	}
+	s.stats.note(side, now, err)
+	s.mu.Unlock()
+	if held {
+		s.Wake()
+	}
+	if err != nil {
+		s.parts.Log.Warn("a call of the memory provider failed", zap.String("provider", s.about.Name), zap.String("call", kind), zap.String("class", result), zap.Error(err))
+	}
+	if notice != nil {
+		s.parts.Notify(s.ctx, notice)
+	}
+}
+
+// lives reports whether a provider whose call ended with err answers.
+func lives(err error) bool {
+	if err == nil || errors.Is(err, provider.ErrUnknown) || errors.Is(err, provider.ErrFailed) {
+		return true
+	}
+	class := provider.ClassOf(err)
+	return class == provider.Refused || class == provider.TooLarge
+}
+
+func (s *Service) outage(err error) error {
+	if !s.parts.Settings.Sync {
+		return i18n.Errorf("Long-term memory (%s) does not answer: %v. I go on without it.", s.about.Label, err)
+	}
+	return i18n.Errorf("Long-term memory (%s) does not answer: %v. I go on without it; what you say is kept for later.", s.about.Label, err)
+}
+
+// check asks the provider once whether it answers.
+func (s *Service) check() {
+	if ok, _ := s.acquire(); !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
+	defer cancel()
+	began := time.Now()
+	s.result(reads, "check", began, s.parts.Provider.Check(ctx))
+}

@@ -1,0 +1,167 @@
+package memory
+
+import (
+	"crypto/sha1"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent/memory/provider"
+	"hermesd/gateway/i18n"
+	"hermesd/gateway/session"
+	"hermesd/gateway/store"
+)
+
+// Limits of events.
+const (
+	endAfter    = 30 * time.Minute // the last turn
+	maxText     = 25000            // characters of a message
+	maxParts    = 8                // messages of a text that is longer
+	maxFullSize = 64 << 20         // bytes of all events
+)
+
+// A row is the document of an event in the queue.
+type row struct {
+	Provider string         `json:"provider"`
+	Event    provider.Event `json:"event"`
+	// Receipt is the answer of a provider that has not processed the event yet, and Asked
+	// counts the questions whether it has.
+	Receipt *provider.Receipt `json:"receipt,omitempty"`
+	Asked   int               `json:"asked,omitempty"`
+	Fails   int               `json:"fails,omitempty"`   // without an answer, in succession
+	Refused int               `json:"refused,omitempty"` // answers that refuse it
+	Unsure  bool              `json:"unsure,omitempty"`  // it may have arrived
+	// FactKey is the key of the value with the ID of the fact.
+	FactKey string `json:"fact,omitempty"`
+}
+
+// uuid returns a UUID of version 5 for an event.
+func uuid(kind provider.Kind, key string) string {
+	sum := sha1.Sum([]byte("hermesd memory\x00" + string(kind) + "\x00" + key))
+	sum[6], sum[8] = sum[6]&0x0f|0x50, sum[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+const endKey = "end:"
+
+func isEndKey(key string) bool { return strings.HasPrefix(key, endKey) }
+
+// queued returns an event for the queue. key is that in the queue.
+func (s *Service) queued(key, group string, r row) store.Event {
+	r.Provider = s.about.Name
+	doc, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // a row has only strings, numbers and times
+	}
+	return store.Event{Queue: Queue, Key: key, Group: group, Doc: doc}
+}
+
+// TurnEvents returns what the commit of a finished turn adds to the queue: what was said,
+// and the end of the conversation, which is due when nobody writes for 30 minutes. key
+// identifies the turn. It returns nothing for a turn that the provider must not learn.
+func (s *Service) TurnEvents(t Turn, key, question, answer string, at time.Time) []store.Event {
+	if !s.learns(t) || !s.parts.Settings.Sync || t.Command || question == "" && answer == "" || s.isFull() {
+		return nil
+	}
+	messages := append(s.said("user", question, at), s.said("assistant", answer, at)...)
+	e := provider.Event{Key: uuid(provider.Turn, key), Kind: provider.Turn, Scope: s.Scope(t), At: at, Messages: messages}
+	return []store.Event{s.queued(e.Key, string(t.Record.ID), row{Event: e}), s.end(t, key, at, at.Add(endAfter))}
+}
+
+// said returns a text as messages.
+func (s *Service) said(role, text string, at time.Time) []provider.Message {
+	var list []provider.Message
+	rest := []rune(s.parts.Mask(text))
+	for len(rest) > 0 && len(list) < maxParts {
+		n := min(len(rest), maxText)
+		list = append(list, provider.Message{Role: role, Text: string(rest[:n]), At: at})
+		rest = rest[n:]
+	}
+	return list
+}
+
+// end returns the end of a conversation whose last turn is key.
+func (s *Service) end(t Turn, key string, at, due time.Time) store.Event {
+	e := s.queued(endKey+string(t.Record.ID), string(t.Record.ID), row{Event: provider.Event{
+		Key: uuid(provider.End, key), Kind: provider.End, Scope: s.Scope(t), At: at,
+	}})
+	e.Due = due
+	return e
+}
+
+// CheckpointEvents returns what the commit of a compaction adds to the queue: messages
+// that leave the context. key identifies the compaction.
+func (s *Service) CheckpointEvents(t Turn, key string, messages []provider.Message) []store.Event {
+	if !s.learns(t) || !s.parts.Settings.Sync || !s.about.Checkpoints || len(messages) == 0 || s.isFull() {
+		return nil
+	}
+	now := time.Now()
+	e := provider.Event{Key: uuid(provider.Checkpoint, key), Kind: provider.Checkpoint, Scope: s.Scope(t), At: now}
+	for _, m := range messages {
+		e.Messages = append(e.Messages, s.said(m.Role, m.Text, m.At)...)
+	}
+	// The end must stay the last event of the session.
+	return []store.Event{s.queued(e.Key, string(t.Record.ID), row{Event: e}), s.end(t, key, now, now.Add(endAfter))}
+}
+
+// EndEvents returns what the commit that ends a conversation adds to the queue.
+func (s *Service) EndEvents(t Turn) []store.Event {
+	if !s.learns(t) || !s.parts.Settings.Sync || t.Record.Turns == 0 {
+		return nil
+	}
+	now := time.Now()
+	return []store.Event{s.end(t, fmt.Sprint(t.Record.ID, " ", t.Record.Turns), now, time.Time{})}
+}
+
+// ForgetEvents returns what the deletion of conversations, or of all of a person, adds to
+// the queue. About.Cannot says what stays.
+func (s *Service) ForgetEvents(scopes ...provider.Scope) []store.Event {
+	if s.off() {
+		return nil
+	}
+	var list []store.Event
+	for _, scope := range scopes {
+		group := scope.Session
+		if group == "" {
+			group = "person:" + scope.Person
+		}
+		now := time.Now()
+		e := provider.Event{Key: uuid(provider.Forget, group+now.String()), Kind: provider.Forget, Scope: scope, At: now}
+		list = append(list, s.queued("forget:"+group, group, row{Event: e}))
+		s.forget(session.ID(scope.Session))
+	}
+	return list
+}
+
+// forget drops what is known of a session.
+func (s *Service) forget(id session.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.talks, string(id))
+}
+
+// isFull reports whether the queue takes no more events, and says so once.
+func (s *Service) isFull() bool {
+	c := s.parts.Store.EventCounts(Queue)
+	full := c.Waiting+c.Aside >= s.parts.Settings.QueueMax || c.Bytes >= maxFullSize
+	s.mu.Lock()
+	first := full && !s.full
+	s.full = full
+	s.mu.Unlock()
+	if full {
+		s.parts.Log.Error("the queue of the memory provider is full: a turn is not kept for it", zap.String("provider", s.about.Name), zap.Int("events", c.Waiting+c.Aside))
+		s.parts.Observe(Call{Kind: "queue", Result: "full"})
+	}
+	if first {
+		s.notify(i18n.Errorf("Long-term memory (%s) has not taken what you said for so long that no more is kept for it. `hermesd memory status` says why.", s.about.Label))
+	}
+	return full
+}
+
+// notify tells an owner something without waiting for it.
+func (s *Service) notify(notice error) {
+	s.spawn(func() { s.parts.Notify(s.ctx, notice) })
+}

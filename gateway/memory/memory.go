@@ -1,0 +1,237 @@
+// Package memory keeps an external memory provider up to date and asks it: it recalls what
+// fits a turn before the turn's first model call, and tells the provider what was said
+// after the turn was committed.
+//
+//	turn begins ─► Recall ─► Await ─► block in the overlay
+//	turn commits ─► TurnEvents ─► queue in the store ─► worker ─► provider
+//
+// A provider never makes a turn wait for longer than Settings.RecallWait, and no failure
+// of it fails a turn. What is to be told is stored in the commit of the turn, so that it
+// is neither lost nor invented. What a provider returns is untrusted: it is scanned, and
+// no text of it enters a prompt that fails the scan.
+//
+// The main type is Service; all its methods may be called from any goroutine.
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent/injection"
+	"hermesd/agent/memory/provider"
+	"hermesd/gateway/store"
+)
+
+// Queue is the queue of the store that the events for the provider are in.
+const Queue = "memory"
+
+// A Store keeps the events for the provider, and small values.
+type Store interface {
+	store.Events
+	store.Values
+	// EnqueueEvents adds events to their queues in one write.
+	EnqueueEvents(ctx context.Context, events []store.Event) error
+}
+
+// Parts are what a Service consists of. Mask, Log, Observe and Notify may be nil.
+type Parts struct {
+	Provider provider.Provider // the Service closes it
+	Store    Store
+	Settings Settings
+	Mask     func(string) string // replaces secrets
+	Log      *zap.Logger
+	Observe  func(Call)
+	// Notify tells an owner something once, without a sound. The notice is an error of
+	// i18n.Errorf.
+	Notify func(ctx context.Context, notice error)
+}
+
+// Settings are those of the section memory of the configuration.
+type Settings struct {
+	RecallWait time.Duration // of the first model call of a turn, for a recall
+	MaxChars   int           // of a recalled block or a result of a tool
+	People     string        // whose words are used: owners, members or everyone
+	Rooms      bool          // shared conversations have a memory of their own
+	CronRecall bool          // scheduled prompts of owners recall
+	Sync       bool          // turns are told to the provider
+	Mirror     bool          // entries of the built-in memory are told to the provider
+	SyncTools  bool          // results of tools are told as well
+	QueueMax   int           // events
+}
+
+// A Call is one call of the provider, for metrics.
+type Call struct {
+	Kind   string // recall, standing, sync, synced, tool or check
+	Result string // ok, late, or the class of the error
+	Took   time.Duration
+}
+
+// A Service uses one provider. The one that Off returns uses none: its methods do nothing.
+type Service struct {
+	parts Parts
+	about provider.About
+	scans injection.Cache
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
+	wake   chan struct{}
+	start  time.Time // events from before may have been sent by an earlier process
+
+	mirroring sync.Mutex // one comparison at a time
+
+	mu       sync.Mutex
+	closed   bool
+	breaker  breaker
+	hold     time.Time        // no event is told before: the key was refused
+	failing  map[string]bool  // kinds of calls whose last result was a failure
+	noticed  bool             // of this outage an owner was told
+	full     bool             // the queue is full, and an owner was told
+	refused  bool             // an event was set aside, and an owner was told
+	flying   map[string]bool  // groups whose event is being told
+	asked    map[string]bool  // groups whose first event after the start was told
+	talks    map[string]*talk // by session
+	standing map[string]int   // recalls of a person since their standing text was fetched
+	recalls  int              // that run
+	lateRow  int              // recalls in succession that came too late
+	stats    stats
+}
+
+// Limits of a Service.
+const (
+	maxInFlight  = 2  // events that are told at the same time
+	maxRecalls   = 32 // that run at the same time
+	readTimeout  = 30 * time.Second
+	writeTimeout = 2 * time.Minute
+	closeTimeout = 5 * time.Second
+)
+
+// New returns a Service. Start begins its work.
+func New(p Parts) *Service {
+	if p.Log == nil {
+		p.Log = zap.NewNop()
+	}
+	if p.Mask == nil {
+		p.Mask = func(text string) string { return text }
+	}
+	if p.Observe == nil {
+		p.Observe = func(Call) {}
+	}
+	if p.Notify == nil {
+		p.Notify = func(context.Context, error) {}
+	}
+	s := &Service{
+		parts: p, about: p.Provider.About(), wake: make(chan struct{}, 1), start: time.Now(),
+		failing: map[string]bool{}, flying: map[string]bool{}, asked: map[string]bool{},
+		talks: map[string]*talk{}, standing: map[string]int{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Off returns a Service without provider.
+func Off() *Service { return &Service{} }
+
+func (s *Service) off() bool { return s == nil || s.parts.Provider == nil }
+
+// Start begins to tell the events of the queue, and checks the provider once. The work
+// ends with ctx or Close.
+func (s *Service) Start(ctx context.Context) {
+	if s.off() {
+		return
+	}
+	stop := context.AfterFunc(ctx, s.cancel)
+	s.spawn(func() {
+		defer stop()
+		s.run()
+	})
+	s.spawn(s.check)
+}
+
+// spawn runs f in a goroutine that Close waits for, unless the Service is closed.
+func (s *Service) spawn(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.tasks.Go(f)
+	return true
+}
+
+// Close ends the work within 5 seconds and closes the provider. Events that were not told
+// stay in the queue.
+func (s *Service) Close() {
+	if s.off() {
+		return
+	}
+	s.mu.Lock()
+	again := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if again {
+		return
+	}
+	s.cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.tasks.Wait()
+		if err := s.parts.Provider.Close(); err != nil {
+			s.parts.Log.Warn("cannot close the memory provider", zap.String("provider", s.about.Name), zap.Error(err))
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(closeTimeout):
+		s.parts.Log.Warn("the memory provider does not end", zap.String("provider", s.about.Name))
+	}
+}
+
+// Wake says that events were committed.
+func (s *Service) Wake() {
+	if s.off() {
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Reload asks the provider again after a change of the configuration: calls that were
+// held back because of failures are made, and the events of the queue are told now,
+// except ends of conversations that are not due.
+func (s *Service) Reload() {
+	if s.off() {
+		return
+	}
+	s.mu.Lock()
+	s.breaker, s.hold, s.refused = breaker{}, time.Time{}, false
+	s.mu.Unlock()
+	if err := s.retry(); err != nil {
+		s.parts.Log.Error("cannot retry events of the memory provider", zap.Error(err))
+	}
+	s.Wake()
+}
+
+func (s *Service) retry() error {
+	queued, err := s.parts.Store.QueuedEvents(s.ctx, Queue)
+	if err != nil {
+		return err
+	}
+	var ids []uint64
+	for _, q := range queued {
+		if !isEndKey(q.Key) || q.Aside != "" {
+			ids = append(ids, q.ID)
+		}
+	}
+	if len(ids) == 0 { // without IDs it is the whole queue
+		return nil
+	}
+	_, err = s.parts.Store.RetryEvents(s.ctx, Queue, ids...)
+	return err
+}

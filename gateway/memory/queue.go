@@ -1,0 +1,312 @@
+package memory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent/memory/provider"
+	"hermesd/gateway/i18n"
+	"hermesd/gateway/store"
+	"hermesd/internal/shorten"
+)
+
+// Pauses of the queue.
+var (
+	backoffs = []time.Duration{5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute}
+	asks     = []time.Duration{2 * time.Second, 10 * time.Second, time.Minute, 5 * time.Minute}
+)
+
+const (
+	authPause  = 15 * time.Minute
+	storePause = 10 * time.Second // after an error of the store
+	maxRefused = 3
+	maxAsked   = 24
+	minHalved  = 200 // characters; a shorter event that is too large is set aside
+)
+
+// run tells the events of the queue until the Service is closed. While nothing waits it
+// does nothing.
+func (s *Service) run() {
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	defer timer.Stop()
+	for s.ctx.Err() == nil {
+		if at := s.dispatch(); at.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(at))
+		}
+		select {
+		case <-s.ctx.Done():
+		case <-s.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// dispatch begins to tell events that are due. It returns when to call it again; zero if
+// not before Wake.
+func (s *Service) dispatch() time.Time {
+	s.mu.Lock()
+	flying, held := len(s.flying), s.heldUntil()
+	s.mu.Unlock()
+	if flying >= maxInFlight || held.After(time.Now()) {
+		return held
+	}
+	due, next, err := s.parts.Store.NextEvents(s.ctx, Queue, maxInFlight+flying)
+	if err != nil {
+		if s.ctx.Err() != nil {
+			return time.Time{}
+		}
+		s.parts.Log.Error("cannot read the queue of the memory provider", zap.Error(err))
+		return time.Now().Add(storePause)
+	}
+	for _, q := range due {
+		if started, more := s.launch(q); started {
+			flying++
+		} else if !more {
+			return s.held()
+		}
+	}
+	if flying >= maxInFlight || next.IsZero() || next.After(time.Now()) {
+		return next
+	}
+	if flying > 0 {
+		return time.Time{} // the end of what is told wakes
+	}
+	return time.Now().Add(time.Second)
+}
+
+// launch tells an event in a goroutine, unless one of its group is told now. more is false
+// if no event can be told now.
+func (s *Service) launch(q store.QueuedEvent) (started, more bool) {
+	s.mu.Lock()
+	if s.flying[q.Group] {
+		s.mu.Unlock()
+		return false, true
+	}
+	if len(s.flying) >= maxInFlight || !s.breaker.acquire(time.Now()) {
+		s.mu.Unlock()
+		return false, false
+	}
+	s.flying[q.Group] = true
+	unsure := q.Added.Before(s.start) && !s.asked[q.Group]
+	if unsure {
+		s.asked[q.Group] = true
+	}
+	s.mu.Unlock()
+	started = s.spawn(func() { s.handle(q, unsure) })
+	return started, started
+}
+
+func (s *Service) held() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heldUntil()
+}
+
+// heldUntil returns until when no event may be told; zero if there is no such time. The
+// caller holds s.mu.
+func (s *Service) heldUntil() time.Time {
+	if s.hold.After(s.breaker.until) {
+		return s.hold
+	}
+	if s.breaker.probing {
+		return time.Time{}
+	}
+	return s.breaker.until
+}
+
+// handle tells one event and stores what came of it.
+func (s *Service) handle(q store.QueuedEvent, unsure bool) {
+	settled, ok := s.tell(q, unsure)
+	if ok {
+		settled.Queue, settled.ID = Queue, q.ID
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), closeTimeout)
+		if err := s.parts.Store.SettleEvent(ctx, settled); err != nil {
+			s.parts.Log.Error("cannot store that the memory provider was told", zap.Error(err))
+			s.mu.Lock()
+			s.hold = time.Now().Add(storePause)
+			delete(s.asked, q.Group)
+			s.mu.Unlock()
+		}
+		cancel()
+	}
+	s.mu.Lock()
+	delete(s.flying, q.Group)
+	s.mu.Unlock()
+	s.Wake()
+}
+
+// tell tells one event. ok is false if the Service was closed meanwhile.
+func (s *Service) tell(q store.QueuedEvent, unsure bool) (settled store.EventSettlement, ok bool) {
+	var r row
+	if err := json.Unmarshal(q.Doc, &r); err != nil {
+		s.release()
+		return s.aside("it cannot be read: " + err.Error()), true
+	}
+	if r.Provider != s.about.Name {
+		s.release()
+		return store.EventSettlement{Aside: "it is for the provider " + r.Provider}, true
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
+	defer cancel()
+	if r.Event.Kind == provider.Removed && r.FactKey != "" && r.Event.Fact.ID == "" {
+		id, err := store.Load[string](ctx, s.parts.Store, r.FactKey)
+		if err != nil {
+			s.release()
+			return again(r, storePause), true
+		}
+		r.Event.Fact.ID = id
+	}
+	receipt, done, err := s.send(ctx, &r, unsure || r.Unsure)
+	if s.ctx.Err() != nil && err != nil {
+		return settled, false
+	}
+	switch {
+	case err != nil:
+		return s.failed(r, err), true
+	case !done:
+		r.Receipt, r.Fails, r.Unsure = &receipt, 0, false
+		if r.Asked++; r.Asked > maxAsked {
+			return s.aside("the provider has accepted it and does not say that it has processed it"), true
+		}
+		return again(r, asks[min(r.Asked, len(asks))-1]), true
+	}
+	return s.done(ctx, r, receipt), true
+}
+
+// send calls the provider. done is false if the provider has not processed the event yet.
+func (s *Service) send(ctx context.Context, r *row, unsure bool) (receipt provider.Receipt, done bool, err error) {
+	if r.Receipt != nil || unsure {
+		if r.Receipt != nil {
+			receipt = *r.Receipt
+		}
+		began := time.Now()
+		has, err := s.parts.Provider.Synced(ctx, r.Event, receipt)
+		s.result("", "synced", began, err)
+		switch {
+		case err == nil && has:
+			return receipt, true, nil
+		case err == nil && r.Receipt != nil:
+			return receipt, false, nil
+		case errors.Is(err, provider.ErrUnknown) && r.Receipt != nil:
+			return receipt, true, nil // it was accepted
+		case errors.Is(err, provider.ErrFailed):
+			r.Receipt, r.Asked = nil, 0
+			if r.Refused++; r.Refused >= maxRefused {
+				return receipt, false, err
+			}
+		case err != nil && !errors.Is(err, provider.ErrUnknown):
+			return receipt, false, err
+		}
+	}
+	began := time.Now()
+	receipt, err = s.parts.Provider.Sync(ctx, r.Event)
+	s.result(writes, "sync", began, err)
+	return receipt, !receipt.Pending, err
+}
+
+// done returns the settlement of an event that was told.
+func (s *Service) done(ctx context.Context, r row, receipt provider.Receipt) store.EventSettlement {
+	settled := store.EventSettlement{Done: true}
+	switch r.Event.Kind {
+	case provider.Added:
+		if receipt.ID != "" {
+			settled.Key, settled.Value = r.FactKey, must(json.Marshal(receipt.ID))
+		}
+	case provider.Removed:
+		settled.Key = r.FactKey
+	case provider.End:
+		s.fetchStanding(ctx, r.Event.Scope)
+	}
+	return settled
+}
+
+// failed returns the settlement of an event after an error.
+func (s *Service) failed(r row, err error) store.EventSettlement {
+	if e, ok := errors.AsType[*provider.Error](err); !ok || e.Sent {
+		r.Unsure = true
+	}
+	switch class := provider.ClassOf(err); {
+	case errors.Is(err, provider.ErrFailed):
+		return s.aside(err.Error())
+	case class == provider.TooLarge:
+		if !halve(&r.Event) {
+			return s.aside(err.Error())
+		}
+		r.Unsure = false
+		return again(r, 0)
+	case class == provider.Refused:
+		r.Unsure = false
+		if r.Refused++; r.Refused >= maxRefused {
+			return s.aside(err.Error())
+		}
+	case class == provider.Auth:
+		s.mu.Lock()
+		s.hold = time.Now().Add(authPause)
+		s.mu.Unlock()
+		r.Fails++
+		return again(r, authPause)
+	}
+	pause := time.Duration(float64(backoffs[min(r.Fails, len(backoffs)-1)]) * (0.8 + 0.4*rand.Float64()))
+	r.Fails++
+	if after := retryAfter(err); after > 0 {
+		pause = after
+	}
+	return again(r, pause)
+}
+
+// aside returns the settlement of an event that is not told until somebody retries it, and
+// says so once.
+func (s *Service) aside(why string) store.EventSettlement {
+	s.mu.Lock()
+	first := !s.refused
+	s.refused = true
+	s.mu.Unlock()
+	s.parts.Log.Error("an event is set aside: the memory provider does not take it", zap.String("provider", s.about.Name), zap.String("why", why))
+	if first {
+		s.parts.Notify(s.ctx, i18n.Errorf("Long-term memory (%s) does not take something: %s. It is set aside; `hermesd memory queue` shows it.", s.about.Label, why))
+	}
+	return store.EventSettlement{Aside: shorten.Line(why, 300)}
+}
+
+// again returns the settlement of an event that is told again after a pause.
+func again(r row, pause time.Duration) store.EventSettlement {
+	return store.EventSettlement{Due: time.Now().Add(pause), Doc: must(json.Marshal(r))}
+}
+
+func (s *Service) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breaker.release()
+}
+
+// halve cuts the texts of an event to their first half. It reports false if they are too
+// short for that.
+func halve(e *provider.Event) bool {
+	long := 0
+	cut := func(text string) string {
+		n := len([]rune(text))
+		long = max(long, n)
+		return text[:shorten.Offset(text, (n+1)/2)]
+	}
+	for i := range e.Messages {
+		e.Messages[i].Text = cut(e.Messages[i].Text)
+	}
+	e.Fact.Text = cut(e.Fact.Text)
+	return long >= minHalved
+}
+
+// must returns v; the encoding of what is passed to it cannot fail.
+func must(v []byte, err error) []byte {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
