@@ -1,0 +1,352 @@
+// Package holographic remembers facts in a SQLite file, the same that upstream's provider
+// of this name uses, also at the same time. It finds facts by their words (FTS5), and by
+// vectors that are computed from the words and the names in a fact: no model is asked, and
+// nothing leaves the machine.
+//
+// The owner's file is db_path; other people have files of their own in the folder
+// memory_store of the Hermes home.
+//
+// Turns store nothing unless auto_extract is set. Then each message of a person that
+// states a preference or a decision, in English, becomes a fact. Upstream does this when a
+// conversation ends; here each turn does it, since the end has no messages. The facts are
+// the same, and a repetition changes nothing, because contents are unique.
+package holographic
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"hermesd/agent/memory/provider"
+	"hermesd/internal/lazyregexp"
+)
+
+const header = `# Holographic Memory
+Active. A local store of facts with names and trust scores, in addition to the built-in memory.
+Use fact_store to search, probe (one name), reason (several names), related, contradict (conflicting facts), or to add facts that the user would expect you to remember.
+Use fact_feedback to rate facts after using them.`
+
+// settings are upstream's section plugins.hermes-memory-store.
+type settings struct {
+	path     string
+	extract  bool
+	trust    float64
+	minTrust float64
+	dim      int
+	weight   float64
+	halfLife float64
+}
+
+// query returns what the settings say of a search.
+func (s settings) query() query {
+	return query{minTrust: s.minTrust, weight: s.weight, halfLife: s.halfLife, limit: 10}
+}
+
+// A memory is the provider. Files are opened when they are first used.
+type memory struct {
+	home string
+	set  settings
+
+	mu     sync.Mutex
+	files  map[string]*file // by path
+	clock  int              // counts uses of files
+	closed bool
+}
+
+// maxFiles is the number of files that stay open while nobody uses them.
+const maxFiles = 16
+
+// Open returns the provider for the section plugins.hermes-memory-store of config.yaml,
+// with warnings about it. It opens no file.
+func Open(s provider.Source) (provider.Provider, []string, error) {
+	set, warnings, err := load(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &memory{home: s.Home, set: set, files: map[string]*file{}}, warnings, nil
+}
+
+func load(s provider.Source) (settings, []string, error) {
+	set := settings{path: filepath.Join(s.Home, "memory_store.db"), trust: 0.5, minTrust: 0.3, dim: 1024, weight: 0.3}
+	section := map[string]any{}
+	if len(s.Section) > 0 {
+		d := json.NewDecoder(bytes.NewReader(s.Section))
+		d.UseNumber()
+		if err := d.Decode(&section); err != nil {
+			return set, nil, fmt.Errorf("plugins.hermes-memory-store is not a section with keys: %w", err)
+		}
+	}
+	var warnings []string
+	dim := float64(set.dim)
+	numbers := map[string]*float64{"default_trust": &set.trust, "min_trust_threshold": &set.minTrust, "hrr_dim": &dim,
+		"hrr_weight": &set.weight, "temporal_decay_half_life": &set.halfLife}
+	for _, key := range slices.Sorted(maps.Keys(section)) {
+		text := strings.TrimSpace(fmt.Sprint(section[key]))
+		switch p := numbers[key]; {
+		case section[key] == nil:
+		case p != nil:
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil || !(x >= 0 && x <= 1e6) {
+				return set, nil, fmt.Errorf("plugins.hermes-memory-store.%s is %q: set it to a number that is not negative, or delete the line", key, text)
+			}
+			*p = x
+		case key == "db_path":
+			set.path = expand(s, text)
+		case key == "auto_extract":
+			set.extract = slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(text))
+		default:
+			warnings = append(warnings, "plugins.hermes-memory-store."+key+" is unknown and has no effect")
+		}
+	}
+	set.trust, set.dim = min(set.trust, 1), int(dim)
+	if set.dim < 1 || set.dim > 1<<16 {
+		return set, nil, fmt.Errorf("plugins.hermes-memory-store.hrr_dim is %d: set it to 1024, or to what the file was made with", set.dim)
+	}
+	return set, warnings, nil
+}
+
+// expand returns the file that a db_path names. A relative one is in the Hermes home.
+func expand(s provider.Source, path string) string {
+	path = strings.NewReplacer("${HERMES_HOME}", s.Home, "$HERMES_HOME", s.Home).Replace(path)
+	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
+		home := ""
+		if s.Getenv != nil {
+			home = s.Getenv("HOME")
+		}
+		if home == "" {
+			home, _ = os.UserHomeDir()
+		}
+		path = home + rest
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.Home, path)
+	}
+	return filepath.Clean(path)
+}
+
+func (m *memory) About() provider.About {
+	mode := "facts from the built-in memory and from tools"
+	if m.set.extract {
+		mode = "auto_extract: also facts from messages, by English patterns"
+	}
+	return provider.About{
+		Name: "holographic", Label: "Holographic", Mode: mode, Place: m.set.path, Header: header, Tools: slices.Clone(tools),
+		Wait: true, Exact: true, // a search takes milliseconds
+		Cannot: "Facts are not linked to conversations: to forget one conversation deletes none of them.",
+	}
+}
+
+var identity = lazyregexp.New(`^[A-Za-z0-9_-]{1,100}$`)
+
+// path returns the file of a person.
+func (m *memory) path(person string) (string, error) {
+	if person == "" {
+		return m.set.path, nil
+	}
+	if !identity().MatchString(person) {
+		return "", &provider.Error{Class: provider.Refused, Text: "not the identity of a person"}
+	}
+	return filepath.Join(m.home, "memory_store", person+".db"), nil
+}
+
+// with runs do on the file of a person. Errors are *provider.Error, except a mistake.
+func (m *memory) with(ctx context.Context, person string, do func(*file) error) error {
+	path, err := m.path(person)
+	if err != nil {
+		return err
+	}
+	f, err := m.acquire(ctx, path)
+	if err == nil {
+		err = errors.Join(do(f), m.release(f))
+	}
+	if _, ok := errors.AsType[mistake](err); ok || err == nil {
+		return err
+	}
+	return &provider.Error{Class: provider.Down, Text: fmt.Sprintf("the memory file %s cannot be used: %s", path, err), Err: err}
+}
+
+// has reports whether a person has a file.
+func (m *memory) has(person string) bool {
+	path, err := m.path(person)
+	if err != nil {
+		return true // with says so
+	}
+	_, err = os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func (m *memory) acquire(ctx context.Context, path string) (f *file, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, errors.New("it is closed")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if f = m.files[path]; f == nil {
+		if f, err = openFile(ctx, path, m.set); err != nil {
+			return nil, err
+		}
+		m.files[path] = f
+	}
+	m.clock++
+	f.refs, f.used = f.refs+1, m.clock
+	return f, nil
+}
+
+// release ends a use of f. It closes the file that was not used for the longest time if
+// too many are open, and all after Close.
+func (m *memory) release(f *file) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f.refs--
+	var errs []error
+	for m.closed || len(m.files) > maxFiles {
+		oldest := ""
+		for path, f := range m.files {
+			if f.refs == 0 && (oldest == "" || f.used < m.files[oldest].used) {
+				oldest = path
+			}
+		}
+		if oldest == "" {
+			break
+		}
+		errs = append(errs, m.files[oldest].db.Close())
+		delete(m.files, oldest)
+	}
+	return errors.Join(errs...)
+}
+
+// Close closes the files. One that is in use is closed after that use.
+func (m *memory) Close() error {
+	m.mu.Lock()
+	m.closed = true
+	m.mu.Unlock()
+	return m.release(&file{})
+}
+
+func (m *memory) Check(ctx context.Context) error {
+	return m.with(ctx, "", func(f *file) error {
+		_, err := f.list(ctx, query{limit: 1})
+		return err
+	})
+}
+
+// Standing returns "": what is known of a person depends on what is asked.
+func (m *memory) Standing(context.Context, provider.Scope) (string, error) { return "", nil }
+
+// maxRecall is the number of facts of a recall.
+const maxRecall = 5
+
+func (m *memory) Recall(ctx context.Context, s provider.Scope, text string) (items []provider.Item, err error) {
+	if !m.has(s.Person) {
+		return nil, nil
+	}
+	q := m.set.query()
+	q.text, q.limit = text, maxRecall
+	err = m.with(ctx, s.Person, func(f *file) error {
+		found, err := f.search(ctx, q)
+		for _, x := range found {
+			items = append(items, provider.Item{ID: strconv.FormatInt(x.ID, 10), Text: x.Content, Score: min(*x.Score, 1), At: x.changed()})
+		}
+		return err
+	})
+	return items, err
+}
+
+// A statement is a fact that an event adds.
+type statement struct{ content, category string }
+
+// statements returns the facts that an event adds.
+func (m *memory) statements(e provider.Event) (all []statement) {
+	switch {
+	case e.Kind == provider.Added && e.Fact.Target == "user":
+		all = append(all, statement{clean(e.Fact.Text), "user_pref"})
+	case e.Kind == provider.Added:
+		all = append(all, statement{clean(e.Fact.Text), "general"})
+	case e.Kind == provider.Turn && m.set.extract:
+		for _, message := range e.Messages {
+			if content, category := extract(message.Text); content != "" && message.Role == "user" {
+				all = append(all, statement{content, category})
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(s statement) bool { return s.content == "" })
+}
+
+// changes reports whether an event changes a file at all.
+func (m *memory) changes(e provider.Event) bool {
+	switch e.Kind {
+	case provider.Removed:
+		return m.has(e.Scope.Person)
+	case provider.Forget:
+		return e.Scope.Session == "" && m.has(e.Scope.Person)
+	}
+	return len(m.statements(e)) > 0
+}
+
+func (m *memory) Sync(ctx context.Context, e provider.Event) (r provider.Receipt, err error) {
+	if !m.changes(e) {
+		return r, nil
+	}
+	err = m.with(ctx, e.Scope.Person, func(f *file) error {
+		switch e.Kind {
+		case provider.Removed:
+			_, err := f.remove(ctx, 0, clean(e.Fact.Text))
+			return err
+		case provider.Forget:
+			return f.clear(ctx)
+		}
+		for _, s := range m.statements(e) {
+			id, err := f.add(ctx, s.content, s.category, "")
+			if err != nil {
+				return err
+			}
+			r.ID = strconv.FormatInt(id, 10)
+		}
+		return nil
+	})
+	return r, err
+}
+
+func (m *memory) Synced(ctx context.Context, e provider.Event, _ provider.Receipt) (done bool, err error) {
+	if !m.changes(e) {
+		return true, nil
+	}
+	if !m.has(e.Scope.Person) {
+		return false, nil
+	}
+	err = m.with(ctx, e.Scope.Person, func(f *file) error {
+		switch e.Kind {
+		case provider.Removed:
+			id, err := idOf(ctx, f.db, clean(e.Fact.Text))
+			done = id == 0
+			return err
+		case provider.Forget:
+			all, err := f.list(ctx, query{limit: 1})
+			done = len(all) == 0
+			return err
+		}
+		done = true
+		for _, s := range m.statements(e) {
+			id, err := idOf(ctx, f.db, s.content)
+			if err != nil {
+				return err
+			}
+			done = done && id != 0
+		}
+		return nil
+	})
+	return done, err
+}

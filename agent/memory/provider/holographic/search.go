@@ -1,0 +1,335 @@
+package holographic
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"hermesd/internal/shorten"
+)
+
+// A fact is a row, with upstream's names.
+type fact struct {
+	ID         int64    `json:"fact_id"`
+	Content    string   `json:"content"`
+	Category   string   `json:"category"`
+	Tags       string   `json:"tags"`
+	Trust      float64  `json:"trust_score"`
+	Retrievals *int     `json:"retrieval_count,omitempty"`
+	Helpful    *int     `json:"helpful_count,omitempty"`
+	Created    string   `json:"created_at"`
+	Updated    string   `json:"updated_at"`
+	Rank       *float64 `json:"fts_rank,omitempty"`
+	Score      *float64 `json:"score,omitempty"`
+}
+
+// columns are those of a fact. The times are text: the driver would parse them.
+const columns = `f.fact_id, f.content, COALESCE(f.category, ''), COALESCE(f.tags, ''), COALESCE(f.trust_score, 0),
+	COALESCE(f.retrieval_count, 0), COALESCE(f.helpful_count, 0), CAST(COALESCE(f.created_at, '') AS TEXT), CAST(COALESCE(f.updated_at, f.created_at, '') AS TEXT)`
+
+func (f *fact) fields() []any {
+	return []any{&f.ID, &f.Content, &f.Category, &f.Tags, &f.Trust, &f.Retrievals, &f.Helpful, &f.Created, &f.Updated}
+}
+
+// changed returns the time of the last change; zero if it is unknown.
+func (f *fact) changed() time.Time {
+	for _, layout := range []string{time.DateTime, time.RFC3339} {
+		if t, err := time.Parse(layout, f.Updated); err == nil {
+			return t
+		}
+	}
+	return time.Time{}
+}
+
+// A query says which facts are searched.
+type query struct {
+	text     string
+	category string // "": all
+	minTrust float64
+	limit    int
+	weight   float64 // of the similarity of vectors
+	halfLife float64 // days after which a score has halved; 0: it does not
+}
+
+// maxQuery is the number of characters of a query that are used.
+const maxQuery = 4000
+
+// search returns the facts that have words of a query, best first.
+func (f *file) search(ctx context.Context, q query) ([]fact, error) {
+	q.text = q.text[:shorten.Offset(q.text, maxQuery)]
+	match := matchQuery(q.text)
+	if match == "" {
+		return nil, nil
+	}
+	rows, err := f.db.QueryContext(ctx, "SELECT "+columns+`, f.hrr_vector, rank FROM facts_fts JOIN facts f ON f.fact_id = facts_fts.rowid
+		WHERE facts_fts MATCH ? AND (? = '' OR f.category = ?) AND f.trust_score >= ? ORDER BY rank LIMIT ?`,
+		match, q.category, q.category, q.minTrust, q.limit*3)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var found []fact
+	var likeness []float64
+	var wanted vector
+	v, best := make(vector, f.dim), 1e-6
+	for rows.Next() {
+		var x fact
+		var blob sql.RawBytes
+		var rank float64
+		if err := rows.Scan(append(x.fields(), &blob, &rank)...); err != nil {
+			return nil, err
+		}
+		similar := 0.5
+		if q.weight > 0 && decode(v, blob) {
+			if wanted == nil {
+				wanted = newEncoder(f.dim).text(q.text)
+			}
+			similar = (similarity(wanted, v) + 1) / 2
+		}
+		rank = math.Abs(rank)
+		best, x.Rank = max(best, rank), &rank
+		found, likeness = append(found, x), append(likeness, similar)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	asked := tokens(q.text)
+	for i := range found {
+		x := &found[i]
+		*x.Rank /= best
+		x.score(0.4**x.Rank + 0.3*jaccard(asked, tokens(x.Content, x.Tags)) + q.weight*likeness[i])
+		if at := x.changed(); q.halfLife > 0 && !at.IsZero() {
+			*x.Score *= math.Pow(0.5, max(0, time.Since(at).Hours()/24)/q.halfLife)
+		}
+	}
+	return top(found, q.limit), nil
+}
+
+// score sets the score of a fact that fits as well as relevance, from 0 to 1, says.
+func (f *fact) score(relevance float64) {
+	s := relevance * f.Trust
+	f.Score = &s
+}
+
+func top(found []fact, limit int) []fact {
+	slices.SortStableFunc(found, func(a, b fact) int { return cmp.Compare(*b.Score, *a.Score) })
+	return found[:min(len(found), limit)]
+}
+
+// compare returns the facts whose vectors fit best, each compared by likeness, from -1 to
+// 1. If there are no vectors, it searches for the words.
+func (f *file) compare(ctx context.Context, q query, likeness func(fact, vector) float64) ([]fact, error) {
+	rows, err := f.db.QueryContext(ctx, "SELECT "+columns+", f.hrr_vector FROM facts f WHERE f.hrr_vector IS NOT NULL AND (? = '' OR f.category = ?)", q.category, q.category)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var found []fact
+	v := make(vector, f.dim)
+	for rows.Next() {
+		var x fact
+		var blob sql.RawBytes
+		if err := rows.Scan(append(x.fields(), &blob)...); err != nil {
+			return nil, err
+		}
+		if decode(v, blob) {
+			x.score((likeness(x, v) + 1) / 2)
+			found = append(found, x)
+		}
+		if len(found) > 1000 {
+			found = top(found, q.limit)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return f.search(ctx, q)
+	}
+	return top(found, q.limit), nil
+}
+
+// probe returns the facts in which something is an entity. q.text is its name.
+func (f *file) probe(ctx context.Context, q query) ([]fact, error) {
+	e := newEncoder(f.dim)
+	key := e.entity(q.text)
+	if q.category != "" {
+		bank, err := f.bank(ctx, q.category)
+		if err != nil {
+			return nil, err
+		}
+		if bank != nil {
+			wanted := unbind(bank, key)
+			return f.compare(ctx, q, func(_ fact, v vector) float64 { return similarity(v, wanted) })
+		}
+	}
+	key = bind(key, e.atom(roleContent))
+	return f.compare(ctx, q, func(x fact, v vector) float64 { return similarity(v, key, e.text(x.Content)) })
+}
+
+// related returns the facts in which a word is an entity or part of the content.
+func (f *file) related(ctx context.Context, q query) ([]fact, error) {
+	e := newEncoder(f.dim)
+	name := e.atom(strings.ToLower(q.text))
+	asEntity, asContent := bind(name, e.atom(roleEntity)), bind(name, e.atom(roleContent))
+	return f.compare(ctx, q, func(_ fact, v vector) float64 { return max(similarity(v, asEntity), similarity(v, asContent)) })
+}
+
+// reason returns the facts in which all names are entities.
+func (f *file) reason(ctx context.Context, q query, names []string) ([]fact, error) {
+	e := newEncoder(f.dim)
+	var keys []vector
+	for _, name := range names {
+		keys = append(keys, bind(e.entity(name), e.atom(roleContent)))
+	}
+	q.text = strings.Join(names, " ")
+	return f.compare(ctx, q, func(_ fact, v vector) float64 {
+		least := 1.0
+		for _, key := range keys {
+			least = min(least, similarity(v, key))
+		}
+		return least
+	})
+}
+
+// bank returns the vector of a category: the mean of its facts. It computes and stores it
+// if facts have changed. nil: the category has no facts with a vector.
+func (f *file) bank(ctx context.Context, category string) (vector, error) {
+	v := make(vector, f.dim)
+	var blob []byte
+	err := f.db.QueryRowContext(ctx, `SELECT b.vector FROM memory_banks b WHERE b.bank_name = ? AND b.dim = ? AND b.fact_count =
+		(SELECT count(*) FROM facts WHERE category = ? AND hrr_vector IS NOT NULL)`, "cat:"+category, f.dim, category).Scan(&blob)
+	if err == nil && decode(v, blob) {
+		return v, nil
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	var whole vector
+	err = f.tx(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, "SELECT hrr_vector FROM facts WHERE category = ? AND hrr_vector IS NOT NULL", category)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		sum, n, good := make([]complex128, f.dim), 0, false
+		for ; rows.Next(); n++ {
+			var blob sql.RawBytes
+			if err := rows.Scan(&blob); err != nil {
+				return err
+			}
+			if decode(v, blob) {
+				addTo(sum, v)
+				good = true
+			}
+		}
+		if err := rows.Err(); err != nil || !good {
+			return err
+		}
+		whole = angles(sum)
+		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO memory_banks (bank_name, vector, dim, fact_count) VALUES (?, ?, ?, ?)",
+			"cat:"+category, encode(whole), f.dim, n)
+		return err
+	})
+	return whole, err
+}
+
+// list returns facts, those with the highest trust first.
+func (f *file) list(ctx context.Context, q query) ([]fact, error) {
+	rows, err := f.db.QueryContext(ctx, "SELECT "+columns+" FROM facts f WHERE f.trust_score >= ? AND (? = '' OR f.category = ?) ORDER BY f.trust_score DESC LIMIT ?",
+		q.minTrust, q.category, q.category, q.limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var found []fact
+	for rows.Next() {
+		var x fact
+		if err := rows.Scan(x.fields()...); err != nil {
+			return nil, err
+		}
+		found = append(found, x)
+	}
+	return found, rows.Err()
+}
+
+// A conflict is two facts about the same entities that say different things.
+type conflict struct {
+	A       fact     `json:"fact_a"`
+	B       fact     `json:"fact_b"`
+	Overlap float64  `json:"entity_overlap"`
+	Content float64  `json:"content_similarity"`
+	Score   float64  `json:"contradiction_score"`
+	Shared  []string `json:"shared_entities"`
+}
+
+// Limits of the search for conflicts.
+const (
+	maxCompared = 500 // facts, the newest
+	minConflict = 0.3 // share of common entities, and score
+)
+
+// contradict returns facts that may contradict each other.
+func (f *file) contradict(ctx context.Context, category string, limit int) (found []conflict, err error) {
+	type entry struct {
+		fact
+		v     vector
+		names map[string]bool
+	}
+	rows, err := f.db.QueryContext(ctx, "SELECT "+columns+`, f.hrr_vector, (SELECT group_concat(e.name, char(31)) FROM fact_entities fe JOIN entities e
+		ON e.entity_id = fe.entity_id WHERE fe.fact_id = f.fact_id) AS names FROM facts f WHERE f.hrr_vector IS NOT NULL AND (? = '' OR f.category = ?)
+		ORDER BY COALESCE(f.updated_at, f.created_at) DESC, f.fact_id LIMIT ?`, category, category, maxCompared)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []entry
+	for rows.Next() {
+		x := entry{v: make(vector, f.dim), names: map[string]bool{}}
+		var blob sql.RawBytes
+		var names sql.NullString
+		if err := rows.Scan(append(x.fields(), &blob, &names)...); err != nil {
+			return nil, err
+		}
+		if !names.Valid || !decode(x.v, blob) {
+			continue
+		}
+		for _, name := range strings.Split(strings.ToLower(names.String), "\x1f") {
+			x.names[name] = true
+		}
+		x.Retrievals, x.Helpful = nil, nil // upstream does not return them here
+		all = append(all, x)
+	}
+	slices.SortFunc(all, func(a, b entry) int { return cmp.Compare(a.ID, b.ID) })
+	for i, a := range all {
+		for _, b := range all[i+1:] {
+			overlap := jaccard(a.names, b.names)
+			if overlap < minConflict {
+				continue
+			}
+			similar := similarity(a.v, b.v)
+			if score := overlap * (1 - similar) / 2; score >= minConflict {
+				found = append(found, conflict{a.fact, b.fact, round(overlap), round(similar), round(score), common(a.names, b.names)})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b conflict) int { return cmp.Compare(b.Score, a.Score) })
+	return found[:min(len(found), limit)], rows.Err()
+}
+
+func round(x float64) float64 { return math.Round(x*1000) / 1000 }
+
+func common(a, b map[string]bool) (both []string) {
+	for name := range a {
+		if b[name] {
+			both = append(both, name)
+		}
+	}
+	slices.Sort(both)
+	return both
+}
