@@ -128,6 +128,36 @@ func (s *Server) remove(tenant string, w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"uri": uri, "estimated_deleted_count": 1})
 }
 
+// addResource stores the address as if it were what is found there.
+func (s *Server) addResource(tenant string, w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Path        string   `json:"path"`
+		File        string   `json:"temp_file_id"`
+		To          string   `json:"to"`
+		Parent      string   `json:"parent"`
+		Reason      string   `json:"reason"`
+		Instruction string   `json:"instruction"`
+		Wait        bool     `json:"wait"`
+		Timeout     *float64 `json:"timeout"`
+		Source      string   `json:"source_name"`
+	}
+	if err := memory.Read(r, &in); err != nil {
+		refuse(w, "INVALID_ARGUMENT", err.Error())
+		return
+	}
+	if in.Path == "" || in.To != "" && in.Parent != "" {
+		refuse(w, "INVALID_ARGUMENT", "path is required, and only one of to and parent is allowed")
+		return
+	}
+	root := in.To
+	if root == "" {
+		root = "viking://resources/" + path.Base(in.Path)
+	}
+	uri := root + "/content.md"
+	s.filesLocked(tenant)[uri] = &File{URI: uri, Content: in.Path, Changed: time.Now()}
+	answer(w, map[string]any{"status": "success", "root_uri": root, "task_id": memory.UUID(), "errors": []string{}})
+}
+
 // find searches the files; fields that the API does not know are refused.
 func (s *Server) find(tenant string, w http.ResponseWriter, r *http.Request) {
 	var in struct {

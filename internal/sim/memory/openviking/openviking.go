@@ -19,6 +19,8 @@ import (
 // Options configure a Server.
 type Options struct {
 	Keys []string // accepted keys; none: the server asks for none, but for account and user
+	// UserKeys: each key belongs to one user, so account and user of a call are ignored.
+	UserKeys bool
 	// Extract is how long extraction takes after a commit; 0: 5 s.
 	Extract time.Duration
 }
@@ -63,6 +65,13 @@ type session struct {
 	commits    int
 	broken     bool // an archive failed: every later commit is refused
 	created    time.Time
+	committed  time.Time // last; zero: never
+}
+
+// uri returns the address of a session.
+func (s *session) uri() string {
+	_, user, _ := strings.Cut(s.tenant, "/")
+	return "viking://user/" + user + "/sessions/" + s.id
 }
 
 type task struct {
@@ -141,6 +150,7 @@ func New(o Options) *Server {
 	in("GET /api/v1/sessions/{id}/context", s.context)
 	in("POST /api/v1/sessions/{id}/commit", s.commit)
 	in("GET /api/v1/tasks/{id}", s.task)
+	in("POST /api/v1/resources", s.addResource)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, "NOT_FOUND", "Not Found") })
 	s.Server = memory.New(mux, func(status int, message string) any { return envelope(codeOf(status), message) })
 	return s
@@ -187,7 +197,7 @@ func (s *Server) tenant(w http.ResponseWriter, r *http.Request) (tenant string, 
 		refuse(w, "UNAUTHENTICATED", "Invalid API key")
 		return "", false
 	}
-	if account == "" || user == "" {
+	if account == "" || user == "" || s.o.UserKeys {
 		return "default/" + memory.Key(r), true
 	}
 	return account + "/" + user, true
@@ -219,6 +229,31 @@ func (s *Server) Total(account, user, id string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sessionLocked(account+"/"+user, id).total
+}
+
+// Copies returns how many messages and files contain a text, without regard to case. A
+// message that became a file counts once.
+func (s *Server) Copies(text string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workLocked()
+	n := 0
+	count := func(t string) {
+		if strings.Contains(strings.ToLower(t), strings.ToLower(text)) {
+			n++
+		}
+	}
+	for _, se := range s.sessions {
+		for _, m := range se.live {
+			count(m.text())
+		}
+	}
+	for _, files := range s.files {
+		for _, f := range files {
+			count(f.Content)
+		}
+	}
+	return n
 }
 
 func (s *Server) sessionLocked(tenant, id string) *session {

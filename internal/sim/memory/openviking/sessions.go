@@ -25,7 +25,7 @@ func (s *Server) create(tenant string, w http.ResponseWriter, r *http.Request) {
 		in.ID = memory.UUID()
 	}
 	se := s.sessionLocked(tenant, in.ID)
-	answer(w, map[string]any{"session_id": se.id, "uri": "viking://user/" + tenant + "/sessions/" + se.id, "user": tenant, "auto_commit_policy": in.AutoCommit})
+	answer(w, map[string]any{"session_id": se.id, "uri": se.uri(), "user": tenant, "auto_commit_policy": in.AutoCommit})
 }
 
 // existingLocked returns the session that a request names, or refuses the request and returns
@@ -50,9 +50,13 @@ func (s *Server) describe(tenant string, w http.ResponseWriter, r *http.Request)
 	for _, m := range se.live {
 		pending += len(m.text())/4 + 1
 	}
-	answer(w, map[string]any{
+	out := map[string]any{
 		"session_id": se.id, "created_at": se.created, "message_count": len(se.live), "total_message_count": se.total, "commit_count": se.commits, "pending_tokens": pending,
-	})
+	}
+	if !se.committed.IsZero() {
+		out["last_commit_at"] = se.committed
+	}
+	answer(w, out)
 }
 
 func (s *Server) deleteSession(tenant string, w http.ResponseWriter, r *http.Request) {
@@ -158,6 +162,7 @@ func (s *Server) commit(tenant string, w http.ResponseWriter, r *http.Request) {
 	archived := se.live[:len(se.live)-in.Keep]
 	se.live = append([]Message(nil), se.live[len(archived):]...)
 	se.commits++
+	se.committed = time.Now().UTC()
 	t := &task{id: memory.UUID(), tenant: tenant, at: time.Now().Add(s.o.Extract), of: se, fails: s.fail > 0}
 	s.fail = max(s.fail-1, 0)
 	for _, m := range archived {
@@ -167,7 +172,7 @@ func (s *Server) commit(tenant string, w http.ResponseWriter, r *http.Request) {
 	}
 	s.tasks = append(s.tasks, t)
 	answer(w, map[string]any{
-		"session_id": se.id, "status": "accepted", "task_id": t.id, "archived": true, "archive_uri": fmt.Sprintf("viking://user/%s/sessions/%s/history/archive_%03d", tenant, se.id, se.commits),
+		"session_id": se.id, "status": "accepted", "task_id": t.id, "archived": true, "archive_uri": fmt.Sprintf("%s/history/archive_%03d", se.uri(), se.commits),
 	})
 }
 
