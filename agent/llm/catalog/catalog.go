@@ -20,10 +20,10 @@ import (
 
 // A Query names one model of one service.
 type Query struct {
-	Provider string // anthropic, ollama, or any service with OpenAI's model list
-	Model    string
-	BaseURL  string // as configured for the provider; for anthropic without /v1
-	Key      secret.Value
+	API     string // "anthropic", "ollama", or any other for OpenAI's list of models
+	Model   string
+	BaseURL string // as configured; for anthropic without /v1
+	Key     secret.Value
 }
 
 // Limits of one query.
@@ -40,14 +40,14 @@ var ErrNotReported = errors.New("no context length reported")
 // service. It does not follow redirects, and its errors do not contain the key.
 func ContextLength(ctx context.Context, q Query) (int, error) {
 	base := strings.TrimRight(q.BaseURL, "/")
-	if q.Provider == "ollama" {
+	if q.API == "ollama" {
 		ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 		defer cancel()
 		return queryOllama(ctx, strings.TrimSuffix(base, "/v1"), q)
 	}
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	if q.Provider == "anthropic" {
+	if q.API == "anthropic" {
 		h := http.Header{"Anthropic-Version": {"2023-06-01"}}
 		if q.Key != "" {
 			h.Set("X-Api-Key", q.Key.Reveal())

@@ -28,19 +28,19 @@ func TestContextLengthByService(t *testing.T) {
 		want int
 		says string
 	}{
-		{catalog.Query{Provider: "custom", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
-		{catalog.Query{Provider: "openrouter", Model: "a", BaseURL: s.URL + "/v1/", Key: "good"}, 8192, ""},
-		{catalog.Query{Provider: "anthropic", Model: "big", BaseURL: s.URL, Key: "good"}, 262_144, ""},
-		{catalog.Query{Provider: "anthropic", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
-		{catalog.Query{Provider: "ollama", Model: "big", BaseURL: s.URL + "/v1"}, 24_000, ""},
-		{catalog.Query{Provider: "ollama", Model: "a", BaseURL: s.URL + "/v1"}, 8192, ""}, // num_ctx is more than the model can
-		{catalog.Query{Provider: "custom", Model: "quiet", BaseURL: s.URL + "/v1", Key: "good"}, 0, "no context length reported"},
-		{catalog.Query{Provider: "custom", Model: "other", BaseURL: s.URL + "/v1", Key: "good"}, 0, "no context length reported"},
-		{catalog.Query{Provider: "anthropic", Model: "other", BaseURL: s.URL, Key: "good"}, 0, "unexpected status 404"},
-		{catalog.Query{Provider: "ollama", Model: "other", BaseURL: s.URL + "/v1"}, 0, "unexpected status 404"},
-		{catalog.Query{Provider: "custom", Model: "big", BaseURL: s.URL + "/v1", Key: "bad-key"}, 0, "unexpected status 401"},
-		{catalog.Query{Provider: "custom", Model: "big", BaseURL: "http://127.0.0.1:1/v1", Key: "bad-key"}, 0, "send request"},
-		{catalog.Query{Provider: "custom", Model: "big", BaseURL: "http://a b"}, 0, "invalid base URL"},
+		{catalog.Query{API: "openai", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
+		{catalog.Query{API: "openai", Model: "a", BaseURL: s.URL + "/v1/", Key: "good"}, 8192, ""},
+		{catalog.Query{API: "anthropic", Model: "big", BaseURL: s.URL, Key: "good"}, 262_144, ""},
+		{catalog.Query{API: "anthropic", Model: "big", BaseURL: s.URL + "/v1", Key: "good"}, 262_144, ""},
+		{catalog.Query{API: "ollama", Model: "big", BaseURL: s.URL + "/v1"}, 24_000, ""},
+		{catalog.Query{API: "ollama", Model: "a", BaseURL: s.URL + "/v1"}, 8192, ""}, // num_ctx is more than the model can
+		{catalog.Query{API: "openai", Model: "quiet", BaseURL: s.URL + "/v1", Key: "good"}, 0, "no context length reported"},
+		{catalog.Query{API: "openai", Model: "other", BaseURL: s.URL + "/v1", Key: "good"}, 0, "no context length reported"},
+		{catalog.Query{API: "anthropic", Model: "other", BaseURL: s.URL, Key: "good"}, 0, "unexpected status 404"},
+		{catalog.Query{API: "ollama", Model: "other", BaseURL: s.URL + "/v1"}, 0, "unexpected status 404"},
+		{catalog.Query{API: "openai", Model: "big", BaseURL: s.URL + "/v1", Key: "bad-key"}, 0, "unexpected status 401"},
+		{catalog.Query{API: "openai", Model: "big", BaseURL: "http://127.0.0.1:1/v1", Key: "bad-key"}, 0, "send request"},
+		{catalog.Query{API: "openai", Model: "big", BaseURL: "http://a b"}, 0, "invalid base URL"},
 	} {
 		n, err := catalog.ContextLength(t.Context(), c.q)
 		if n != c.want || (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "bad-key")) {
@@ -67,7 +67,7 @@ func TestContextLengthFormats(t *testing.T) {
 		`{"data":[{"id":"m","context_length":`: 0,
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
-		n, err := catalog.ContextLength(t.Context(), catalog.Query{Provider: "custom", Model: "m", BaseURL: s.URL})
+		n, err := catalog.ContextLength(t.Context(), catalog.Query{API: "openai", Model: "m", BaseURL: s.URL})
 		s.Close()
 		if n != want || (err == nil) != (want > 0) {
 			t.Errorf("%s: %d, %v", body, n, err)
@@ -112,7 +112,7 @@ func TestContextLengthOfOllama(t *testing.T) {
 				_, _ = w.Write([]byte(body))
 			}))
 			defer s.Close()
-			n, err := catalog.ContextLength(t.Context(), catalog.Query{Provider: "ollama", Model: "m", BaseURL: s.URL + "/v1"})
+			n, err := catalog.ContextLength(t.Context(), catalog.Query{API: "ollama", Model: "m", BaseURL: s.URL + "/v1"})
 			if n != c.want || err != nil || loads != c.loads {
 				t.Errorf("%d, %v, loaded %d times", n, err, loads)
 			}
@@ -125,14 +125,14 @@ func TestContextLengthIgnoresRedirectsAndTimesOut(t *testing.T) {
 	defer elsewhere.Close()
 	s := httptest.NewServer(http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect))
 	defer s.Close()
-	if n, err := catalog.ContextLength(t.Context(), catalog.Query{Provider: "custom", Model: "m", BaseURL: s.URL, Key: "k"}); n != 0 || err == nil {
+	if n, err := catalog.ContextLength(t.Context(), catalog.Query{API: "openai", Model: "m", BaseURL: s.URL, Key: "k"}); n != 0 || err == nil {
 		t.Errorf("%d, %v", n, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer slow.Close()
-	if _, err := catalog.ContextLength(ctx, catalog.Query{Provider: "custom", Model: "m", BaseURL: slow.URL}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := catalog.ContextLength(ctx, catalog.Query{API: "openai", Model: "m", BaseURL: slow.URL}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
 }

@@ -91,11 +91,11 @@ func (w *contextLengths) fetchReported(ctx context.Context) {
 		name := e.Model + "@" + e.BaseURL
 		n, from := w.resolve(e, w.configured(e))
 		written := from == tokens.FromConfig || from == tokens.FromCustom
-		if e.BaseURL == "" || queried[name] || written && e.Provider != "ollama" {
+		if e.BaseURL == "" || queried[name] || written && e.Service().API != config.Ollama {
 			continue
 		}
 		queried[name] = true
-		reported, err := catalog.ContextLength(ctx, catalog.Query{Provider: e.Provider, Model: e.Model, BaseURL: e.BaseURL, Key: e.APIKey})
+		reported, err := catalog.ContextLength(ctx, catalog.Query{API: string(e.Service().API), Model: e.Model, BaseURL: e.BaseURL, Key: e.APIKey})
 		model := zap.String("model", modelName(e))
 		switch {
 		case ctx.Err() != nil:
@@ -145,7 +145,7 @@ func (w *contextLengths) resolve(e config.Endpoint, configured int) (int, tokens
 // that the configuration sets for the model itself, or 0.
 func ContextQuery(c *config.Config, e config.Endpoint, configured int) tokens.Query {
 	q := tokens.Query{Model: e.Model, BaseURL: e.BaseURL, Config: configured, Custom: c.ContextOf(e)}
-	if e.Provider == "ollama" {
+	if e.Service().API == config.Ollama {
 		q.Service = catalog.OllamaDefault
 	}
 	return q

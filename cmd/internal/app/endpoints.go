@@ -33,26 +33,17 @@ func (a *App) providerFor(e config.Endpoint) llm.Provider {
 
 // newProvider creates the client of the API that an endpoint names.
 func (a *App) newProvider(e config.Endpoint) llm.Provider {
-	switch e.Provider {
-	case "demo":
+	switch e.Service().API {
+	case config.Demo:
 		return demo.New(demo.Options{Delay: a.opts.Config.Model.DemoDelay})
-	case "anthropic":
-		return anthropic.New(anthropic.Options{BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens})
+	case config.Anthropic:
+		return anthropic.New(anthropic.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens})
 	}
 	o := openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens}
 	if e.Provider == "openrouter" {
 		o.Routing = openai.Routing(a.opts.Config.ProviderRouting.For(e.Model))
 	}
 	return openai.New(o)
-}
-
-// hasVision reports whether images are sent to models of the provider as images.
-func hasVision(provider string) bool {
-	switch provider {
-	case "anthropic", "openai", "openrouter":
-		return true
-	}
-	return false
 }
 
 // downloadOptions returns how files of an account are downloaded: from the public

@@ -77,7 +77,7 @@ func (m *models) Choose(s session.Settings) (conversation.ModelChoice, error) {
 	if err != nil {
 		e, s = m.endpoints[0], session.Settings{}
 	}
-	c := conversation.ModelChoice{Provider: m.providerFor(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: hasVision(e.Provider), Window: m.lengths.lengthOf(e)}
+	c := conversation.ModelChoice{Provider: m.providerFor(e), Model: e.Model, Effort: m.effort, CacheTTL: m.ttl, Vision: e.Service().Vision, Window: m.lengths.lengthOf(e)}
 	if s.Effort != "" {
 		c.Effort = s.Effort
 	}

@@ -239,14 +239,15 @@ func (l *loader) searchKey(c *Config) {
 var version = regexp.MustCompile(`/v[0-9][a-z0-9]*(/openai)?$`)
 
 // modelURL checks the address of a model.
-func (l *loader) modelURL(path, provider, s string) {
+func (l *loader) modelURL(path string, provider ServiceName, s string) {
 	u := l.address(path, s, "http", "https")
 	if u == nil {
 		return
 	}
 	if provider == "auto" {
-		provider = ofURL(s)
+		provider = ServiceName(ofURL(s))
 	}
+	api := ServiceOf(string(provider)).API
 	p := strings.TrimRight(u.Path, "/")
 	switch {
 	case u.User != nil:
@@ -255,9 +256,9 @@ func (l *loader) modelURL(path, provider, s string) {
 		l.ProblemAt(path, "want an address without ? and #")
 	case strings.HasSuffix(p, "/chat/completions"), strings.HasSuffix(p, "/messages"), strings.HasSuffix(p, "/responses"):
 		l.ProblemAt(path, "leave out what stands behind /v1: hermesd adds it")
-	case provider == "anthropic" && strings.HasSuffix(p, "/v1"):
+	case api == Anthropic && strings.HasSuffix(p, "/v1"):
 		l.ProblemAt(path, "an Anthropic address stands without /v1")
-	case provider == "anthropic" || provider == "demo":
+	case api == Anthropic || api == Demo:
 	case p == "":
 		l.ProblemAt(path, "an OpenAI-compatible address goes up to and including /v1")
 	case !version.MatchString(p):

@@ -11,6 +11,8 @@
 package config
 
 import (
+	"bytes"
+
 	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/gateway"
 	"hermesd/gateway/access"
@@ -81,8 +83,16 @@ const exampleHead = `# Configuration of hermesd: ~/.hermes/config.yaml.
 
 // Example returns the example configuration: every key with its default, range
 // and one line of explanation. Used unchanged it has no effect.
-func Example() []byte { return yamlconf.Example(new(Config), exampleHead) }
+func Example() []byte { return withVariables(yamlconf.Example(new(Config), exampleHead)) }
 
 // Schema returns the JSON schema of config.yaml, for editors. It is stricter
 // than Load: it does not contain the keys that only upstream Hermes has.
-func Schema() ([]byte, error) { return yamlconf.Schema(new(Config), "hermesd config.yaml") }
+func Schema() ([]byte, error) {
+	s, err := yamlconf.Schema(new(Config), "hermesd config.yaml")
+	return withVariables(s), err
+}
+
+// withVariables names in a description of the keys the variables with keys of providers.
+func withVariables(text []byte) []byte {
+	return bytes.ReplaceAll(text, []byte("$variables"), []byte(ServiceVariables()))
+}

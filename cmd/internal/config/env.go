@@ -12,17 +12,12 @@ import (
 // variable counts as unset.
 var keyVariables = sync.OnceValue(func() []yamlconf.Variable { return yamlconf.Variables(new(Config)) })
 
-// providerKeys returns the names of the variables with API keys, by provider.
-func providerKeys() map[string]string {
-	return map[string]string{"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "openrouter": "OPENROUTER_API_KEY"}
-}
-
 // secretVariables returns the names of all variables that contain secrets,
 // including those that set no key.
 func secretVariables() []string {
 	ns := []string{"BRAVE_API_KEY", "TAVILY_API_KEY"}
-	for _, n := range providerKeys() {
-		ns = append(ns, n)
+	for _, s := range withKeys() {
+		ns = append(ns, s.Variable)
 	}
 	for _, v := range keyVariables() {
 		if v.Secret {

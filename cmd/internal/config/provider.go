@@ -30,22 +30,6 @@ func (e Endpoint) String() string {
 	return e.Provider + " " + e.Model + " (" + e.Reason + ")"
 }
 
-// A service is the default address and the default model of a provider.
-type service struct {
-	baseURL, model string
-}
-
-func services() map[string]service {
-	return map[string]service{
-		"anthropic":  {"https://api.anthropic.com", "claude-opus-4-6"},
-		"openrouter": {"https://openrouter.ai/api/v1", "anthropic/claude-opus-4.6"},
-		"openai":     {"https://api.openai.com/v1", ""},
-		"ollama":     {"http://127.0.0.1:11434/v1", ""},
-		"custom":     {},
-		"demo":       {"", "demo"},
-	}
-}
-
 // endpoints resolves the main model and the fallbacks.
 func (l *loader) endpoints(c *Config) (main Endpoint, fallbacks []Endpoint) {
 	l.custom = c.CustomProviders
@@ -111,7 +95,7 @@ func custom(all []CustomProvider, baseURL string) (p CustomProvider, ok bool) {
 // entry configures; 0 if none does.
 func (c *Config) ContextOf(e Endpoint) int {
 	for _, f := range c.FallbackProviders {
-		if f.ContextLength > 0 && cmp.Or(f.Model, services()[e.Provider].model) == e.Model && (f.Provider == e.Provider || f.Provider == "auto") {
+		if f.ContextLength > 0 && cmp.Or(f.Model, e.Service().Model) == e.Model && (string(f.Provider) == e.Provider || f.Provider == "auto") {
 			return f.ContextLength
 		}
 	}
@@ -122,27 +106,19 @@ func (c *Config) ContextOf(e Endpoint) int {
 // endpoint resolves one model. path is its section, modelKey the key of its
 // name there.
 func (l *loader) endpoint(path, modelKey string, said Fallback) Endpoint {
-	e := Endpoint{Provider: said.Provider, Model: said.Model, BaseURL: strings.TrimRight(said.BaseURL, "/"), APIKey: said.APIKey, Reason: path + ".provider"}
+	e := Endpoint{Provider: string(said.Provider), Model: said.Model, BaseURL: strings.TrimRight(said.BaseURL, "/"), APIKey: said.APIKey, Reason: path + ".provider"}
 	if said.Provider == "auto" || said.Provider == "" {
 		e.Provider, e.Reason = l.guess(path, said.Model, said.BaseURL, said.APIKey)
 	}
-	s := services()[e.Provider]
-	if e.BaseURL == "" {
-		e.BaseURL = s.baseURL
-	}
-	if e.Provider == "anthropic" {
-		e.Model = strings.TrimPrefix(e.Model, "anthropic/")
-	}
-	if e.Model == "" || e.Provider == "demo" {
-		e.Model = s.model
-	}
+	s := e.Service()
+	e.BaseURL = cmp.Or(e.BaseURL, s.BaseURL)
+	e.Model = s.ModelName(e.Model)
 	if own, ok := custom(l.custom, e.BaseURL); ok {
 		e.Reason += ", " + cmp.Or(own.Name, "custom_providers")
 		e.APIKey = cmp.Or(e.APIKey, own.APIKey)
 	}
-	variable := providerKeys()[e.Provider]
-	if e.APIKey == "" && variable != "" {
-		v, _ := l.look(variable)
+	if e.APIKey == "" && s.Variable != "" {
+		v, _ := l.look(s.Variable)
 		e.APIKey = secret.Value(v)
 	}
 	switch {
@@ -150,8 +126,8 @@ func (l *loader) endpoint(path, modelKey string, said Fallback) Endpoint {
 		l.ProblemAt(path+".base_url", "the provider custom needs an address: up to and including /v1")
 	case e.Model == "":
 		l.ProblemAt(path+"."+modelKey, "%s has no usual model: name one", e.Provider)
-	case e.APIKey == "" && variable != "" && said.BaseURL == "":
-		l.WarnAt(path+".api_key", "there is no key for %s: set %s in .env; until then every turn fails", e.Provider, variable)
+	case e.APIKey == "" && s.Variable != "" && said.BaseURL == "":
+		l.WarnAt(path+".api_key", "there is no key for %s: set %s in .env; until then every turn fails", e.Provider, s.Variable)
 	case e.APIKey != "" && insecure(e.BaseURL):
 		l.WarnAt(path+".base_url", "the key goes over the network unencrypted: use https")
 	}
@@ -166,70 +142,30 @@ func (l *loader) guess(path, model, baseURL string, key secret.Value) (provider,
 		return p, path + ".base_url"
 	}
 	if k := key.Reveal(); k != "" {
-		switch {
-		case strings.HasPrefix(k, "sk-ant-"):
-			return "anthropic", path + ".api_key"
-		case strings.HasPrefix(k, "sk-or-"):
-			return "openrouter", path + ".api_key"
-		case strings.HasPrefix(k, "sk-"):
-			return "openai", path + ".api_key"
+		for _, s := range Services() {
+			if s.KeyPrefix != "" && strings.HasPrefix(k, s.KeyPrefix) {
+				return s.Name, path + ".api_key"
+			}
 		}
 	}
 	if strings.EqualFold(model, "demo") {
 		return "demo", path + " names it"
 	}
-	order := []string{"anthropic", "openrouter", "openai"}
-	switch name := strings.ToLower(model); {
-	case strings.HasPrefix(name, "anthropic/"):
-	case strings.Contains(name, "/"):
-		order = []string{"openrouter"}
-	case strings.HasPrefix(name, "claude"):
-		order = []string{"anthropic"}
-	case strings.HasPrefix(name, "gpt"), strings.HasPrefix(name, "chatgpt"), strings.HasPrefix(name, "o1"), strings.HasPrefix(name, "o3"), strings.HasPrefix(name, "o4"):
-		order = []string{"openai"}
-	}
-	for _, p := range order {
-		if v, ok := l.look(providerKeys()[p]); ok && v != "" {
-			return p, providerKeys()[p] + " is set"
+	var variables []string
+	for _, s := range candidates(model) {
+		if v, ok := l.look(s.Variable); ok && v != "" {
+			return s.Name, s.Variable + " is set"
 		}
+		variables = append(variables, s.Variable)
 	}
 	if key != "" {
 		l.ProblemAt(path+".provider", "nothing says whose key this is: set provider")
 		return "demo", "nothing says whose the key is"
 	}
 	if model != "" && path == "model" {
-		l.WarnAt("model.default", "no key fits this model, so the built-in demo model answers; set %s in .env, or model.base_url", keyNames(order))
+		l.WarnAt("model.default", "no key fits this model, so the built-in demo model answers; set %s in .env, or model.base_url", strings.Join(variables, " or "))
 	}
 	return "demo", "no key and no model.base_url are set, so the built-in demo model answers; `hermesd setup` asks for them"
-}
-
-func keyNames(providers []string) string {
-	ns := make([]string, len(providers))
-	for i, p := range providers {
-		ns[i] = providerKeys()[p]
-	}
-	return strings.Join(ns, " or ")
-}
-
-// ofURL returns the provider that serves an address.
-func ofURL(s string) string {
-	u, err := url.Parse(s)
-	if err != nil {
-		return "custom"
-	}
-	host := strings.ToLower(u.Hostname())
-	is := func(domain string) bool { return host == domain || strings.HasSuffix(host, "."+domain) }
-	switch {
-	case is("anthropic.com"), strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/anthropic"):
-		return "anthropic"
-	case is("openrouter.ai"):
-		return "openrouter"
-	case is("openai.com"):
-		return "openai"
-	case u.Port() == "11434":
-		return "ollama"
-	}
-	return "custom"
 }
 
 // insecure reports whether data sent to an address is readable in transit.
@@ -259,23 +195,4 @@ func (p ProviderRouting) For(model string) Routing {
 		}
 	}
 	return p.Routing
-}
-
-// A Service describes a model provider that Load knows.
-type Service struct {
-	Name     string // as model.provider has it
-	BaseURL  string // its own address; "" if it has none
-	Model    string // its usual model; "" if it has none
-	Variable string // that holds its key; "" if none does
-}
-
-// Services returns the providers that model.provider accepts besides auto, in the
-// order in which they are offered to users.
-func Services() []Service {
-	var all []Service
-	for _, name := range []string{"anthropic", "openrouter", "openai", "ollama", "custom", "demo"} {
-		s := services()[name]
-		all = append(all, Service{Name: name, BaseURL: s.baseURL, Model: s.model, Variable: providerKeys()[name]})
-	}
-	return all
 }

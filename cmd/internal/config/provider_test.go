@@ -35,6 +35,7 @@ func TestProvider(t *testing.T) {
 		{name: "all keys, model of openrouter", env: keys(a, o, r), yaml: "model: meta/llama", want: endpoint{"openrouter", "meta/llama", "https://openrouter.ai/api/v1", "key-of-" + r, r + " is set"}},
 		{name: "model in openrouter's form, anthropic key", env: keys(a), yaml: "model: anthropic/claude-x", want: endpoint{"anthropic", "claude-x", "https://api.anthropic.com", "key-of-" + a, a + " is set"}},
 		{name: "model in openrouter's form, openrouter key", env: keys(r), yaml: "model: anthropic/claude-x", want: endpoint{"openrouter", "anthropic/claude-x", "https://openrouter.ai/api/v1", "key-of-" + r, r + " is set"}},
+		{name: "model in openrouter's form, openai key", env: keys(o), yaml: "model: anthropic/claude-x", want: endpoint{"demo", "demo", "", "", "no key"}, warning: "set ANTHROPIC_API_KEY or OPENROUTER_API_KEY in .env"},
 		{name: "key that does not fit the model", env: keys(o), yaml: "model: claude-x", want: endpoint{"demo", "demo", "", "", "no key"}, warning: "model.default: no key fits this model, so the built-in demo model answers; set ANTHROPIC_API_KEY"},
 		{name: "named provider", env: keys(a, o), yaml: "model: {provider: openai, default: m}", want: endpoint{"openai", "m", "https://api.openai.com/v1", "key-of-" + o, "model.provider"}},
 		{name: "named provider without a key", yaml: "model: {provider: anthropic}", want: endpoint{"anthropic", "claude-opus-4-6", "https://api.anthropic.com", "", "model.provider"}, warning: "model.api_key: there is no key for anthropic: set ANTHROPIC_API_KEY in .env"},
@@ -159,7 +160,7 @@ func TestEveryProviderIsAService(t *testing.T) {
 			base = "http://127.0.0.1:1/v1"
 		}
 		c, r := setup{yaml: "model: {provider: " + s.Name + ", default: m, base_url: '" + base + "'}\n", env: map[string]string{s.Variable: "sk-key-of-it"}}.good(t)
-		if c.Model.Provider != s.Name || s.Variable != "" && r.Model.APIKey != "sk-key-of-it" {
+		if string(c.Model.Provider) != s.Name || s.Variable != "" && r.Model.APIKey != "sk-key-of-it" {
 			t.Errorf("%+v gives %+v", s, r.Model)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 // Model configures the main model.
 type Model struct {
 	Default       string        `yaml:"default" doc:"Name of the model as its provider knows it; empty: the provider's usual one, where there is one. May be written as model: NAME."`
-	Provider      string        `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"Who serves it. auto looks at base_url, then at which key is set, else takes the built-in demo model."`
+	Provider      ServiceName   `yaml:"provider" default:"auto" enum:"auto" doc:"Who serves it. auto looks at base_url, then at which key is set, else takes the built-in demo model."`
 	BaseURL       string        `yaml:"base_url" doc:"Where it is served; OpenAI-compatible: up to and including /v1, Anthropic: without /v1. Empty: the provider's own address."`
-	APIKey        secret.Value  `yaml:"api_key" doc:"Key for it; empty: ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, by provider."`
+	APIKey        secret.Value  `yaml:"api_key" doc:"Key for it; empty: $variables, by provider."`
 	ContextLength int           `yaml:"context_length" default:"0" range:"0..100000000" doc:"Context length in tokens; 0: detected. It does not change Ollama's: num_ctx in the Modelfile or OLLAMA_CONTEXT_LENGTH on the server sets that."`
 	DemoDelay     time.Duration `yaml:"demo_delay" deprecated:"demo_pause" default:"15ms" range:"0s..10s" doc:"Pause of the built-in demo model before each piece of an answer."`
 	MaxTokens     int           `yaml:"max_tokens" default:"0" range:"0..100000000" doc:"Most tokens of one answer; 0: the provider's limit."`
@@ -24,7 +24,7 @@ type Model struct {
 
 // Fallback configures a model that is used if the main model fails.
 type Fallback struct {
-	Provider string       `yaml:"provider" default:"auto" enum:"auto|anthropic|openai|openrouter|ollama|custom|demo" doc:"As model.provider."`
+	Provider ServiceName  `yaml:"provider" default:"auto" enum:"auto" doc:"As model.provider."`
 	Model    string       `yaml:"model" doc:"As model.default."`
 	BaseURL  string       `yaml:"base_url" doc:"As model.base_url."`
 	APIKey   secret.Value `yaml:"api_key" doc:"As model.api_key."`
@@ -295,7 +295,7 @@ type Auxiliary struct {
 
 // OptionalTask configures the model of a task that is off unless a model is named.
 type OptionalTask struct {
-	Provider string        `yaml:"provider" enum:"|auto|main|anthropic|openai|openrouter|ollama|custom|demo" doc:"Provider of the model: main is the model that answers; empty and auto: none."`
+	Provider ServiceName   `yaml:"provider" enum:"|auto|main" doc:"Provider of the model: main is the model that answers; empty and auto: none."`
 	Model    string        `yaml:"model" doc:"As model.default; empty: the provider's usual one."`
 	BaseURL  string        `yaml:"base_url" doc:"As model.base_url."`
 	APIKey   secret.Value  `yaml:"api_key" doc:"As model.api_key."`
@@ -304,7 +304,7 @@ type OptionalTask struct {
 
 // Task configures the model of one task.
 type Task struct {
-	Provider      string        `yaml:"provider" default:"auto" enum:"auto|main|anthropic|openai|openrouter|ollama|custom|demo" doc:"Provider of the model. auto and main: the model that answers."`
+	Provider      ServiceName   `yaml:"provider" default:"auto" enum:"auto|main" doc:"Provider of the model. auto and main: the model that answers."`
 	Model         string        `yaml:"model" doc:"As model.default; empty: the provider's usual one."`
 	BaseURL       string        `yaml:"base_url" doc:"As model.base_url."`
 	APIKey        secret.Value  `yaml:"api_key" doc:"As model.api_key."`

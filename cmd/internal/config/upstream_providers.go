@@ -125,7 +125,7 @@ func (l *loader) hosted(path string, m, name *yaml.Node, h hosted) *yaml.Node {
 		api = "anthropic"
 	}
 	set(m, "provider", scalar(name, api))
-	if at := get(m, "base_url"); at == nil || empty(at) || h.baseURL != "" && !sameHost(at.Value, h.baseURL) && slices.Contains([]string{"openrouter", "openai", "anthropic"}, ofURL(at.Value)) {
+	if at := get(m, "base_url"); at == nil || empty(at) || h.baseURL != "" && !sameHost(at.Value, h.baseURL) && ServiceOf(ofURL(at.Value)).Variable != "" {
 		set(m, "base_url", scalar(name, h.baseURL)) // the address in upstream's example is that of OpenRouter
 	}
 	if key := get(m, "api_key"); key != nil && !empty(key) || len(h.variables) == 0 {

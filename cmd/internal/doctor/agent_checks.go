@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,6 +16,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/internal/spawn"
@@ -30,10 +30,10 @@ func (v *checker) checkAccess() {
 	case model.Provider == "demo" && (c.Model.Provider == "demo" || strings.EqualFold(c.Model.Default, "demo")):
 		v.reportOK("model", "the built-in demo model answers, as the configuration says: it has no intelligence")
 	case model.Provider == "demo":
-		v.report("model", Warning, "run `hermesd setup`, or set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY in .env", "the built-in demo model answers: it has no intelligence")
-	case model.Provider == "ollama":
+		v.report("model", Warning, "run `hermesd setup`, or set "+config.ServiceVariables()+" in .env", "the built-in demo model answers: it has no intelligence")
+	case model.Service().API == config.Ollama:
 		v.checkOllama()
-	case slices.Contains([]string{"anthropic", "openai", "openrouter"}, model.Provider):
+	case model.Service().Variable != "":
 		if model.APIKey == "" {
 			v.report("model", Error, "set its key in .env", "%s needs a key, and there is none", model.Provider)
 		} else {

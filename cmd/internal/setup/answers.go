@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 
-	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
@@ -89,14 +87,4 @@ func checkKey(s string) error {
 		return fmt.Errorf("there is a space or a control character in it")
 	}
 	return nil
-}
-
-// service returns the known settings of a provider, and whether there are any.
-func service(name string) (config.Service, bool) {
-	all := config.Services()
-	i := slices.IndexFunc(all, func(s config.Service) bool { return s.Name == name })
-	if i < 0 {
-		return config.Service{}, false
-	}
-	return all[i], true
 }

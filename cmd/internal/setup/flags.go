@@ -93,12 +93,12 @@ func (r *flagReader) model(f Flags) *Model {
 	if m.Provider == "" && now.Provider != "demo" {
 		m.Provider = now.Provider
 	}
-	v, ok := service(m.Provider)
+	v := config.ServiceOf(m.Provider)
 	switch {
 	case m.Provider == "":
 		r.problem("provider", "it is missing: one of %s", names())
 		return nil
-	case !ok:
+	case v.Name == "":
 		r.problem("provider", "there is no provider %q: one of %s", m.Provider, names())
 		return nil
 	case v.Name == "demo":

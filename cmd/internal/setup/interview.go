@@ -137,22 +137,17 @@ func (i *interview) confirm(ctx context.Context) (p *Plan, next string, err erro
 
 // model asks for the main model.
 func (i *interview) model(ctx context.Context) error {
-	labels := map[string]string{
-		"anthropic": "Anthropic (Claude)", "openrouter": "OpenRouter (models of many makers)", "openai": "OpenAI",
-		"ollama": "Ollama, on this machine or another", "custom": "Another server that speaks OpenAI's API (vLLM, llama.cpp, LM Studio, …)",
-		"demo": "None yet: the built-in demo model, which is not intelligent",
-	}
 	f := &Field{Kind: Select, Title: "Which model shall answer?", Value: i.s.Report.Model.Provider}
 	if i.s.Fresh() {
 		f.Value = config.Services()[0].Name
 	}
 	for _, v := range config.Services() {
-		f.Options = append(f.Options, Option{v.Name, labels[v.Name]})
+		f.Options = append(f.Options, Option{v.Name, v.Label})
 	}
 	if err := i.a.Ask(ctx, Page{Fields: []*Field{f}}); err != nil {
 		return err
 	}
-	v, _ := service(f.Value)
+	v := config.ServiceOf(f.Value)
 	m := Model{Provider: v.Name, Name: v.Model, BaseURL: v.BaseURL}
 	if now := i.s.Report.Model; now.Provider == v.Name {
 		m.Name, m.BaseURL = now.Model, now.BaseURL
@@ -186,11 +181,11 @@ func (i *interview) modelPage(ctx context.Context, v config.Service, m *Model) e
 	name := &Field{Kind: Text, Title: "Name of the model", Help: "As its server knows it.", Value: m.Name, Check: required(checkLine)}
 	p := Page{Title: "The model", Fields: []*Field{name}}
 	var address, key *Field
-	if v.Name == "ollama" || v.Name == "custom" || m.BaseURL != v.BaseURL {
+	if v.Variable == "" || m.BaseURL != v.BaseURL {
 		address = &Field{Kind: Text, Title: "Address of the server", Help: "Up to and including /v1; for an Anthropic address without it.", Value: m.BaseURL, Check: required(checkURL)}
 		p.Fields = append([]*Field{address}, p.Fields...)
 	}
-	if v.Name != "ollama" {
+	if v.API != config.Ollama {
 		replace, err := i.askReplace(ctx, "a key for "+v.Name, i.s.keyAt(v), m.Key)
 		if err != nil {
 			return err

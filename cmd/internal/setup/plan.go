@@ -76,8 +76,8 @@ func (s *State) Plan(a Answers) (*Plan, error) {
 // model plans the main model. The base URL and key of the previous provider must not
 // be used for the new one.
 func (p *Plan) model(m Model) {
-	v, ok := service(m.Provider)
-	if !ok {
+	v := config.ServiceOf(m.Provider)
+	if v.Name == "" {
 		p.problem("model.provider", "there is no provider %q", m.Provider)
 		return
 	}

@@ -54,15 +54,15 @@ func verifyEndpoint(ctx context.Context, e config.Endpoint) (string, error) {
 	}
 	h := http.Header{}
 	switch {
-	case e.Provider == "anthropic":
+	case e.Service().API == config.Anthropic:
 		e.BaseURL += "/v1"
 		h.Set("X-Api-Key", e.APIKey.Reveal())
 		h.Set("Anthropic-Version", "2023-06-01")
 	case e.APIKey != "":
 		h.Set("Authorization", "Bearer "+e.APIKey.Reveal())
 	}
-	if e.Provider == "openrouter" { // the list of models needs no key there
-		if err := fetch(ctx, request{url: e.BaseURL + "/key", header: h}, nil); err != nil {
+	if path := e.Service().KeyPath; path != "" {
+		if err := fetch(ctx, request{url: e.BaseURL + path, header: h}, nil); err != nil {
 			return "", err
 		}
 	}
@@ -106,15 +106,11 @@ func checkListed(names []string, model string) (string, error) {
 
 // endpoint returns the endpoint of a model, with the existing key if m has none.
 func (s *State) endpoint(m Model) (config.Endpoint, error) {
-	v, ok := service(m.Provider)
-	if !ok {
+	v := config.ServiceOf(m.Provider)
+	if v.Name == "" {
 		return config.Endpoint{}, fmt.Errorf("there is no provider %q", m.Provider)
 	}
-	e := config.Endpoint{Provider: v.Name, Model: m.Name, BaseURL: strings.TrimRight(m.BaseURL, "/"), APIKey: m.Key}
-	e.Model = cmp.Or(e.Model, v.Model)
-	if v.Name == "anthropic" {
-		e.Model = strings.TrimPrefix(e.Model, "anthropic/")
-	}
+	e := config.Endpoint{Provider: v.Name, Model: v.ModelName(m.Name), BaseURL: strings.TrimRight(m.BaseURL, "/"), APIKey: m.Key}
 	e.BaseURL = cmp.Or(e.BaseURL, v.BaseURL)
 	if e.APIKey == "" {
 		e.APIKey = s.Report.Model.APIKey

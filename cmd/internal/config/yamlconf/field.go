@@ -35,7 +35,7 @@ const (
 //	yaml     its name; ",inline" for a struct whose keys are in the parent section
 //	default  its default value
 //	range    minimum..maximum, both optional
-//	enum     the valid values, separated by |
+//	enum     the valid values, separated by |; those of the method Choices of its type follow
 //	doc      one line of explanation
 //	alias    other names, separated by |
 //	deprecated  former names, separated by |; they work, with a warning
@@ -112,6 +112,9 @@ func describe(t reflect.Type, path string) (fs []*field) {
 		}
 		if e, ok := sf.Tag.Lookup("enum"); ok {
 			f.enum = strings.Split(e, "|")
+			if c, ok := reflect.Zero(sf.Type).Interface().(interface{ Choices() []string }); ok {
+				f.enum = append(f.enum, c.Choices()...)
+			}
 		}
 		switch f.kind {
 		case section:
