@@ -43,6 +43,9 @@ type Options struct {
 	Media Media
 	// Cached is called with a deleted session, to drop it from memory.
 	Cached func(session.ID)
+	// Forget returns the events with which the external memory deletes what it has of a
+	// session.
+	Forget func(session.Record) []store.Event
 }
 
 // An Eraser deletes conversations.
@@ -55,7 +58,15 @@ func New(opts Options) *Eraser { return &Eraser{opts} }
 // deleted, or a *PartialError: the store has deleted the session, and another step
 // failed.
 func (e *Eraser) Session(ctx context.Context, id session.ID) (session.Deleted, error) {
-	deleted, err := e.opts.Store.DeleteSession(ctx, store.Deletion{ID: id})
+	d := store.Deletion{ID: id}
+	if e.opts.Forget != nil {
+		rec, _, err := e.opts.Store.SessionByID(ctx, id)
+		if err != nil {
+			return session.Deleted{}, err
+		}
+		d.Events = e.opts.Forget(rec)
+	}
+	deleted, err := e.opts.Store.DeleteSession(ctx, d)
 	if err != nil && deleted.ID == "" {
 		return deleted, err
 	}

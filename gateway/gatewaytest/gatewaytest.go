@@ -28,6 +28,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/input"
 	"hermesd/gateway/lane"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -87,6 +88,7 @@ type Options struct {
 	Placement    prompt.Placement
 	Prefill      []llm.Message
 	Compression  compaction.Options
+	Memory       turn.Memory
 	Progress     string
 	Acknowledge  bool
 	Mode         inbox.Mode
@@ -134,7 +136,7 @@ func New(o Options) *pipeline.Pipeline {
 			Accounts: o.Accounts, Moves: o.Moves, Delivery: out, Targets: targets, Questions: questions, Input: in, Reply: writer,
 		},
 		Agent: pipeline.Agent{
-			Agent: o.Agent, Models: o.Models, Prefix: o.Prefix, Overlay: o.Overlay, CheckTool: o.CheckTool, Discover: o.Discover, Compaction: o.Compression,
+			Agent: o.Agent, Models: o.Models, Prefix: o.Prefix, Overlay: o.Overlay, CheckTool: o.CheckTool, Discover: o.Discover, Compaction: o.Compression, Memory: o.Memory,
 		},
 		Work: pipeline.Work{
 			Lanes: lanes, Active: o.Active, Usage: o.Usage, Pause: control.NewPause(o.Store, o.Profile, o.OnlyPlatform), Cron: runs,
@@ -191,6 +193,13 @@ func withDefaults(o Options) Options {
 	setDefault[cron.Outputs](&o.Outputs, NoOutputs{})
 	if o.Models == nil {
 		o.Models = OneModel(model(o))
+	}
+	setDefault(&o.Memory.External, memory.Off())
+	if o.Memory.Entries == nil {
+		o.Memory.Entries = func(session.Record) (map[string][]string, error) { return nil, nil }
+	}
+	if o.Memory.Notices == nil {
+		o.Memory.Notices = func(memory.Turn) []error { return nil }
 	}
 	if o.CheckTool == nil {
 		o.CheckTool = func(session.Record, access.Principal, string) error { return nil }

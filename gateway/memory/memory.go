@@ -32,8 +32,6 @@ const Queue = "memory"
 type Store interface {
 	store.Events
 	store.Values
-	// EnqueueEvents adds events to their queues in one write.
-	EnqueueEvents(ctx context.Context, events []store.Event) error
 }
 
 // Parts are what a Service consists of. Mask, Log, Observe and Notify may be nil.

@@ -70,6 +70,7 @@ type Agent struct {
 	CheckTool  func(session.Record, access.Principal, string) error // see turn.Agent
 	Discover   func(window int) conversation.Discovery              // see turn.Agent
 	Compaction compaction.Options
+	Memory     turn.Memory // Pipeline.Start starts the external one, and Stop closes it
 }
 
 // Work is what turns are made of, and what is known of them while they run.
@@ -143,7 +144,7 @@ func New(p Parts) *Pipeline {
 		}),
 		Agent: turn.Agent{
 			Agent: p.Agent.Agent, Choose: p.Agent.Models.Choose, Overlay: p.overlay, CheckTool: p.Agent.CheckTool, Discover: p.Agent.Discover,
-			Active: p.Work.Active, Usage: p.Work.Usage,
+			Active: p.Work.Active, Usage: p.Work.Usage, Memory: p.Agent.Memory,
 		},
 		Chat: turn.Chat{Input: p.Chat.Input, Reply: p.Chat.Reply, Approval: pl.approval},
 		Work: turn.Work{

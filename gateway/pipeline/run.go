@@ -33,6 +33,7 @@ func (pl *Pipeline) Start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	pl.cancelBackground = cancel
 	pl.parts.Chat.Accounts.Start(background)
+	pl.parts.Agent.Memory.External.Start(background)
 	if !pl.parts.Work.Pause.IsRestricted() {
 		pl.background.Go(func() { pl.parts.Work.Cron.Run(background) })
 	}
@@ -100,6 +101,7 @@ func (pl *Pipeline) Stop(ctx context.Context) error {
 	pl.runner.Close()
 	pl.runner.Wait()
 	pl.runner.Release(context.WithoutCancel(ctx))
+	pl.parts.Agent.Memory.External.Close()
 	sends, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopStepTimeout)
 	defer cancel()
 	err = errors.Join(err, pl.parts.Chat.Delivery.Close(sends))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +48,9 @@ func (c *claim) runAgent(ctx context.Context) {
 	}
 	defer t.close()
 	t.begin()
+	mt := t.memoryTurn(s.Record)
+	mt.Frozen = s.Prefix.System()
+	t.recall = t.runner.parts.Agent.Memory.External.Recall(mt)
 	t.reply.React(chat.ReactionSeen)
 	input, steps, problems, err := t.loadInput(ctx)
 	if err != nil {
@@ -69,7 +73,9 @@ func (c *claim) runAgent(ctx context.Context) {
 	}
 	problems, s.Notes = append(s.Notes, problems...), nil
 	w, texts := t.compaction.Window(ctx, len(steps) > 0)
-	rows := t.reply.Notices(append(problems, texts...))
+	var notices []string
+	t.recalled, notices = t.recallText(ctx)
+	rows := t.reply.Notices(slices.Concat(problems, texts, notices))
 	final, noticeRows, err := t.consumeEvents(ctx, stream, w, input, steps)
 	rows = append(rows, noticeRows...)
 	preview, settled := stream.Finish()
@@ -78,10 +84,11 @@ func (c *claim) runAgent(ctx context.Context) {
 		return
 	}
 	rows = append(rows, t.reply.Rows(t.reply.AnswerDraft(t.lastSeen, t.tokenUsage), stream.FinalText(final.Text), reply.Preview{ID: preview, Settled: settled}, t.session)...)
-	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows}}
+	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows, Events: t.memoryEvents(final.Text)}}
 	t.endUnprocessed(&m.End)
 	isFirst := t.session.Stored() == 0
 	if t.commit(ctx, m) {
+		t.remembered(isFirst, m.Events)
 		t.speak(final.Text)
 		t.generateTitle(isFirst, final.Text)
 	}
@@ -177,7 +184,9 @@ func (t *turn) newAgentTurn(ctx context.Context, win *agent.ContextWindow, input
 	if d := t.discovery(); d != nil {
 		run.AfterTool = func(_ string, input json.RawMessage) string { return d.After(input) }
 	}
-	run.Overlay = t.runner.parts.Agent.Overlay(t.session.Record, t.last()).Render(t.runner.parts.Settings.Placement, t.session.Model.Reasons())
+	overlay := t.runner.parts.Agent.Overlay(t.session.Record, t.last())
+	overlay.Recall = t.recalled
+	run.Overlay = overlay.Render(t.runner.parts.Settings.Placement, t.session.Model.Reasons())
 	t.session.DeclareUnstored(t.runner.parts.Settings.Prefill, run.Overlay.System)
 	if !run.Overlay.Turn.Empty() && t.session.HasCalls() {
 		t.session.DeclareBreak(string(ledger.Overlay)) // the overlay of the previous turn is removed

@@ -75,6 +75,9 @@ func (c *claim) runCommand(cancelable context.Context) {
 		}
 		m.Create, m.Rebuild = s.Creation(), nil
 	}
+	if rec.ID != "" && (res.Open || res.Branch || res.Resume != "") {
+		m.Events = c.runner.parts.Agent.Memory.External.EndEvents(c.memoryTurn(rec))
+	}
 	if c.finish(ctx, m) { // else the command runs again, here or in another process
 		c.applyCommandResult(ctx, res, rec)
 	}
@@ -149,7 +152,11 @@ func (c *claim) compressSession(ctx context.Context, focus string) {
 	case err != nil:
 		c.endEarly(ctx, err)
 	case made != nil:
-		t.commit(ctx, store.Turn{End: c.replied(text)})
+		m := store.Turn{End: c.replied(text)}
+		m.Events = t.checkpointEvents()
+		if t.commit(ctx, m) {
+			t.wakeMemory(m.Events)
+		}
 	default:
 		c.finish(ctx, store.Finish{End: c.replied(text)})
 	}
@@ -161,6 +168,7 @@ func (t *turn) recordCompaction(ev agent.Compacted) error {
 		return err
 	}
 	t.auxiliaryUsage = t.auxiliaryUsage.Add(ev.Usage)
+	t.archived = append(t.archived, ev.Replaced[ev.From:ev.To]...)
 	t.trace.Notices = append(t.trace.Notices, fmt.Sprintf("%s: about %d tokens became %d, %d messages archived", ev.Reason, ev.Before, ev.After, ev.To-ev.From))
 	return nil
 }
@@ -219,13 +227,19 @@ func (r *Runner) deleteSession(ctx context.Context, id session.ID) string {
 	}
 	defer r.parts.Sessions.Locks.Release(id)
 	r.parts.Sessions.Forget(id)
-	deleted, err := r.parts.Store.DeleteSession(context.WithoutCancel(ctx), store.Deletion{ID: id})
+	rec, _, err := r.parts.Store.SessionByID(ctx, id)
+	if err != nil {
+		return r.parts.Settings.Printer.T("It could not be deleted: %v.", err)
+	}
+	memory := r.parts.Agent.Memory.External
+	deleted, err := r.parts.Store.DeleteSession(context.WithoutCancel(ctx), store.Deletion{ID: id, Events: memory.ForgetSession(rec)})
 	switch {
 	case errors.Is(err, session.ErrNotFound):
 		return r.parts.Settings.Printer.T("It is deleted already.")
 	case err != nil:
 		return r.parts.Settings.Printer.T("It could not be deleted: %v.", err)
 	}
+	memory.Wake()
 	r.parts.Settings.OnSessionDeleted(deleted)
 	return r.parts.Settings.Printer.T("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", deleted.Messages, len(deleted.Files))
 }

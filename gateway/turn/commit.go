@@ -15,6 +15,7 @@ import (
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/store"
 )
@@ -27,6 +28,9 @@ type turn struct {
 	tokenUsage     llm.Usage // of the turn's model calls, including those of earlier runs once it ends
 	auxiliaryUsage llm.Usage // of compactions and of model calls by tools
 	lastSeen       inbox.ID  // newest entry that the model has received
+	recall         *memory.Recall
+	recalled       string        // by recall, once it is there
+	archived       []llm.Message // by compactions of the turn
 
 	repliesMu sync.Mutex    // guards replies
 	replies   []inbox.Entry // that tools have joined to the turn from their own goroutines

@@ -27,6 +27,7 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/input"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/reply"
 	"hermesd/gateway/session"
@@ -69,6 +70,18 @@ type Agent struct {
 	Discover func(window int) conversation.Discovery
 	Active   *active.Turns // the Runner registers its turns
 	Usage    *usage.Meter  // counts the model calls
+	Memory   Memory
+}
+
+// Memory is what is remembered across conversations.
+type Memory struct {
+	External *memory.Service
+	// Entries returns the entries of the built-in memory of a session by target; nil if it
+	// has none.
+	Entries func(session.Record) (map[string][]string, error)
+	// Notices returns what the people of a turn are to be told about the external memory,
+	// once.
+	Notices func(memory.Turn) []error
 }
 
 // A Chat is the side of the people.

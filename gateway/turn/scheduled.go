@@ -79,6 +79,9 @@ func (c *claim) runScheduled(ctx context.Context) {
 		c.finish(ctx, store.Finish{End: t.answerRun(ctx, run, run.Say)})
 		return
 	}
+	mt := t.memoryTurn(t.session.Record)
+	mt.Text, mt.Frozen = run.Input, t.session.Prefix.System()
+	t.recall = t.runner.parts.Agent.Memory.External.Recall(mt)
 	answer, err := t.runScheduledAgent(ctx, run)
 	if err != nil {
 		t.endFailed(ctx, err, 0)
@@ -101,6 +104,7 @@ func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, 
 		return "", &failure.JobError{Err: i18n.Errorf("Its model cannot be used (%v). Have it changed: `hermesd cron edit %s`.", modelErr, string(t.first().Occurrence.Job))}
 	}
 	w, _ := t.compaction.Window(ctx, len(steps) > 0)
+	t.recalled = t.recall.Await(ctx)
 	stream := t.reply.Delivery.Stream(t.reply.Draft(), 0, nil)
 	final, _, err := t.consumeEvents(ctx, stream, w, input, steps)
 	stream.Finish()

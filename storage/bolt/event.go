@@ -77,6 +77,11 @@ func (r reader) indexedEvent(k []byte, queue string, id uint64) (eventRecord, er
 	return e, err
 }
 
+// EnqueueEvents adds events to their queues in one write.
+func (s *Store) EnqueueEvents(ctx context.Context, events []store.Event) error {
+	return s.do(ctx, "enqueue events", eventsSize(events), func(b *batch) error { return b.addEvents(events) })
+}
+
 // NextEvents returns the first waiting event of each group, if it is due, at most max,
 // those that are due longest first, and when the next one becomes due.
 func (s *Store) NextEvents(ctx context.Context, queue string, max int) (due []store.QueuedEvent, next time.Time, err error) {

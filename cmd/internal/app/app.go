@@ -38,6 +38,7 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/media"
+	externalmemory "hermesd/gateway/memory"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
@@ -89,18 +90,20 @@ type App struct {
 	cleanups     []func() error // what runCleanups calls, in reverse order
 
 	// What follows is in the order in which build sets it: first what is opened.
-	home        *storage.Home
-	store       *bolt.Store
-	pairing     *pairing.Manager
-	migrations  *chatmigration.Registry
-	access      accessGate
-	lengths     *contextLengths
-	printer     i18n.Printer // translates the texts that users read
-	prompts     *promptInputs
-	enforcement prompt.Enforcement
-	prefill     prefill
-	sandbox     func() (*spawn.Sandbox, error) // waits until it is open; nil if commands are disabled
-	cache       *media.Cache
+	home          *storage.Home
+	store         *bolt.Store
+	pairing       *pairing.Manager
+	migrations    *chatmigration.Registry
+	access        accessGate
+	lengths       *contextLengths
+	memory        *externalmemory.Service
+	memoryNotices memoryNotices
+	printer       i18n.Printer // translates the texts that users read
+	prompts       *promptInputs
+	enforcement   prompt.Enforcement
+	prefill       prefill
+	sandbox       func() (*spawn.Sandbox, error) // waits until it is open; nil if commands are disabled
+	cache         *media.Cache
 
 	// What sends messages and runs jobs.
 	accounts *accounts.Set

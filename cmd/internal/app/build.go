@@ -85,7 +85,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		},
 		Agent: pipeline.Agent{
 			Agent: a.agent, Models: a.models, Prefix: a.buildPrefix, Overlay: a.overlay, CheckTool: a.prompts.toolDenied,
-			Discover: a.prompts.newDiscovery, Compaction: compacting,
+			Discover: a.prompts.newDiscovery, Compaction: compacting, Memory: turn.Memory{External: a.memory, Entries: a.builtInEntries, Notices: a.memoryNotices.take},
 		},
 		Work: pipeline.Work{
 			Lanes: lanes, Active: &a.active, Usage: a.usage, Pause: control.NewPause(a.store, a.profile(), a.onlyPlatform), Cron: a.cron,
@@ -121,10 +121,13 @@ func (a *App) open(ctx context.Context) (err error) {
 	if a.printer, err = i18n.For(a.opts.Config.Display.Language); err != nil {
 		return keyError("display.language", err)
 	}
+	if err := a.openMemory(); err != nil {
+		return err
+	}
 	if err := a.loadPromptInputs(); err != nil {
 		return err
 	}
-	a.prompts.printer = a.printer
+	a.prompts.printer, a.prompts.external = a.printer, a.memory
 	if err := a.openSandbox(ctx); err != nil {
 		return err
 	}
@@ -182,7 +185,7 @@ func (a *App) buildTools() (tool.Set, error) {
 	if a.makeEngine, err = a.findEngine(a.opts.Config.Context.Engine); err != nil {
 		return tool.Set{}, err
 	}
-	ts = slices.Concat(ts, actions, a.recallTools())
+	ts = slices.Concat(ts, actions, a.recallTools(), a.memoryTools())
 	ts = append(ts, a.prompts.tools(a.store.SessionByID)...)
 	return tool.NewSet(tool.Without(ts, a.opts.Config.Agent.DisabledToolsets)...)
 }

@@ -22,11 +22,17 @@ func MediaDir(h *storage.Home) string { return h.Path("cache", "media") }
 // eraser returns what deletes conversations from the store, the search index, the
 // media cache and the background commands.
 func (a *App) eraser() *erase.Eraser {
-	o := erase.Options{Store: a.store, Media: a.cache, Cached: a.endCommands}
+	o := erase.Options{Store: a.store, Media: a.cache, Cached: a.erased, Forget: a.memory.ForgetSession}
 	if a.searchIndex != nil {
 		o.Index = a.searchIndex
 	}
 	return erase.New(o)
+}
+
+// erased ends what runs for a session that was deleted, and has the external memory told.
+func (a *App) erased(id session.ID) {
+	a.endCommands(id)
+	a.memory.Wake()
 }
 
 // endCommands ends the background commands of a session.

@@ -27,6 +27,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/i18n"
+	externalmemory "hermesd/gateway/memory"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 )
@@ -44,6 +45,8 @@ type promptInputs struct {
 	log         *zap.Logger
 	printer     i18n.Printer                                                      // translates notes for users; set before the first session
 	jobs        func(context.Context, schedule.JobID) (schedule.Job, bool, error) // set before the first session
+	external    *externalmemory.Service
+	ownTurn     func(session.Record) externalmemory.Turn // see App.ownTurn
 
 	mu             sync.Mutex // guards loggedProblems
 	loggedProblems []skills.Problem
@@ -131,6 +134,9 @@ func (r scopedMemory) Run(ctx context.Context, c tool.Call) (string, error) {
 
 // toolDenied returns an error if a principal may not use a tool in a session.
 func (m *promptInputs) toolDenied(r session.Record, by access.Principal, name string) error {
+	if ours, err := m.providerToolDenied(externalmemory.TurnOf(r, by), name); ours {
+		return err
+	}
 	if name == memorytool.Name && !m.mayUseMemories(r) {
 		return fmt.Errorf("the memories belong to the owner, and are not used in this conversation")
 	}
@@ -177,6 +183,13 @@ func (m *promptInputs) addFiles(in *prompt.Inputs, r session.Record, window int)
 	}
 	if m.mayUseMemories(r) {
 		m.addMemories(in, m.memories(r.Address.Platform, r.Owner))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	if text, honcho := m.external.Static(ctx, m.ownTurn(r)); honcho {
+		in.Honcho = text
+	} else {
+		in.ExternalMemory = text
 	}
 	return notes
 }

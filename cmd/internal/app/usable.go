@@ -54,6 +54,14 @@ func Usable(c *config.Config, r config.Report, home string) (*config.Config, []c
 		u.Terminal.CWD = ""
 		warn(cwdKey, err, "tools work in "+u.Workspace(home))
 	}
+	if name := c.Memory.Provider; name != "" {
+		if p, _, err := OpenMemoryProvider(name, c, r, home); err != nil {
+			warn(memoryKey, err, "the daemon goes on without it. Nothing was deleted")
+			u.Memory.Provider = ""
+		} else {
+			_ = p.Close() // it was not used
+		}
+	}
 	if err := searchOf(c).Validate(); err != nil {
 		warn("web.search", err, "the agent cannot search the web")
 		u.Web.Search = config.WebSearch{}

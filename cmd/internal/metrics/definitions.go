@@ -109,6 +109,20 @@ var (
 	mediaTime = Definition{"hermesd_media_task_duration_seconds", Histogram, labels("task"), ofCall, "Duration of media tasks."}
 )
 
+// External memory.
+var (
+	memoryCalls = Definition{"hermesd_memory_requests_total", Counter, labels("call", "result"), nil,
+		"Calls of the memory provider. call: recall, standing, sync, synced, tool, check. result: ok; late (not ready when the answer began); else the class of the error."}
+	memoryTime = Definition{"hermesd_memory_request_duration_seconds", Histogram, labels("call"), ofRequest,
+		"Duration of a call of the memory provider."}
+	memoryUp = Definition{"hermesd_memory_up", Gauge, nil, nil,
+		"0 while the memory provider does not answer."}
+	memoryEvents = Definition{"hermesd_memory_queue_events", Gauge, labels("state"), nil,
+		"Events for the memory provider. state: waiting; aside (refused, until an operator retries or drops them)."}
+	memoryOldest = Definition{"hermesd_memory_queue_oldest_seconds", Gauge, nil, nil,
+		"Age of the oldest event that waits for the memory provider."}
+)
+
 // Scheduled prompts.
 var (
 	occurrences = Definition{"hermesd_cron_occurrences_total", Counter, labels("outcome"), nil,

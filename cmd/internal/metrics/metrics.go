@@ -20,6 +20,7 @@ import (
 
 	"hermesd/agent/llm/pricing"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
@@ -31,8 +32,8 @@ type Metrics struct {
 	r      prometheus.Registerer
 	prices *pricing.Table
 
-	messages, denials, turns, attempts, rateLimited, calls, tokens, cost, compactions, toolCalls, mediaCalls, occurrences, panics, logged *prometheus.CounterVec
-	turnTime, turnWait, attemptTime, latency, callTime, firstToken, toolTime, mediaTime                                                   *prometheus.HistogramVec
+	messages, denials, turns, attempts, rateLimited, calls, tokens, cost, compactions, toolCalls, mediaCalls, memoryCalls, occurrences, panics, logged *prometheus.CounterVec
+	turnTime, turnWait, attemptTime, latency, callTime, firstToken, toolTime, mediaTime, memoryTime                                                    *prometheus.HistogramVec
 
 	resumed, damage, storeWritten prometheus.Counter
 	storeTime                     prometheus.Observer
@@ -51,7 +52,7 @@ func New(r prometheus.Registerer) *Metrics {
 		attempts: counters(r, attempts), rateLimited: counters(r, rateLimited), calls: counters(r, calls), tokens: counters(r, tokens), cost: counters(r, cost),
 		compactions: counters(r, compactions), toolCalls: counters(r, toolCalls), occurrences: counters(r, occurrences), panics: counters(r, panics), logged: counters(r, logged),
 		turnTime: histograms(r, turnTime), turnWait: histograms(r, turnWait), attemptTime: histograms(r, attemptTime), latency: histograms(r, latency),
-		callTime: histograms(r, callTime), firstToken: histograms(r, firstToken), toolTime: histograms(r, toolTime), mediaCalls: counters(r, mediaCalls), mediaTime: histograms(r, mediaTime),
+		callTime: histograms(r, callTime), firstToken: histograms(r, firstToken), toolTime: histograms(r, toolTime), mediaCalls: counters(r, mediaCalls), mediaTime: histograms(r, mediaTime), memoryCalls: counters(r, memoryCalls), memoryTime: histograms(r, memoryTime),
 		resumed: counters(r, resumed).WithLabelValues(), damage: counters(r, damage).WithLabelValues(),
 		storeWritten: counters(r, storeWritten).WithLabelValues(), storeTime: histograms(r, storeTime).WithLabelValues(),
 		models: labelLimiter{max: 32}, tools: labelLimiter{max: 256}, rules: labelLimiter{max: 64}, walls: labelLimiter{max: 16},
@@ -211,6 +212,14 @@ func (m *Metrics) Committed(took time.Duration, bytes int64) {
 	if m != nil {
 		m.storeTime.Observe(seconds(took))
 		m.storeWritten.Add(float64(max(bytes, 0)))
+	}
+}
+
+// MemoryCall counts a call of the memory provider.
+func (m *Metrics) MemoryCall(c memory.Call) {
+	if m != nil {
+		m.memoryCalls.WithLabelValues(c.Kind, c.Result).Inc()
+		m.memoryTime.WithLabelValues(c.Kind).Observe(seconds(c.Took))
 	}
 }
 

@@ -1,0 +1,207 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/memory/provider"
+	"hermesd/agent/tool"
+	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/config/profile"
+	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
+	externalmemory "hermesd/gateway/memory"
+	"hermesd/gateway/session"
+)
+
+// memoryKey is the configuration key of the external memory provider.
+const memoryKey = "memory.provider"
+
+// openProvider is the constructor of a memory provider.
+type openProvider func(provider.Source) (provider.Provider, []string, error)
+
+// memoryProviders returns the constructors of the memory providers by name.
+func memoryProviders() map[string]openProvider {
+	return map[string]openProvider{}
+}
+
+// MemoryProviders returns the names of the memory providers, sorted.
+func MemoryProviders() []string { return slices.Sorted(maps.Keys(memoryProviders())) }
+
+// openMemory opens the external memory that is configured.
+func (a *App) openMemory() (err error) {
+	p := externalmemory.Parts{
+		Store: a.store, Log: a.opts.Log.Named("memory"), Observe: a.telemetry.MemoryCall,
+		Notify: func(_ context.Context, notice error) { a.memoryNotices.add(notice) },
+	}
+	if a.memory, err = MemoryService(a.opts.Config, a.opts.Report, a.opts.Home, p); err != nil {
+		return keyError(memoryKey, err) // Usable has left out what cannot be opened
+	}
+	a.cleanups = append(a.cleanups, func() error { a.memory.Close(); return nil })
+	return nil
+}
+
+// MemoryService returns the external memory that is configured, which the caller starts
+// and closes. p needs no provider and no settings.
+func MemoryService(c *config.Config, r config.Report, home string, p externalmemory.Parts) (*externalmemory.Service, error) {
+	if c.Memory.Provider == "" {
+		return externalmemory.Off(), nil
+	}
+	opened, warnings, err := OpenMemoryProvider(c.Memory.Provider, c, r, home)
+	if err != nil {
+		return nil, err
+	}
+	if p.Log != nil {
+		for _, w := range warnings {
+			p.Log.Warn(w)
+		}
+	}
+	p.Provider, p.Mask = opened, r.Secrets.Mask
+	p.Settings = externalmemory.Settings{
+		RecallWait: c.Memory.RecallWait, MaxChars: c.Memory.RecallMaxChars, People: c.Memory.People, Rooms: c.Memory.Rooms, CronRecall: c.Memory.CronRecall,
+		Sync: c.Memory.Sync, Mirror: c.Memory.Mirror, QueueMax: c.Memory.QueueMax,
+	}
+	return externalmemory.New(p), nil
+}
+
+// memoryNotices are what owners are to be told about the external memory, with the next
+// answer that one of them gets.
+type memoryNotices struct {
+	mu   sync.Mutex
+	list []error
+}
+
+func (n *memoryNotices) add(notice error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.list = append(n.list, notice)
+}
+
+// take returns the notices if only an owner reads the answer of t, and forgets them.
+func (n *memoryNotices) take(t externalmemory.Turn) []error {
+	if t.Level < access.Owner || t.Record.Shared || t.Cron {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := n.list
+	n.list = nil
+	return list
+}
+
+// ownTurn describes a session to the external memory as its prompt is built: the person
+// speaks whose session it is.
+func (a *App) ownTurn(r session.Record) externalmemory.Turn {
+	t := externalmemory.OwnTurn(r)
+	if t.Level < access.Owner && !r.Shared {
+		if grant, _ := a.access.Check(chat.Inbound{Address: r.Address, Sender: chat.Person{ID: r.Owner}}); grant.Principal().ID == r.Owner {
+			t.Level = min(grant.Principal().Level, access.Member) // an owner's session would be OwnersOnly
+		}
+	}
+	return t
+}
+
+// builtInEntries returns the entries of the built-in memory of a session by target; nil if
+// it has none.
+func (a *App) builtInEntries(r session.Record) (map[string][]string, error) {
+	if !a.prompts.mayUseMemories(r) {
+		return nil, nil
+	}
+	s, all := a.prompts.memories(r.Address.Platform, r.Owner), make(map[string][]string)
+	for _, t := range a.prompts.memoryTargets() {
+		entries, err := s.Entries(t)
+		if err != nil {
+			return nil, err
+		}
+		all[string(t)] = entries
+	}
+	return all, nil
+}
+
+// A providerTool is a tool of the external memory.
+type providerTool struct {
+	a    *App
+	tool provider.Tool
+}
+
+// memoryTools returns the tools of the external memory.
+func (a *App) memoryTools() (ts []tool.Tool) {
+	for _, t := range a.memory.Tools() {
+		ts = append(ts, providerTool{a, t})
+	}
+	return ts
+}
+
+// Spec implements tool.Tool. A write is at most once: providers cannot tell repetitions of
+// calls by a model apart.
+func (p providerTool) Spec() tool.Spec {
+	effect := tool.Pure
+	if p.tool.Writes {
+		effect = tool.AtMostOnce
+	}
+	return tool.Spec{Tool: llm.Tool{Name: p.tool.Name, Description: p.tool.Description, Schema: p.tool.Schema}, Effect: effect}
+}
+
+// Run implements tool.Tool. The memory is that of the person who speaks in the turn.
+func (p providerTool) Run(ctx context.Context, c tool.Call) (string, error) {
+	rec, ok, err := p.a.store.SessionByID(ctx, session.ID(c.Session))
+	if err != nil || !ok {
+		return "", errors.Join(errors.New("the memory of this conversation cannot be found: it is not stored"), err)
+	}
+	actor, ok := p.a.active.Actor(rec.ID)
+	if !ok {
+		return "", errors.New("nobody speaks in this conversation now")
+	}
+	return p.a.memory.Call(ctx, externalmemory.TurnOf(rec, actor.Principal), p.tool.Name, c.Input)
+}
+
+// providerToolDenied returns an error if a tool of the external memory may not be used in
+// a turn; ours is false if it is another tool.
+func (m *promptInputs) providerToolDenied(t externalmemory.Turn, name string) (ours bool, err error) {
+	tools := m.external.Tools()
+	i := slices.IndexFunc(tools, func(t provider.Tool) bool { return t.Name == name })
+	switch {
+	case i < 0:
+		return false, nil
+	case !m.external.Allows(t):
+		return true, errors.New("the external memory is not used for who speaks here (memory.people, memory.rooms)")
+	case tools[i].Owners && t.Level < access.Owner:
+		return true, fmt.Errorf("%s is for people of level %s; who asks is %s", name, access.Owner, t.Level)
+	}
+	return true, nil
+}
+
+// OpenMemoryProvider returns the client of the provider called name, as it is configured
+// in home, and what is wrong with its configuration. It accesses no network.
+func OpenMemoryProvider(name string, c *config.Config, r config.Report, home string) (provider.Provider, []string, error) {
+	open := memoryProviders()[name]
+	if open == nil {
+		return nil, nil, fmt.Errorf("there is no memory provider %q; there are %v", name, MemoryProviders())
+	}
+	s := provider.Source{Home: home, Getenv: r.Getenv, Profile: profile.FromHome(home), Secrets: r.Secrets}
+	var section any
+	switch name {
+	case "openviking":
+		section = c.Memory.OpenViking
+	case "retaindb":
+		section = c.Memory.RetainDB
+	case "byterover":
+		section = c.Memory.ByteRover
+	case "holographic":
+		section = c.Plugins.Holographic
+	}
+	if section != nil {
+		raw, err := json.Marshal(section)
+		if err != nil {
+			return nil, nil, err
+		}
+		s.Section = raw
+	}
+	return open(s)
+}

@@ -1,0 +1,95 @@
+package turn
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"hermesd/agent/llm"
+	"hermesd/agent/memory/provider"
+	memorytool "hermesd/agent/tools/memory"
+	"hermesd/gateway/active"
+	"hermesd/gateway/memory"
+	"hermesd/gateway/session"
+	"hermesd/gateway/store"
+)
+
+// memoryTurn describes what the claim does in a session to the external memory.
+func (c *claim) memoryTurn(rec session.Record) memory.Turn {
+	mt := memory.TurnOf(rec, active.LeastPrivileged(c.Entries))
+	mt.Text, mt.Cron = inboundText(c.Entries), mt.Cron || c.first().Occurrence != nil
+	return mt
+}
+
+// recallText waits for what the external memory has for the turn, and returns it with
+// notices for the user.
+func (t *turn) recallText(ctx context.Context) (text string, notices []string) {
+	text = t.recall.Await(ctx)
+	for _, err := range t.runner.parts.Agent.Memory.Notices(t.memoryTurn(t.session.Record)) {
+		notices = append(notices, t.LocalizeError(err))
+	}
+	return text, notices
+}
+
+// memoryEvents returns the events of a turn that has ended with answer.
+func (t *turn) memoryEvents(answer string) []store.Event {
+	mt := t.memoryTurn(t.session.Record)
+	events := t.runner.parts.Agent.Memory.External.TurnEvents(mt, t.Turn, mt.Text, answer, time.Now())
+	return append(events, t.checkpointEvents()...)
+}
+
+// checkpointEvents returns the event of the messages that compactions of the turn have
+// archived.
+func (t *turn) checkpointEvents() []store.Event {
+	if len(t.archived) == 0 {
+		return nil
+	}
+	var ms []provider.Message
+	for _, m := range t.archived {
+		if text := plainText(m); text != "" {
+			ms = append(ms, provider.Message{Role: string(m.Role), Text: text})
+		}
+	}
+	return t.runner.parts.Agent.Memory.External.CheckpointEvents(t.memoryTurn(t.session.Record), t.Turn, ms)
+}
+
+// plainText returns what was said in m: its texts, without calls, results and thinking.
+func plainText(m llm.Message) string {
+	var parts []string
+	for _, b := range m.Blocks {
+		if b.Type == llm.Text {
+			parts = append(parts, b.Text)
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
+// remembered is called after the turn was committed with events. If the built-in memory
+// may differ from what the external one has of it, they are compared.
+func (t *turn) remembered(isFirst bool, events []store.Event) {
+	m := t.runner.parts.Agent.Memory
+	t.wakeMemory(events)
+	if !m.External.Allows(t.memoryTurn(t.session.Record)) || !isFirst && !slices.Contains(t.trace.Tools, memorytool.Name) {
+		return
+	}
+	rec, mt := t.session.Record, t.memoryTurn(t.session.Record)
+	t.runner.goBackground(func(ctx context.Context) {
+		entries, err := m.Entries(rec)
+		if err == nil && entries != nil {
+			err = m.External.Mirror(ctx, mt, entries)
+		}
+		if err != nil {
+			t.log.Warn("cannot compare the memories with those of the provider", zap.Error(err))
+		}
+	})
+}
+
+// wakeMemory tells the external memory that events were committed.
+func (c *claim) wakeMemory(events []store.Event) {
+	if len(events) > 0 {
+		c.runner.parts.Agent.Memory.External.Wake()
+	}
+}
