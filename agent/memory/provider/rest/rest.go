@@ -132,7 +132,7 @@ func (c *Client) once(ctx context.Context, call Call, out any) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return c.refusal(resp, body)
+		return c.refusal(req, resp, body)
 	case err != nil:
 		return c.unreached(err)
 	case len(body) > maxBody:
@@ -194,7 +194,7 @@ func (c *Client) garbage(status int, err error) error {
 }
 
 // refusal returns the error of an answer with a status that is not a success.
-func (c *Client) refusal(resp *http.Response, body []byte) error {
+func (c *Client) refusal(req *http.Request, resp *http.Response, body []byte) error {
 	e := &provider.Error{Class: provider.Refused, Status: resp.StatusCode, RetryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now())}
 	switch s := resp.StatusCode; {
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
@@ -216,17 +216,20 @@ func (c *Client) refusal(resp *http.Response, body []byte) error {
 	if e.Class == provider.Down {
 		e.Text = c.Label + " has failed"
 	}
-	if text := clean(detail(body), c.Key); text != "" {
+	_, sent, _ := strings.Cut(req.Header.Get("Authorization"), " ") // may be newer than c.Key
+	if text := clean(detail(body), c.Key, secret.Value(sent)); text != "" {
 		e.Text += ": " + text
 	}
 	return e
 }
 
-// clean returns text in one line, cut, without key.
-func clean(text string, key secret.Value) string {
+// clean returns text in one line, cut, without keys.
+func clean(text string, keys ...secret.Value) string {
 	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
-	if k := key.Reveal(); k != "" {
-		text = strings.ReplaceAll(text, k, "***")
+	for _, key := range keys {
+		if k := key.Reveal(); k != "" {
+			text = strings.ReplaceAll(text, k, "***")
+		}
 	}
 	if len(text) > maxErrorText {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"

@@ -1,7 +1,8 @@
 // Package honcho implements a simulator of Honcho's API v3 for tests: workspaces,
 // peers, sessions, messages, conclusions, cards, context and chat. It searches by
 // words. Its reasoning makes each message of a peer one conclusion of those who observe
-// it, after Options.Derive. The package does not import the code that it tests.
+// it, after Options.Derive. Grant makes an OAuth grant, whose refresh tokens can be used
+// once. The package does not import the code that it tests.
 package honcho
 
 import (
@@ -106,6 +107,7 @@ type Server struct {
 	mu         sync.Mutex // guards the fields below
 	workspaces map[string]*workspace
 	next       int // number of the next ID
+	grant      grant
 }
 
 // New returns a server that is reached through Transport.
@@ -131,8 +133,12 @@ func invalid(w http.ResponseWriter, field, message string) {
 
 func (s *Server) authorize(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == tokenPath {
+			s.refresh(w, r)
+			return
+		}
 		key := memory.Key(r)
-		if key == "" || r.Header.Get("Authorization") == "" || len(s.o.Keys) > 0 && !slices.Contains(s.o.Keys, key) {
+		if key == "" || r.Header.Get("Authorization") == "" || len(s.o.Keys) > 0 && !slices.Contains(s.o.Keys, key) || !s.valid(key) {
 			refuse(w, http.StatusUnauthorized, "Invalid JWT")
 			return
 		}
@@ -172,6 +178,7 @@ func (s *Server) routes() http.Handler {
 	in("GET /sessions/{s}/context", s.sessionContext)
 	in("POST /sessions/{s}/search", s.searchMessages)
 	in("POST /peers/{p}/search", s.searchMessages)
+	in("POST /peers/{p}/sessions", s.sessionsOfPeer)
 	in("POST /peers/{p}/representation", s.representation)
 	in("GET /peers/{p}/context", s.peerContext)
 	in("GET /peers/{p}/card", s.card)
@@ -179,6 +186,7 @@ func (s *Server) routes() http.Handler {
 	in("POST /conclusions", s.addConclusions)
 	in("POST /conclusions/list", s.listConclusions)
 	in("POST /conclusions/query", s.queryConclusions)
+	in("GET /conclusions/{id}", s.getConclusion)
 	in("DELETE /conclusions/{id}", s.deleteConclusion)
 	in("GET /queue/status", s.queueStatus)
 	mux.HandleFunc("POST /v3/workspaces/{ws}/peers/{p}/chat", s.chat) // waits, so it locks by itself

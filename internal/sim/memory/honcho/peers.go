@@ -168,6 +168,15 @@ func (s *Server) queryConclusions(ws *workspace, w http.ResponseWriter, r *http.
 	memory.JSON(w, http.StatusOK, out)
 }
 
+func (s *Server) getConclusion(ws *workspace, w http.ResponseWriter, r *http.Request) {
+	i := slices.IndexFunc(ws.conclusions, func(c Conclusion) bool { return c.ID == r.PathValue("id") })
+	if i < 0 {
+		refuse(w, http.StatusNotFound, "Conclusion not found")
+		return
+	}
+	memory.JSON(w, http.StatusOK, ws.conclusions[i])
+}
+
 func (s *Server) deleteConclusion(ws *workspace, w http.ResponseWriter, r *http.Request) {
 	i := slices.IndexFunc(ws.conclusions, func(c Conclusion) bool { return c.ID == r.PathValue("id") })
 	if i < 0 {

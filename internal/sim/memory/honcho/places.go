@@ -1,7 +1,9 @@
 package honcho
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -91,6 +93,22 @@ func (s *Server) createSession(ws *workspace, w http.ResponseWriter, r *http.Req
 		ws.join(se, id, o)
 	}
 	memory.JSON(w, http.StatusOK, se)
+}
+
+// sessionsOfPeer lists the active sessions that a peer is in.
+func (s *Server) sessionsOfPeer(ws *workspace, w http.ResponseWriter, r *http.Request) {
+	var in filters
+	if err := memory.Read(r, &in); err != nil {
+		invalid(w, "filters", err.Error())
+		return
+	}
+	list := []*session{}
+	for _, name := range slices.Sorted(maps.Keys(ws.sessions)) {
+		if _, ok := ws.sessions[name].peers[r.PathValue("p")]; ok && ws.sessions[name].Active {
+			list = append(list, ws.sessions[name])
+		}
+	}
+	paged(w, r, filtered(list, in.Filters))
 }
 
 // join adds a peer to a session. A peer that is in it already keeps its observation:

@@ -1,0 +1,176 @@
+package honcho
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/rest"
+	"hermesd/internal/atomicfile"
+	"hermesd/internal/secret"
+)
+
+const (
+	accessPrefix   = "hch-at-"
+	early          = 120 * time.Second // before its end a token is replaced
+	refreshTimeout = 15 * time.Second
+)
+
+// A grant is an OAuth grant in the file of configuration. Its refresh token can be used
+// once, so a new one is written to the file before anything else happens.
+type grant struct {
+	path, host string
+	turn       chan struct{} // holds one value while nobody uses the fields below
+
+	access   secret.Value
+	block    oauth
+	endpoint *rest.Client // nil before the first refresh
+}
+
+// oauth is the grant's object in the file.
+type oauth struct {
+	Refresh  string  `json:"refreshToken"`
+	Expires  float64 `json:"expiresAt"` // seconds since 1970
+	Client   string  `json:"clientId"`
+	Endpoint string  `json:"tokenEndpoint"`
+	Scope    string  `json:"scope,omitempty"`
+	Type     string  `json:"tokenType,omitempty"`
+}
+
+// grantOf returns the grant of a host, or nil if it has a plain key.
+func grantOf(path, host string, block map[string]json.RawMessage) *grant {
+	g := &grant{path: path, host: host, turn: make(chan struct{}, 1)}
+	if !g.take(block) {
+		return nil
+	}
+	g.turn <- struct{}{}
+	return g
+}
+
+// take sets the grant to that of a host's block, and reports whether there is one.
+func (g *grant) take(block map[string]json.RawMessage) bool {
+	var o oauth
+	access := text(block["apiKey"])
+	if json.Unmarshal(block["oauth"], &o) != nil || !strings.HasPrefix(access, accessPrefix) || o.Refresh == "" || o.Endpoint == "" || o.Client == "" {
+		return false
+	}
+	g.access, g.block = secret.Value(access), o
+	return true
+}
+
+// token returns a token that is valid for some time. refused is one that the server did
+// not accept, or "".
+func (g *grant) token(ctx context.Context, c *http.Client, refused secret.Value) (secret.Value, error) {
+	select {
+	case <-g.turn:
+	case <-ctx.Done():
+		return "", &provider.Error{Class: provider.Down, Text: "Honcho's sign-in did not answer in time", Err: ctx.Err()}
+	}
+	defer func() { g.turn <- struct{}{} }()
+	if g.expired() || refused == g.access {
+		g.reread() // another program may have replaced it
+	}
+	if !g.expired() {
+		return g.access, nil
+	}
+	if err := g.refresh(ctx, c); err != nil {
+		return "", err
+	}
+	return g.access, nil
+}
+
+func (g *grant) expired() bool {
+	return !time.Now().Before(time.UnixMilli(int64(g.block.Expires * 1000)).Add(-early))
+}
+
+// reread takes the grant of the file, if there is one.
+func (g *grant) reread() {
+	if root, err := readObject(g.path); err == nil {
+		var hosts map[string]map[string]json.RawMessage
+		if json.Unmarshal(root["hosts"], &hosts) == nil && g.take(hosts[g.host]) {
+			g.endpoint = nil
+		}
+	}
+}
+
+// refresh replaces the tokens.
+func (g *grant) refresh(ctx context.Context, c *http.Client) (err error) {
+	if g.endpoint == nil {
+		if g.endpoint, err = rest.New("Honcho's sign-in", g.block.Endpoint, secret.Value(g.block.Refresh), c); err != nil {
+			return &provider.Error{Class: provider.Auth, Text: err.Error(), Err: err}
+		}
+	}
+	defer func() { g.endpoint.Close(); g.endpoint = nil }() // its key is used up
+	var got struct {
+		Access  string          `json:"access_token"`
+		Refresh string          `json:"refresh_token"`
+		Expires json.RawMessage `json:"expires_in"`
+		Scope   string          `json:"scope"`
+		Type    string          `json:"token_type"`
+	}
+	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {g.block.Client}, "refresh_token": {g.block.Refresh}}
+	err = g.endpoint.Do(ctx, rest.Call{Method: http.MethodPost, Raw: []byte(form.Encode()), ContentType: "application/x-www-form-urlencoded", Timeout: refreshTimeout}, &got)
+	if provider.ClassOf(err) == provider.Refused || provider.ClassOf(err) == provider.Auth {
+		return &provider.Error{Class: provider.Auth, Text: "Honcho's sign-in has ended: sign in again with hermes memory setup honcho, or set a key", Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(got.Access, accessPrefix) || got.Refresh == "" {
+		return &provider.Error{Class: provider.Garbage, Text: "Honcho's sign-in has sent no tokens"}
+	}
+	seconds, _ := strconv.ParseFloat(text(got.Expires), 64) // without it the next call asks again
+	g.access = secret.Value(got.Access)
+	g.block = oauth{
+		Refresh: got.Refresh, Expires: float64(time.Now().Unix()) + seconds, Client: g.block.Client, Endpoint: g.block.Endpoint,
+		Scope: cmp.Or(got.Scope, g.block.Scope), Type: cmp.Or(got.Type, g.block.Type),
+	}
+	if err := g.write(); err != nil {
+		return &provider.Error{Class: provider.Auth, Text: "Honcho's new tokens cannot be stored: " + err.Error(), Err: err}
+	}
+	return nil
+}
+
+// write stores the tokens in the file; everything else in it stays.
+func (g *grant) write() error {
+	root, err := readObject(g.path)
+	if err != nil {
+		return err
+	}
+	hosts := map[string]json.RawMessage{}
+	block := map[string]json.RawMessage{}
+	if raw := root["hosts"]; raw != nil {
+		if err := json.Unmarshal(raw, &hosts); err != nil {
+			return fmt.Errorf("hosts: %w", err)
+		}
+	}
+	if raw := hosts[g.host]; raw != nil {
+		if err := json.Unmarshal(raw, &block); err != nil {
+			return fmt.Errorf("hosts: %w", err)
+		}
+	}
+	if block["apiKey"], err = json.Marshal(g.access.Reveal()); err != nil {
+		return err
+	}
+	if block["oauth"], err = json.Marshal(g.block); err != nil {
+		return err
+	}
+	if hosts[g.host], err = json.Marshal(block); err != nil {
+		return err
+	}
+	if root["hosts"], err = json.Marshal(hosts); err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Replace(g.path, append(raw, '\n'), 0o600)
+}
