@@ -140,6 +140,7 @@ func TestFilesOnlyInListedPackages(t *testing.T) {
 		"cmd/internal/app":                  "roots of the workspace and the media cache, for what answers attach; outputs of jobs under names that lead nowhere",
 		"agent/memory":                      "two files of fixed names",
 		"agent/memory/provider/holographic": "creates the database that the operator has named, or one under the identity of a person, which has letters, digits, - and _ only",
+		"agent/memory/provider/honcho":      "honcho.json of upstream, at three fixed places",
 		"agent/prompt":                      "the prefill file that the operator has named",
 		"agent/engine/plugin":               "programs that the operator has put into the home",
 		"adapters/httpapi":                  "its key",

@@ -31,6 +31,9 @@ type Options struct {
 	KeepsFacts bool
 	// Inputs has a valid input of each tool.
 	Inputs map[string]string
+	// NoFaults leaves out the tests with faults, which another mode of the provider has to
+	// pass.
+	NoFaults bool
 	// Real: the provider runs programs, so the tests wait in real time.
 	Real bool
 }
@@ -101,9 +104,11 @@ func Suite(t *testing.T, o Options) {
 	} {
 		t.Run(name, func(t *testing.T) { o.run(t, test) })
 	}
-	t.Run("faults", o.faults)
-	t.Run("lost answers", o.lostAnswers)
-	t.Run("calls end with their context", o.contexts)
+	if !o.NoFaults {
+		t.Run("faults", o.faults)
+		t.Run("lost answers", o.lostAnswers)
+		t.Run("calls end with their context", o.contexts)
+	}
 	goleak.VerifyNone(t, others)
 }
 
