@@ -69,6 +69,7 @@ func New(o Options) *Server {
 		mux.HandleFunc("POST /memories", s.add)
 		mux.HandleFunc("PUT /memories/{id}", s.update)
 		mux.HandleFunc("DELETE /memories/{id}", s.remove)
+		mux.HandleFunc("DELETE /memories", s.removeAll)
 	} else {
 		mux.HandleFunc("GET /v1/ping/{$}", s.ping)
 		mux.HandleFunc("POST /v3/memories/add/{$}", s.add)

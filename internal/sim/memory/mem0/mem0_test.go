@@ -102,6 +102,11 @@ func TestOwnServer(t *testing.T) {
 	if got := c.Call(200, "POST", "/search", `{"query":"tea","filters":{"user_id":"ann"},"top_k":3}`); got.Field("results", 0, "memory") != "My tea is green." {
 		t.Errorf("%s", got.Text)
 	}
+	c.Call(400, "DELETE", "/memories", "")
+	c.Call(200, "DELETE", "/memories?user_id=ann", "")
+	if n := len(s.Memories("ann")); n != 0 {
+		t.Errorf("%d memories left", n)
+	}
 	c.Header = map[string]string{"Authorization": "Token k"}
 	if got := c.Call(401, "POST", "/search", "{}"); got.Field("detail") == "" {
 		t.Errorf("%s", got.Text)
