@@ -1,0 +1,147 @@
+package mem0
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/rest"
+)
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+type added struct {
+	Event   string `json:"event_id"`
+	Results []struct {
+		ID string `json:"id"`
+	} `json:"results"`
+}
+
+// add stores messages; infer: a model extracts facts from them.
+func (c *client) add(ctx context.Context, s provider.Scope, infer bool, messages ...message) (added, error) {
+	body := map[string]any{"messages": messages, "user_id": c.userID(s), "agent_id": c.agent, "infer": infer}
+	if s.Platform != "" {
+		body["metadata"] = map[string]string{"channel": s.Platform}
+	}
+	var out added
+	err := c.rest.Do(ctx, rest.Call{Method: "POST", Path: c.path("/v3/memories/add/", "/memories"), Body: body, Timeout: rest.WriteTimeout}, &out)
+	return out, err
+}
+
+// Sync implements provider.Provider. A turn that is sent twice is mostly merged by
+// Mem0's model; a fact is stored twice, and removed as often.
+func (c *client) Sync(ctx context.Context, e provider.Event) (provider.Receipt, error) {
+	switch e.Kind {
+	case provider.Turn:
+		var messages []message
+		for _, m := range e.Messages {
+			if m.Text != "" {
+				messages = append(messages, message{m.Role, m.Text})
+			}
+		}
+		if len(messages) == 0 {
+			return provider.Receipt{}, nil
+		}
+		out, err := c.add(ctx, e.Scope, true, messages...)
+		return provider.Receipt{ID: out.Event, Pending: out.Event != ""}, err
+	case provider.Added:
+		out, err := c.add(ctx, e.Scope, false, message{"user", e.Fact.Text})
+		if err == nil && len(out.Results) > 0 {
+			return provider.Receipt{ID: out.Results[0].ID}, nil
+		}
+		return provider.Receipt{ID: out.Event, Pending: out.Event != ""}, err
+	case provider.Removed:
+		return provider.Receipt{}, c.removeFact(ctx, e)
+	case provider.Forget:
+		if e.Scope.Session != "" {
+			return provider.Receipt{}, nil // memories do not say which conversation they are from
+		}
+		return provider.Receipt{}, c.rest.Do(ctx, rest.Call{
+			Method: "DELETE", Path: c.path("/v1/memories/", "/memories"), Query: url.Values{"user_id": {c.userID(e.Scope)}}, Timeout: rest.WriteTimeout,
+		}, nil)
+	}
+	return provider.Receipt{}, nil
+}
+
+// removeFact deletes the memory that a fact was stored as, and those with the same text:
+// the fact was stored again if an answer was lost.
+func (c *client) removeFact(ctx context.Context, e provider.Event) error {
+	if e.Fact.ID != "" {
+		if err := c.remove(ctx, e.Fact.ID); err != nil && !gone(err) {
+			return err
+		}
+	}
+	if e.Fact.Text == "" {
+		return nil
+	}
+	results, err := c.search(ctx, question{user: c.userID(e.Scope), query: e.Fact.Text, top: maxFound})
+	for _, r := range results {
+		if r.Memory != e.Fact.Text {
+			continue
+		}
+		if err := c.remove(ctx, r.ID); err != nil && !gone(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (c *client) memoryPath(id string) string {
+	id = url.PathEscape(id)
+	return c.path("/v1/memories/"+id+"/", "/memories/"+id)
+}
+
+func (c *client) remove(ctx context.Context, id string) error {
+	if !isID(id) {
+		return noMemory(id)
+	}
+	return c.rest.Do(ctx, rest.Call{Method: "DELETE", Path: c.memoryPath(id), Timeout: rest.WriteTimeout}, nil)
+}
+
+// isID reports whether a text can be the ID of a memory, so that the path with it is that
+// of a memory.
+func isID(s string) bool {
+	for _, r := range s {
+		if r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func noMemory(id string) error {
+	return &provider.Error{Class: provider.Refused, Status: http.StatusNotFound, Text: "Memory not found: " + id}
+}
+
+// gone reports whether an error means that there is no memory with an ID: unknown, or
+// not the form of one.
+func gone(err error) bool {
+	e, ok := errors.AsType[*provider.Error](err)
+	return ok && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
+}
+
+// Synced implements provider.Provider. The cloud can tell about a turn whose receipt
+// arrived.
+func (c *client) Synced(ctx context.Context, _ provider.Event, r provider.Receipt) (bool, error) {
+	if !r.Pending || !isID(r.ID) || c.own {
+		return false, provider.ErrUnknown
+	}
+	var out struct {
+		Status string `json:"status"`
+	}
+	err := c.rest.Do(ctx, rest.Call{Method: "GET", Path: "/v1/event/" + r.ID + "/", Reads: true}, &out)
+	switch {
+	case gone(err):
+		return false, provider.ErrUnknown
+	case err != nil:
+		return false, err
+	case out.Status == "FAILED":
+		return false, provider.ErrFailed
+	}
+	return out.Status == "SUCCEEDED", nil
+}
