@@ -3,7 +3,6 @@ package mem0_test
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/mem0"
+	"hermesd/agent/memory/provider/providertest"
 	"hermesd/internal/sim/memory"
 	sim "hermesd/internal/sim/memory/mem0"
 )
@@ -226,18 +226,18 @@ func TestTools(t *testing.T) {
 	}
 	for _, test := range [][3]string{
 		{"mem0_search", `{"query":"nothing"}`, `{"result":"No relevant memories found."}`},
-		{"mem0_search", `{"query":" "}`, "error: Missing required parameter: query"},
-		{"mem0_update", `{"memory_id":"` + id + `"}`, "error: Missing required parameter: text"},
-		{"mem0_delete", `{"memory_id":"` + id + `"}`, "error: Memory not found: " + id + " (HTTP 404)"},
-		{"mem0_delete", `{"memory_id":"../x"}`, "error: Memory not found: ../x (HTTP 404)"},
-		{"mem0_update", `{"memory_id":"7","text":"x"}`, "error: Memory not found: 7 (HTTP 404)"},
-		{"mem0_list", `{}`, "error: Unknown tool: mem0_list"},
+		{"mem0_search", `{"query":" "}`, `{"error":"Missing required parameter: query"}`},
+		{"mem0_update", `{"memory_id":"` + id + `"}`, `{"error":"Missing required parameter: text"}`},
+		{"mem0_delete", `{"memory_id":"` + id + `"}`, `{"error":"Memory not found: ` + id + `"}`},
+		{"mem0_delete", `{"memory_id":"../x"}`, `{"error":"Memory not found: ../x"}`},
+		{"mem0_update", `{"memory_id":"7","text":"x"}`, `{"error":"Memory not found: 7"}`},
+		{"mem0_list", `{}`, `{"error":"Unknown tool: mem0_list"}`},
 	} {
 		if got := call(test[0], test[1]); got != test[2] {
 			t.Errorf("%s %s: %s", test[0], test[1], got)
 		}
 	}
-	if got := call("mem0_add", `[1]`); !strings.HasPrefix(got, "error: the input of mem0_add is not a JSON object") {
+	if got := call("mem0_add", `[1]`); !strings.HasPrefix(got, `{"error":"the input of mem0_add is not a JSON object`) {
 		t.Errorf("invalid input: %s", got)
 	}
 }
@@ -336,6 +336,10 @@ func TestErrors(t *testing.T) {
 	if _, err := p.Sync(t.Context(), e); provider.ClassOf(err) != provider.Down {
 		t.Errorf("error %v", err)
 	}
+	s.Inject(memory.Fault{Kind: memory.Refuse, Status: 500, Method: "PUT"})
+	if _, err := p.Call(t.Context(), owner, "mem0_update", json.RawMessage(inputs["mem0_update"])); provider.ClassOf(err) != provider.Down || err == nil {
+		t.Errorf("error %v", err)
+	}
 	s.Inject(memory.Fault{Kind: memory.Refuse, Status: 404, Path: "event"})
 	if _, err := p.Synced(t.Context(), turn(owner), provider.Receipt{ID: "7", Pending: true}); !errors.Is(err, provider.ErrUnknown) {
 		t.Errorf("error %v", err)
@@ -349,50 +353,43 @@ func TestHeaderIsShort(t *testing.T) {
 	}
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
+var inputs = map[string]string{
+	"mem0_search": `{"query":"jasmine","top_k":5}`, "mem0_add": `{"content":"I prefer jasmine tea."}`,
+	"mem0_update": `{"memory_id":"` + memoryID + `","text":"I prefer espresso."}`, "mem0_delete": `{"memory_id":"` + memoryID + `"}`,
+}
 
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+// memoryID is the ID of no memory.
+const memoryID = "00000000-0000-4000-8000-000000000000"
+
+func TestSuite(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) (*sim.Server, provider.Provider){"cloud": newCloud, "own": newOwn} {
+		t.Run(name, func(t *testing.T) {
+			providertest.Suite(t, providertest.Options{Settle: 3 * time.Second, Inputs: inputs, New: func(t *testing.T) providertest.Target {
+				s, p := start(t)
+				return providertest.Target{Provider: p, Server: s.Server, Key: key, Count: func(text string) int {
+					n := 0
+					for _, user := range []string{providertest.Owner("").UserID, providertest.Other("").Person} {
+						for _, m := range s.Memories(user) {
+							n += strings.Count(m.Text, text)
+						}
+					}
+					return n
+				}}
+			}})
+		})
+	}
+}
 
 func FuzzAnswers(f *testing.F) {
-	f.Add(200, `{"results":[{"id":"1","memory":"tea","score":0.5,"created_at":"2026-11-28T00:00:00Z"}]}`)
-	f.Add(200, `{"event_id":"7","status":"FAILED"}`)
-	f.Add(200, `{"results":[{"id":"../1","memory":"tea"},{}]}`)
-	f.Add(404, `{"error":"Memory not found!"}`)
-	f.Add(422, `{"detail":[{"msg":"x"}]}`)
-	f.Add(200, `null`)
-	f.Fuzz(func(t *testing.T, status int, body string) {
-		if status < 200 || status > 599 || status == 429 || status > 501 && status < 505 {
-			return // 429 and 502 to 504 are repeated after a pause
+	providertest.FuzzAnswers(f, func(t *testing.T, transport http.RoundTripper) provider.Provider {
+		src := source(t, "", map[string]string{"MEM0_API_KEY": key})
+		src.HTTP = &http.Client{Transport: transport}
+		p, _, err := mem0.Open(src)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, file := range []string{"", `{"host":"http://mem0.test"}`} {
-			src := source(t, file, map[string]string{"MEM0_API_KEY": key})
-			src.HTTP = &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body)), Header: http.Header{}, Request: r}, nil
-			})}
-			p, _, err := mem0.Open(src)
-			if err != nil {
-				t.Fatal(err)
-			}
-			check := func(err error) {
-				if _, ok := errors.AsType[*provider.Error](err); err != nil && !ok && !errors.Is(err, provider.ErrUnknown) && !errors.Is(err, provider.ErrFailed) {
-					t.Errorf("error %v", err)
-				}
-			}
-			check(p.Check(t.Context()))
-			_, err = p.Recall(t.Context(), owner, "tea")
-			check(err)
-			r, err := p.Sync(t.Context(), turn(owner))
-			check(err)
-			_, err = p.Synced(t.Context(), turn(owner), r)
-			check(err)
-			for _, kind := range []provider.Kind{provider.Added, provider.Removed} {
-				_, err = p.Sync(t.Context(), provider.Event{Kind: kind, Scope: owner, Fact: provider.Fact{Text: "tea", ID: r.ID}})
-				check(err)
-			}
-			for _, tool := range p.About().Tools {
-				_, err = p.Call(t.Context(), owner, tool.Name, json.RawMessage(`{"query":"tea","content":"tea","text":"tea","memory_id":"7"}`))
-				check(err)
-			}
-		}
-	})
+		return p
+	}, inputs,
+		`{"results":[{"id":"1","memory":"tea","score":0.5,"created_at":"2026-11-28T00:00:00Z"},{"id":"../1","memory":"I prefer papaya over melon."}]}`,
+		`{"event_id":"7","status":"FAILED"}`, `{"error":"Memory not found!"}`)
 }

@@ -49,15 +49,15 @@ var required = map[string][]string{
 func (c *client) Call(ctx context.Context, s provider.Scope, tool string, input json.RawMessage) (string, error) {
 	names, ok := required[tool]
 	if !ok {
-		return "", refused("Unknown tool: " + tool)
+		return refused("Unknown tool: " + tool), nil
 	}
 	in, err := settings.Parse("the input of "+tool, input)
 	if err != nil {
-		return "", refused(err.Error())
+		return refused(err.Error()), nil
 	}
 	for _, name := range names {
 		if in.Text(name) == "" {
-			return "", refused("Missing required parameter: " + name)
+			return refused("Missing required parameter: " + name), nil
 		}
 	}
 	id := in.Text("memory_id")
@@ -83,7 +83,7 @@ func (c *client) Call(ctx context.Context, s provider.Scope, tool string, input 
 		return answer(map[string]any{"result": "Fact stored.", "event_id": nil}), nil
 	case "mem0_update":
 		if !isID(id) {
-			return "", noMemory(id)
+			return changed("", id, noMemory(id))
 		}
 		err := c.rest.Do(ctx, rest.Call{Method: "PUT", Path: c.memoryPath(id), Body: map[string]string{"text": in.Text("text")}, Timeout: rest.WriteTimeout}, nil)
 		return changed("Memory updated.", id, err)
@@ -91,18 +91,19 @@ func (c *client) Call(ctx context.Context, s provider.Scope, tool string, input 
 	return changed("Memory deleted.", id, c.remove(ctx, id))
 }
 
-// changed returns the result of a tool that has changed a memory.
+// changed returns the result of a tool that changes a memory.
 func changed(result, id string, err error) (string, error) {
 	switch {
 	case gone(err):
-		return "", noMemory(id)
+		return refused("Memory not found: " + id), nil
 	case err != nil:
 		return "", err
 	}
 	return answer(map[string]any{"result": result, "memory_id": id}), nil
 }
 
-func refused(text string) error { return &provider.Error{Class: provider.Refused, Text: text} }
+// refused returns the result of a call that the model must make differently.
+func refused(text string) string { return answer(map[string]any{"error": text}) }
 
 func answer(v any) string {
 	out, _ := json.Marshal(v) // texts and numbers
