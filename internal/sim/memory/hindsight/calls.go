@@ -221,6 +221,32 @@ func (s *Server) deleteDocument(b *bank, w http.ResponseWriter, r *http.Request)
 	memory.JSON(w, http.StatusOK, map[string]any{"success": true, "document_id": id, "memory_units_deleted": 1})
 }
 
+func (s *Server) listDocuments(b *bank, w http.ResponseWriter, r *http.Request) {
+	items := []map[string]any{}
+	for _, id := range b.order {
+		if strings.Contains(strings.ToLower(id), strings.ToLower(r.URL.Query().Get("q"))) {
+			items = append(items, map[string]any{"id": id, "bank_id": r.PathValue("bank"), "text_length": len(b.documents[id].Text), "tags": b.documents[id].Tags})
+		}
+	}
+	total, limit, offset := len(items), 100, 0
+	for name, n := range map[string]*int{"limit": &limit, "offset": &offset} {
+		if text := r.URL.Query().Get(name); text != "" {
+			var err error
+			if *n, err = strconv.Atoi(text); err != nil || *n < 0 {
+				invalid(w, name)
+				return
+			}
+		}
+	}
+	items = items[min(offset, total):min(offset+limit, total)]
+	memory.JSON(w, http.StatusOK, map[string]any{"items": items, "total": total, "limit": limit, "offset": offset})
+}
+
+func (s *Server) deleteBank(_ *bank, w http.ResponseWriter, r *http.Request) {
+	delete(s.banks, r.PathValue("bank"))
+	memory.JSON(w, http.StatusOK, map[string]any{"success": true, "deleted_count": 1})
+}
+
 // status returns the state of an operation in the API's words.
 func (s *Server) status(op *operation) string {
 	switch {

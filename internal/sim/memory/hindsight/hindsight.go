@@ -100,6 +100,8 @@ func New(o Options) *Server {
 	in("POST /memories", s.retain)
 	in("POST /memories/recall", s.recall)
 	in("POST /reflect", s.reflect)
+	in("DELETE ", s.deleteBank)
+	in("GET /documents", s.listDocuments)
 	in("GET /documents/{id}", s.document)
 	in("DELETE /documents/{id}", s.deleteDocument)
 	in("GET /operations", s.listOperations)

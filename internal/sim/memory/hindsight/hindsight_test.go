@@ -148,6 +148,14 @@ func TestDocumentsAndRefusals(t *testing.T) {
 	}
 	c.Call(200, "DELETE", bank+"/documents/d", "")
 	c.Call(404, "GET", bank+"/documents/d", "")
+	c.Call(200, "POST", bank+"/memories", `{"items":[{"content":"tea","document_id":"ab"},{"content":"tea","document_id":"abc"},{"content":"tea","document_id":"x"}]}`)
+	if got := c.Call(200, "GET", bank+"/documents?q=AB&limit=1&offset=1", ""); got.Field("items", 0, "id") != "abc" || got.Field("total") != "2" {
+		t.Errorf("%s", got.Text)
+	}
+	c.Call(200, "DELETE", bank, "")
+	if got := c.Call(200, "GET", bank+"/documents", ""); got.Field("total") != "0" {
+		t.Errorf("%s", got.Text)
+	}
 	c.Call(422, "POST", bank+"/memories", `{"items":[{"content":"tea","metadata":{"n":1}}]}`)
 	c.Call(422, "POST", bank+"/memories", `{"items":[]}`)
 	c.Call(400, "POST", bank+"/memories", `{"items":[{"content":"a","strategy":"x"},{"content":"b","strategy":"y"}]}`)
