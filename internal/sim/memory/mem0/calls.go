@@ -42,7 +42,7 @@ func (s *Server) add(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.o.Own || !a.infers() {
+	if s.o.Own || !a.infers() && !s.o.Queue {
 		memory.JSON(w, http.StatusOK, map[string]any{"message": "Memories have been added", "status": "SUCCEEDED", "results": s.storeLocked(a)})
 		return
 	}

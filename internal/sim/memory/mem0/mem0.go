@@ -19,6 +19,8 @@ type Options struct {
 	// Own makes the server one of one's own: the key is in X-API-Key, writes are
 	// synchronous, and there is no ping.
 	Own bool
+	// Queue: the cloud makes an event of a write without extraction, too.
+	Queue bool
 	// Extract is how long an event of the cloud takes until its memories are found; 0:
 	// 2 s.
 	Extract time.Duration
