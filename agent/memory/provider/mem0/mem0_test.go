@@ -178,6 +178,35 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+func TestFactsThatTheCloudQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := sim.New(sim.Options{Queue: true})
+		t.Cleanup(s.Close)
+		p := open(t, s, "", map[string]string{"MEM0_API_KEY": key})
+		e := provider.Event{Kind: provider.Added, Scope: owner, Fact: provider.Fact{Text: "Likes green tea."}}
+		r := sync(t, p, e)
+		if !r.Pending || r.ID == "" {
+			t.Errorf("receipt %+v", r)
+		}
+		e.Kind, e.Fact = provider.Removed, provider.Fact{ID: r.ID}
+		if _, err := p.Sync(t.Context(), e); provider.ClassOf(err) != provider.Limit {
+			t.Errorf("removed before it was stored: %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		if ok, err := p.Synced(t.Context(), e, r); !ok || err != nil || len(s.Memories("4711")) != 1 {
+			t.Errorf("synced %v, %v", ok, err)
+		}
+		sync(t, p, e)
+		if n := len(s.Memories("4711")); n != 0 {
+			t.Errorf("%d memories", n)
+		}
+		out, err := p.Call(t.Context(), owner, "mem0_add", json.RawMessage(inputs["mem0_add"]))
+		if err != nil || !strings.Contains(out, `"result":"Fact queued for storage."`) {
+			t.Errorf("add: %s, %v", out, err)
+		}
+	})
+}
+
 func TestOwnServerStoresAtOnce(t *testing.T) {
 	s, p := newOwn(t)
 	if err := p.Check(t.Context()); err != nil {
@@ -362,7 +391,12 @@ var inputs = map[string]string{
 const memoryID = "00000000-0000-4000-8000-000000000000"
 
 func TestSuite(t *testing.T) {
-	for name, start := range map[string]func(testing.TB) (*sim.Server, provider.Provider){"cloud": newCloud, "own": newOwn} {
+	queued := func(t testing.TB) (*sim.Server, provider.Provider) {
+		s := sim.New(sim.Options{Keys: []string{key}, Queue: true})
+		t.Cleanup(s.Close)
+		return s, open(t, s, "", map[string]string{"MEM0_API_KEY": key})
+	}
+	for name, start := range map[string]func(testing.TB) (*sim.Server, provider.Provider){"cloud": newCloud, "cloud that queues facts": queued, "own": newOwn} {
 		t.Run(name, func(t *testing.T) {
 			providertest.Suite(t, providertest.Options{Settle: 3 * time.Second, Inputs: inputs, New: func(t *testing.T) providertest.Target {
 				s, p := start(t)

@@ -2,13 +2,19 @@ package mem0
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
+	"time"
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/rest"
 )
+
+// eventPause is the time after which an event is looked at again.
+const eventPause = 10 * time.Second
 
 type message struct {
 	Role    string `json:"role"`
@@ -40,7 +46,7 @@ func (c *client) Sync(ctx context.Context, e provider.Event) (provider.Receipt, 
 	case provider.Turn:
 		var messages []message
 		for _, m := range e.Messages {
-			if m.Text != "" {
+			if strings.TrimSpace(m.Text) != "" {
 				messages = append(messages, message{m.Role, m.Text})
 			}
 		}
@@ -71,24 +77,60 @@ func (c *client) Sync(ctx context.Context, e provider.Event) (provider.Receipt, 
 // removeFact deletes the memory that a fact was stored as, and those with the same text:
 // the fact was stored again if an answer was lost.
 func (c *client) removeFact(ctx context.Context, e provider.Event) error {
+	var ids []string
 	if e.Fact.ID != "" {
-		if err := c.remove(ctx, e.Fact.ID); err != nil && !gone(err) {
+		err := c.remove(ctx, e.Fact.ID)
+		if gone(err) && !c.own && isID(e.Fact.ID) {
+			ids, err = c.ofEvent(ctx, e.Fact.ID)
+		}
+		if err != nil && !gone(err) {
 			return err
 		}
 	}
-	if e.Fact.Text == "" {
-		return nil
-	}
-	results, err := c.search(ctx, question{user: c.userID(e.Scope), query: e.Fact.Text, top: maxFound})
-	for _, r := range results {
-		if r.Memory != e.Fact.Text {
-			continue
+	if e.Fact.Text != "" {
+		results, err := c.search(ctx, question{user: c.userID(e.Scope), query: e.Fact.Text, top: maxFound})
+		if err != nil {
+			return err
 		}
-		if err := c.remove(ctx, r.ID); err != nil && !gone(err) {
+		for _, r := range results {
+			if r.Memory == e.Fact.Text {
+				ids = append(ids, r.ID)
+			}
+		}
+	}
+	for _, id := range ids {
+		if err := c.remove(ctx, id); err != nil && !gone(err) {
 			return err
 		}
 	}
-	return err
+	return nil
+}
+
+// ofEvent returns the IDs of the memories that an event of the cloud has made.
+func (c *client) ofEvent(ctx context.Context, id string) ([]string, error) {
+	status, results, err := c.event(ctx, id)
+	if err == nil && status != "SUCCEEDED" && status != "FAILED" {
+		return nil, &provider.Error{Class: provider.Limit, RetryAfter: eventPause, Text: "Mem0 has not stored yet what is to be removed"}
+	}
+	var made []struct {
+		ID string `json:"id"`
+	}
+	_ = json.Unmarshal(results, &made) // an event that has made nothing
+	var ids []string
+	for _, m := range made {
+		ids = append(ids, m.ID)
+	}
+	return ids, err
+}
+
+// event returns the state of an event of the cloud and what it has made.
+func (c *client) event(ctx context.Context, id string) (status string, results json.RawMessage, err error) {
+	var out struct {
+		Status  string          `json:"status"`
+		Results json.RawMessage `json:"results"`
+	}
+	err = c.rest.Do(ctx, rest.Call{Method: "GET", Path: "/v1/event/" + id + "/", Reads: true}, &out)
+	return out.Status, out.Results, err
 }
 
 func (c *client) memoryPath(id string) string {
@@ -125,23 +167,20 @@ func gone(err error) bool {
 	return ok && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
 }
 
-// Synced implements provider.Provider. The cloud can tell about a turn whose receipt
-// arrived.
+// Synced implements provider.Provider. The cloud can tell about a write whose
+// receipt arrived.
 func (c *client) Synced(ctx context.Context, _ provider.Event, r provider.Receipt) (bool, error) {
 	if !r.Pending || !isID(r.ID) || c.own {
 		return false, provider.ErrUnknown
 	}
-	var out struct {
-		Status string `json:"status"`
-	}
-	err := c.rest.Do(ctx, rest.Call{Method: "GET", Path: "/v1/event/" + r.ID + "/", Reads: true}, &out)
+	status, _, err := c.event(ctx, r.ID)
 	switch {
 	case gone(err):
 		return false, provider.ErrUnknown
 	case err != nil:
 		return false, err
-	case out.Status == "FAILED":
+	case status == "FAILED":
 		return false, provider.ErrFailed
 	}
-	return out.Status == "SUCCEEDED", nil
+	return status == "SUCCEEDED", nil
 }
