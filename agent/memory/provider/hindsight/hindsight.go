@@ -24,6 +24,7 @@ import (
 const (
 	cloud = "https://api.hindsight.vectorize.io"
 	local = "http://localhost:8888"
+	banks = "/v1/default/banks/" // a path
 	// versionTimeout limits the call that asks for the version of the API.
 	versionTimeout = 5 * time.Second
 )
@@ -95,15 +96,16 @@ func (c *client) About() provider.About {
 	return a
 }
 
-// bank returns the path of the bank of a scope. Those of other people begin with the
+// bankName returns the name of the bank of a scope. Those of other people begin with the
 // name of the configured bank, so that they are not banks of something else.
-func (c *client) bank(s provider.Scope) string {
-	name := c.ownersBank(s)
+func (c *client) bankName(s provider.Scope) string {
 	if s.Person != "" {
-		name = c.options.bank + "-" + s.Person
+		return c.options.bank + "-" + s.Person
 	}
-	return "/v1/default/banks/" + escape(name)
+	return c.ownersBank(s)
 }
+
+func (c *client) bank(s provider.Scope) string { return banks + escape(c.bankName(s)) }
 
 // escape escapes a text as one part of a path. A part of dots only would be one that
 // servers resolve.

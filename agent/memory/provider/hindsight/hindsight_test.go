@@ -252,6 +252,17 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+func TestFactsAreRemovedFromTheirBank(t *testing.T) {
+	s, p := start(t, sim.Options{}, `{"bank_id_template":"hermes-{session}"}`)
+	e := providertest.Added(1, providertest.Owner("one"), "Likes green tea.")
+	e.Fact.ID = sync(t, p, e).ID
+	e.Kind, e.Scope = provider.Removed, providertest.Owner("two")
+	sync(t, p, e)
+	if d := s.Documents("hermes-one"); len(d) != 0 {
+		t.Errorf("documents %+v", d)
+	}
+}
+
 func TestSettingsOfARecall(t *testing.T) {
 	s, p := start(t, sim.Options{}, `{"recall_budget":"high","recall_max_tokens":"100","recall_max_input_chars":5,"recall_tags":["x"],"recall_tags_match":"all","recall_types":"world, experience","recall_max_results":1}`)
 	for i := range 3 {

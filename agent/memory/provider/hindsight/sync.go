@@ -82,9 +82,9 @@ func (c *client) Sync(ctx context.Context, e provider.Event) (provider.Receipt, 
 		}
 		// Not asynchronous: a removal that follows at once must find the document.
 		_, err := c.retain(ctx, e.Scope, it, false, "")
-		return provider.Receipt{ID: it.Document}, err
+		return provider.Receipt{ID: c.bankName(e.Scope) + "/" + it.Document}, err
 	case provider.Removed:
-		return provider.Receipt{}, c.deleteDocument(ctx, e.Scope, cmp.Or(e.Fact.ID, factDocument(e.Fact)))
+		return provider.Receipt{}, c.remove(ctx, c.factPath(e))
 	case provider.Forget:
 		return provider.Receipt{}, c.forget(ctx, e.Scope)
 	}
@@ -109,7 +109,7 @@ func (c *client) turn(e provider.Event) (string, int) {
 		if at.IsZero() {
 			at = e.At
 		}
-		if m.Text != "" {
+		if strings.TrimSpace(m.Text) != "" {
 			messages = append(messages, message{m.Role, prefix + ": " + m.Text, at.Format(time.RFC3339)})
 		}
 	}
@@ -197,9 +197,9 @@ func (c *client) Synced(ctx context.Context, e provider.Event, r provider.Receip
 		}
 		return true, nil
 	case provider.Added:
-		return c.hasDocument(ctx, e.Scope, factDocument(e.Fact))
+		return c.has(ctx, c.documentPath(e.Scope, factDocument(e.Fact)))
 	case provider.Removed:
-		has, err := c.hasDocument(ctx, e.Scope, cmp.Or(e.Fact.ID, factDocument(e.Fact)))
+		has, err := c.has(ctx, c.factPath(e))
 		return !has && err == nil, err
 	case provider.Forget:
 		return false, provider.ErrUnknown // it can be repeated
@@ -215,7 +215,7 @@ func (c *client) turnSynced(ctx context.Context, e provider.Event, r provider.Re
 			return false, err
 		}
 		if !appends {
-			return c.hasDocument(ctx, e.Scope, turnDocument(e))
+			return c.has(ctx, c.documentPath(e.Scope, turnDocument(e)))
 		}
 		operation = e.Key
 	}
@@ -231,8 +231,24 @@ func (c *client) turnSynced(ctx context.Context, e provider.Event, r provider.Re
 	return status == "completed", nil
 }
 
-func (c *client) hasDocument(ctx context.Context, s provider.Scope, id string) (bool, error) {
-	err := c.get(ctx, c.bank(s)+"/documents/"+escape(id), nil, &struct{}{})
+// documentPath returns the path of a document in the bank of a scope.
+func (c *client) documentPath(s provider.Scope, id string) string {
+	return c.bank(s) + "/documents/" + escape(id)
+}
+
+// factPath returns the path of the document of a fact that was added before. Its ID names
+// the bank, which may be that of another conversation.
+func (c *client) factPath(e provider.Event) string {
+	i := strings.LastIndex(e.Fact.ID, "/")
+	if i < 0 {
+		return c.documentPath(e.Scope, cmp.Or(e.Fact.ID, factDocument(e.Fact)))
+	}
+	return banks + escape(e.Fact.ID[:i]) + "/documents/" + escape(e.Fact.ID[i+1:])
+}
+
+// has reports whether there is a document.
+func (c *client) has(ctx context.Context, path string) (bool, error) {
+	err := c.get(ctx, path, nil, &struct{}{})
 	if missing(err) {
 		return false, nil
 	}
@@ -246,10 +262,6 @@ func (c *client) remove(ctx context.Context, path string) error {
 		return nil
 	}
 	return err
-}
-
-func (c *client) deleteDocument(ctx context.Context, s provider.Scope, id string) error {
-	return c.remove(ctx, c.bank(s)+"/documents/"+escape(id))
 }
 
 const (
@@ -289,7 +301,7 @@ func (c *client) forget(ctx context.Context, s provider.Scope) error {
 		}
 	}
 	for _, id := range ids {
-		if err := c.deleteDocument(ctx, s, id); err != nil {
+		if err := c.remove(ctx, c.documentPath(s, id)); err != nil {
 			return err
 		}
 	}
