@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -59,12 +59,48 @@ type query struct {
 // maxQuery is the number of characters of a query that are used.
 const maxQuery = 4000
 
+// maxRanked is the number of facts with words of a query above which only its rarest words
+// are searched: to rank a fact takes about 4 µs.
+const maxRanked = 1000
+
+// match returns the FTS5 query for a text; "" if no fact fits.
+func (f *file) match(ctx context.Context, text string) (string, error) {
+	anyOf, all := terms(text)
+	if len(anyOf) == 0 {
+		return strings.Join(all, " "), nil
+	}
+	count := func(match string) (n int, err error) {
+		err = f.db.QueryRowContext(ctx, "SELECT count(*) FROM facts_fts WHERE facts_fts MATCH ?", match).Scan(&n)
+		return n, err
+	}
+	match := strings.Join(anyOf, " OR ")
+	if n, err := count(match); err != nil || n <= maxRanked {
+		return match, err
+	}
+	facts := map[string]int{}
+	for _, term := range anyOf {
+		n, err := count(term)
+		if err != nil {
+			return "", err
+		}
+		if n > 0 {
+			facts[term] = n
+		}
+	}
+	rarest := slices.SortedFunc(maps.Keys(facts), func(a, b string) int { return cmp.Or(facts[a]-facts[b], cmp.Compare(a, b)) })
+	n, sum := 1, facts[rarest[0]]
+	for n < len(rarest) && sum+facts[rarest[n]] <= maxRanked {
+		sum, n = sum+facts[rarest[n]], n+1
+	}
+	return strings.Join(rarest[:n], " OR "), nil
+}
+
 // search returns the facts that have words of a query, best first.
 func (f *file) search(ctx context.Context, q query) ([]fact, error) {
 	q.text = q.text[:shorten.Offset(q.text, maxQuery)]
-	match := matchQuery(q.text)
-	if match == "" {
-		return nil, nil
+	match, err := f.match(ctx, q.text)
+	if err != nil || match == "" {
+		return nil, err
 	}
 	rows, err := f.db.QueryContext(ctx, "SELECT "+columns+`, f.hrr_vector, rank FROM facts_fts JOIN facts f ON f.fact_id = facts_fts.rowid
 		WHERE facts_fts MATCH ? AND (? = '' OR f.category = ?) AND f.trust_score >= ? ORDER BY rank LIMIT ?`,
@@ -87,7 +123,7 @@ func (f *file) search(ctx context.Context, q query) ([]fact, error) {
 		similar := 0.5
 		if q.weight > 0 && decode(v, blob) {
 			if wanted == nil {
-				wanted = newEncoder(f.dim).text(q.text)
+				wanted = encoder(f.dim).text(q.text)
 			}
 			similar = (similarity(wanted, v) + 1) / 2
 		}
@@ -155,26 +191,18 @@ func (f *file) compare(ctx context.Context, q query, likeness func(fact, vector)
 }
 
 // probe returns the facts in which something is an entity. q.text is its name.
+//
+// Upstream instead compares what remains of a fact without the entity with the content
+// alone. That similarity is about 0 for all facts, whether they have the entity or not,
+// since a fact is a mean: what remains of it contains the content less the entity. The
+// similarity to the entity itself is above 0.4 if it is one of two or three parts.
 func (f *file) probe(ctx context.Context, q query) ([]fact, error) {
-	e := newEncoder(f.dim)
-	key := e.entity(q.text)
-	if q.category != "" {
-		bank, err := f.bank(ctx, q.category)
-		if err != nil {
-			return nil, err
-		}
-		if bank != nil {
-			wanted := unbind(bank, key)
-			return f.compare(ctx, q, func(_ fact, v vector) float64 { return similarity(v, wanted) })
-		}
-	}
-	key = bind(key, e.atom(roleContent))
-	return f.compare(ctx, q, func(x fact, v vector) float64 { return similarity(v, key, e.text(x.Content)) })
+	return f.reason(ctx, q, []string{q.text})
 }
 
 // related returns the facts in which a word is an entity or part of the content.
 func (f *file) related(ctx context.Context, q query) ([]fact, error) {
-	e := newEncoder(f.dim)
+	e := encoder(f.dim)
 	name := e.atom(strings.ToLower(q.text))
 	asEntity, asContent := bind(name, e.atom(roleEntity)), bind(name, e.atom(roleContent))
 	return f.compare(ctx, q, func(_ fact, v vector) float64 { return max(similarity(v, asEntity), similarity(v, asContent)) })
@@ -182,10 +210,10 @@ func (f *file) related(ctx context.Context, q query) ([]fact, error) {
 
 // reason returns the facts in which all names are entities.
 func (f *file) reason(ctx context.Context, q query, names []string) ([]fact, error) {
-	e := newEncoder(f.dim)
+	e := encoder(f.dim)
 	var keys []vector
 	for _, name := range names {
-		keys = append(keys, bind(e.entity(name), e.atom(roleContent)))
+		keys = append(keys, e.entity(name))
 	}
 	q.text = strings.Join(names, " ")
 	return f.compare(ctx, q, func(_ fact, v vector) float64 {
@@ -195,48 +223,6 @@ func (f *file) reason(ctx context.Context, q query, names []string) ([]fact, err
 		}
 		return least
 	})
-}
-
-// bank returns the vector of a category: the mean of its facts. It computes and stores it
-// if facts have changed. nil: the category has no facts with a vector.
-func (f *file) bank(ctx context.Context, category string) (vector, error) {
-	v := make(vector, f.dim)
-	var blob []byte
-	err := f.db.QueryRowContext(ctx, `SELECT b.vector FROM memory_banks b WHERE b.bank_name = ? AND b.dim = ? AND b.fact_count =
-		(SELECT count(*) FROM facts WHERE category = ? AND hrr_vector IS NOT NULL)`, "cat:"+category, f.dim, category).Scan(&blob)
-	if err == nil && decode(v, blob) {
-		return v, nil
-	}
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, err
-	}
-	var whole vector
-	err = f.tx(ctx, func(tx *sql.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT hrr_vector FROM facts WHERE category = ? AND hrr_vector IS NOT NULL", category)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		sum, n, good := make([]complex128, f.dim), 0, false
-		for ; rows.Next(); n++ {
-			var blob sql.RawBytes
-			if err := rows.Scan(&blob); err != nil {
-				return err
-			}
-			if decode(v, blob) {
-				addTo(sum, v)
-				good = true
-			}
-		}
-		if err := rows.Err(); err != nil || !good {
-			return err
-		}
-		whole = angles(sum)
-		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO memory_banks (bank_name, vector, dim, fact_count) VALUES (?, ?, ?, ?)",
-			"cat:"+category, encode(whole), f.dim, n)
-		return err
-	})
-	return whole, err
 }
 
 // list returns facts, those with the highest trust first.
@@ -274,7 +260,10 @@ const (
 	minConflict = 0.3 // share of common entities, and score
 )
 
-// contradict returns facts that may contradict each other.
+// contradict returns facts that may contradict each other: those with the same entities
+// and different vectors. Two facts with one common entity and nothing else in common have a
+// score of about 0.3, the least that is returned, so this finds little; it is upstream's
+// measure.
 func (f *file) contradict(ctx context.Context, category string, limit int) (found []conflict, err error) {
 	type entry struct {
 		fact

@@ -181,7 +181,7 @@ func (f *file) describe(ctx context.Context, tx *sql.Tx, content string) (ids []
 		}
 		ids, names = append(ids, id), append(names, name)
 	}
-	return ids, newEncoder(f.dim).fact(content, names), nil
+	return ids, encoder(f.dim).fact(content, names), nil
 }
 
 func link(ctx context.Context, tx *sql.Tx, fact int64, entities []int64) error {
@@ -193,8 +193,8 @@ func link(ctx context.Context, tx *sql.Tx, fact int64, entities []int64) error {
 	return nil
 }
 
-// dropBank deletes the vector of a category, which the next search in it computes again.
-// Upstream compares with each fact while there is none.
+// dropBank deletes the vector of a category, since a fact of it changes. Nothing here needs
+// it; upstream computes it again with its next change.
 func dropBank(ctx context.Context, tx *sql.Tx, category string) error {
 	_, err := tx.ExecContext(ctx, "DELETE FROM memory_banks WHERE bank_name = ?", "cat:"+category)
 	return err

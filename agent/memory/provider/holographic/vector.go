@@ -35,39 +35,24 @@ var units = sync.OnceValue(func() []complex128 {
 	return all
 })
 
-// maxAtoms limits the atoms that an encoder keeps: 8 MiB for vectors of 1024 angles.
-const maxAtoms = 4096
-
-// An encoder computes vectors. It is for one goroutine.
-type encoder struct {
-	dim   int
-	atoms map[string][]uint16
-}
-
-func newEncoder(dim int) *encoder { return &encoder{dim: dim, atoms: map[string][]uint16{}} }
+// An encoder computes vectors with that many angles.
+type encoder int
 
 // steps returns the vector of a word, its angles in units of 2π/65536.
-func (e *encoder) steps(word string) []uint16 {
-	if s, ok := e.atoms[word]; ok {
-		return s
-	}
-	s := make([]uint16, 0, e.dim+15)
-	for block := 0; len(s) < e.dim; block++ {
+func (e encoder) steps(word string) []uint16 {
+	s := make([]uint16, 0, e+15)
+	for block := 0; len(s) < int(e); block++ {
 		sum := sha256.Sum256([]byte(word + ":" + strconv.Itoa(block)))
 		for i := 0; i < len(sum); i += 2 {
 			s = append(s, binary.LittleEndian.Uint16(sum[i:]))
 		}
 	}
-	s = s[:e.dim]
-	if len(e.atoms) < maxAtoms {
-		e.atoms[word] = s
-	}
-	return s
+	return s[:e]
 }
 
 // atom returns the vector of a word.
-func (e *encoder) atom(word string) vector {
-	v := make(vector, e.dim)
+func (e encoder) atom(word string) vector {
+	v := make(vector, e)
 	for i, s := range e.steps(word) {
 		v[i] = float64(s) * (turn / (1 << 16))
 	}
@@ -75,8 +60,8 @@ func (e *encoder) atom(word string) vector {
 }
 
 // text returns the vector of a text: the mean of its words, in any order.
-func (e *encoder) text(s string) vector {
-	sum, words, all := make([]complex128, e.dim), 0, units()
+func (e encoder) text(s string) vector {
+	sum, words, all := make([]complex128, e), 0, units()
 	for word := range strings.FieldsSeq(strings.ToLower(s)) {
 		if word = strings.Trim(word, `.,!?;:"'()[]{}`); word == "" {
 			continue
@@ -94,7 +79,7 @@ func (e *encoder) text(s string) vector {
 
 // fact returns the vector of a fact: the mean of its content and its entities, each bound
 // to its role.
-func (e *encoder) fact(content string, entities []string) vector {
+func (e encoder) fact(content string, entities []string) vector {
 	parts := []vector{bind(e.text(content), e.atom(roleContent))}
 	for _, name := range entities {
 		parts = append(parts, e.entity(name))
@@ -103,7 +88,7 @@ func (e *encoder) fact(content string, entities []string) vector {
 }
 
 // entity returns the vector of an entity in its role.
-func (e *encoder) entity(name string) vector {
+func (e encoder) entity(name string) vector {
 	return bind(e.atom(strings.ToLower(name)), e.atom(roleEntity))
 }
 
@@ -115,28 +100,16 @@ func bind(a, b vector) vector {
 	return v
 }
 
-func unbind(a, key vector) vector {
-	v := make(vector, len(a))
-	for i := range v {
-		v[i] = wrap(a[i] - key[i])
-	}
-	return v
-}
-
 // bundle returns the mean of vectors.
 func bundle(vs []vector) vector {
 	sum := make([]complex128, len(vs[0]))
 	for _, v := range vs {
-		addTo(sum, v)
+		for i, angle := range v {
+			sin, cos := math.Sincos(angle)
+			sum[i] += complex(cos, sin)
+		}
 	}
 	return angles(sum)
-}
-
-func addTo(sum []complex128, v vector) {
-	for i, angle := range v {
-		sin, cos := math.Sincos(angle)
-		sum[i] += complex(cos, sin)
-	}
 }
 
 func angles(sum []complex128) vector {
@@ -154,14 +127,11 @@ func wrap(angle float64) float64 {
 	return angle
 }
 
-// similarity returns from -1 to 1 how alike a and the sum of the keys are.
-func similarity(a vector, keys ...vector) float64 {
+// similarity returns from -1 to 1 how alike vectors are.
+func similarity(a, b vector) float64 {
 	sum := 0.0
 	for i, angle := range a {
-		for _, k := range keys {
-			angle -= k[i]
-		}
-		sum += math.Cos(angle)
+		sum += math.Cos(angle - b[i])
 	}
 	return sum / float64(len(a))
 }

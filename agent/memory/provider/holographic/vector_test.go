@@ -45,8 +45,6 @@ func TestVectorsAreUpstreams(t *testing.T) {
 			got = holographic.FactVector(c.Text, c.Entities, g.Dim)
 		case "bind":
 			got = holographic.Bind(holographic.Atom(c.Text, g.Dim), holographic.Atom(c.Entities[0], g.Dim))
-		case "unbind":
-			got = holographic.Unbind(holographic.Atom(c.Text, g.Dim), holographic.Atom(c.Entities[0], g.Dim))
 		}
 		if len(got) != len(c.Vector) {
 			t.Fatalf("%s %q: %d angles", c.Op, c.Text, len(got))

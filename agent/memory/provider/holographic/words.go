@@ -64,10 +64,9 @@ func jaccard(a, b map[string]bool) float64 {
 // maxTerms is the maximum number of words of a search.
 const maxTerms = 64
 
-// matchQuery returns the FTS5 query for a text: facts with any of its words, or, if it
-// consists of stop words, with all of them. "" matches nothing.
-func matchQuery(text string) string {
-	var terms, rest []string
+// terms returns the words of a text that are searched, as FTS5 phrases: any of them is to
+// occur, or, if the text consists of stop words, all.
+func terms(text string) (anyOf, all []string) {
 	seen := map[string]bool{}
 	for w := range strings.FieldsSeq(strings.ToLower(text)) {
 		w = strings.Trim(w, aroundWord)
@@ -81,16 +80,17 @@ func matchQuery(text string) string {
 			continue
 		}
 		seen[w] = true
-		if stopWords[w] || utf8.RuneCountInString(w) < 2 {
-			rest = append(rest, `"`+w+`"`)
-		} else if len(terms) < maxTerms {
-			terms = append(terms, `"`+w+`"`)
+		switch {
+		case stopWords[w] || utf8.RuneCountInString(w) < 2:
+			all = append(all, `"`+w+`"`)
+		case len(anyOf) < maxTerms:
+			anyOf = append(anyOf, `"`+w+`"`)
 		}
 	}
-	if len(terms) == 0 {
-		return strings.Join(rest[:min(len(rest), maxTerms)], " ")
+	if len(anyOf) > 0 {
+		return anyOf, nil
 	}
-	return strings.Join(terms, " OR ")
+	return nil, all[:min(len(all), maxTerms)]
 }
 
 // A word is a sequence of letters and digits.

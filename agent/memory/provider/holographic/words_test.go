@@ -61,7 +61,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-func TestMatchQuery(t *testing.T) {
+func TestTerms(t *testing.T) {
 	for text, want := range map[string]string{
 		"":        "",
 		"?! -- *": "",
@@ -70,13 +70,18 @@ func TestMatchQuery(t *testing.T) {
 		`say "hi" NEAR(x) col:umn a-b Vim vim`: `"say" OR "hi" OR "near(x" OR "col:umn" OR "a-b" OR "vim"`,
 		`in"side`:                              `"inside"`,
 	} {
-		if got := holographic.MatchQuery(text); got != want {
+		if got := query(text); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}
 }
 
-func FuzzMatchQuery(f *testing.F) {
+func query(text string) string {
+	anyOf, all := holographic.Terms(text)
+	return strings.Join(anyOf, " OR ") + strings.Join(all, " ")
+}
+
+func FuzzTerms(f *testing.F) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(f.TempDir(), "x.db"))
 	if err != nil {
 		f.Fatal(err)
@@ -90,7 +95,7 @@ func FuzzMatchQuery(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		q := holographic.MatchQuery(s)
+		q := query(s)
 		if q == "" {
 			return
 		}
