@@ -1,6 +1,7 @@
 package supermemory
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -238,7 +239,11 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 	if i < 0 {
 		return
 	}
-	d, status := s.documents[i], "queued"
+	memory.JSON(w, http.StatusOK, s.describe(s.documents[i]))
+}
+
+func (s *Server) describe(d *document) map[string]any {
+	status := "queued"
 	switch {
 	case d.done && d.fails:
 		status = "failed"
@@ -247,7 +252,69 @@ func (s *Server) document(w http.ResponseWriter, r *http.Request) {
 	case time.Until(d.ready) < s.o.Process/2:
 		status = "extracting"
 	}
-	memory.JSON(w, http.StatusOK, map[string]any{"id": d.id, "customId": d.custom, "status": status, "metadata": d.metadata})
+	return map[string]any{"id": d.id, "customId": d.custom, "status": status, "metadata": d.metadata}
+}
+
+// maxPage is the largest number of documents in a page.
+const maxPage = 200
+
+// list answers with a page of the documents of a container tag, the newest first.
+func (s *Server) list(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		Tags  []string `json:"containerTags"`
+		Limit int      `json:"limit"`
+		Page  int      `json:"page"`
+	}
+	if err := memory.Read(r, &in); err != nil || in.Limit < 0 || in.Limit > maxPage || in.Page < 0 {
+		refuse(w, http.StatusBadRequest, "containerTags, limit or page is invalid")
+		return
+	}
+	tag := tagOf("", in.Tags)
+	if !s.allowed(w, r, tag) {
+		return
+	}
+	limit, page := cmp.Or(in.Limit, 10), cmp.Or(in.Page, 1)
+	found := []map[string]any{}
+	for _, d := range slices.Backward(s.documents) {
+		if d.tag == tag {
+			found = append(found, s.describe(d))
+		}
+	}
+	total := len(found)
+	first := min((page-1)*limit, total)
+	memory.JSON(w, http.StatusOK, map[string]any{
+		"memories":   found[first:min(first+limit, total)],
+		"pagination": map[string]any{"currentPage": page, "limit": limit, "totalItems": total, "totalPages": (total + limit - 1) / limit},
+	})
+}
+
+// maxBatch is the largest number of documents that are deleted in a call.
+const maxBatch = 100
+
+// deleteDocuments deletes documents by ID, or all of container tags, with their memories.
+func (s *Server) deleteDocuments(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		IDs  []string `json:"ids"`
+		Tags []string `json:"containerTags"`
+	}
+	if err := memory.Read(r, &in); err != nil || len(in.IDs) > maxBatch || (len(in.IDs) == 0) == (len(in.Tags) == 0) {
+		refuse(w, http.StatusBadRequest, "ids or containerTags is invalid")
+		return
+	}
+	for _, tag := range in.Tags {
+		if !s.allowed(w, r, tag) {
+			return
+		}
+	}
+	before := len(s.documents)
+	s.documents = slices.DeleteFunc(s.documents, func(d *document) bool {
+		if !slices.Contains(in.IDs, d.id) && !slices.Contains(in.Tags, d.tag) {
+			return false
+		}
+		s.memories = slices.DeleteFunc(s.memories, func(m Memory) bool { return m.document == d.id })
+		return true
+	})
+	memory.JSON(w, http.StatusOK, map[string]any{"success": true, "deletedCount": before - len(s.documents)})
 }
 
 // deleteDocument deletes a document with its memories; the answer has no body.

@@ -78,6 +78,8 @@ func New(o Options) *Server {
 		})
 	}
 	in("POST /v3/documents", s.add)
+	in("POST /v3/documents/list", s.list)
+	in("DELETE /v3/documents/bulk", s.deleteDocuments)
 	in("GET /v3/documents/{id}", s.document)
 	in("DELETE /v3/documents/{id}", s.deleteDocument)
 	in("POST /v4/conversations", s.conversation)

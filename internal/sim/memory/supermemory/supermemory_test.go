@@ -93,6 +93,31 @@ func TestDocuments(t *testing.T) {
 	})
 }
 
+func TestDocumentsAreListedAndDeleted(t *testing.T) {
+	s, c := newServer(t, supermemory.Options{Process: time.Nanosecond})
+	for _, tag := range []string{"a", "b"} {
+		for range 3 {
+			c.Call(200, "POST", "/v3/documents", `{"content":"tea","containerTag":"`+tag+`","metadata":{"session_id":"s"}}`)
+		}
+	}
+	list := func(page string) simtest.Answer {
+		return c.Call(200, "POST", "/v3/documents/list", `{"containerTags":["a"],"limit":2,"page":`+page+`}`)
+	}
+	second := list("2")
+	if second.Field("pagination", "totalPages") != "2" || second.Field("memories", 0, "metadata", "session_id") != "s" || second.Field("memories", 1) != "" || list("3").Field("memories", 0) != "" {
+		t.Errorf("%s", second.Text)
+	}
+	c.Call(200, "DELETE", "/v3/documents/bulk", `{"ids":["`+second.Field("memories", 0, "id")+`","unknown"]}`)
+	if a, b := len(s.Memories("a")), len(s.Memories("b")); a != 2 || b != 3 {
+		t.Errorf("%d and %d memories", a, b)
+	}
+	if got := c.Call(200, "DELETE", "/v3/documents/bulk", `{"containerTags":["a"]}`).Field("deletedCount"); got != "2" || len(s.Memories("a")) != 0 {
+		t.Errorf("%s deleted", got)
+	}
+	c.Call(400, "DELETE", "/v3/documents/bulk", `{}`)
+	c.Call(400, "POST", "/v3/documents/list", `{"limit":201}`)
+}
+
 func TestRefusals(t *testing.T) {
 	_, c := newServer(t, supermemory.Options{Keys: []string{"k"}, Tags: map[string][]string{"k": {"hermes"}}})
 	c.Call(403, "POST", "/v4/search", strings.Replace(search, `"hermes"`, `"other"`, 1))
