@@ -9,6 +9,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
 	"net/http"
 	"time"
 
@@ -148,7 +149,10 @@ type Source struct {
 	Section json.RawMessage     // the provider's own section of config.yaml; nil if there is none
 	Profile string              // name of the Hermes profile; "" for the default one
 	HTTP    *http.Client        // nil: a new client, which reaches only the configured server
-	Secrets *secret.Masker      // learns the keys; nil: nothing does
+	// Open opens a file that the model has named, if an owner may send it; nil: no file
+	// may be sent.
+	Open    func(path string) (fs.File, error)
+	Secrets *secret.Masker // learns the keys; nil: nothing does
 }
 
 // Learn makes a key one that is masked everywhere.

@@ -81,8 +81,8 @@ type Call struct {
 	Reads bool
 }
 
-// Do makes a call and decodes the JSON answer into out, unless out is nil. The error is an
-// *provider.Error.
+// Do makes a call and decodes the JSON answer into out, unless out is nil; into a *[]byte
+// the answer goes as it is. The error is an *provider.Error.
 func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(call.Timeout, ReadTimeout))
 	defer cancel()
@@ -138,6 +138,10 @@ func (c *Client) once(ctx context.Context, call Call, out any) error {
 	case len(body) > maxBody:
 		return c.garbage(resp.StatusCode, fmt.Errorf("the answer is longer than %d MiB", maxBody>>20))
 	case out == nil:
+		return nil
+	}
+	if raw, ok := out.(*[]byte); ok {
+		*raw = body
 		return nil
 	}
 	if err := json.Unmarshal(body, out); err != nil {
