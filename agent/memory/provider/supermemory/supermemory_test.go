@@ -249,6 +249,9 @@ func TestTools(t *testing.T) {
 		if out = call(t, p, owner, "forget", `{"id":"`+id+`"}`); out != `{"forgotten":true,"id":"`+id+`"}` || len(s.Memories("hermes")) != 1 {
 			t.Errorf("%s", out)
 		}
+		if out = call(t, p, owner, "forget", `{"id":"`+id+`"}`); !strings.Contains(out, `"error":"Supermemory refuses this: Memory not found`) {
+			t.Errorf("%s", out)
+		}
 		for tool, want := range map[string]string{"store": "content is required", "search": "query is required", "forget": "id or a query", "x": "unknown tool"} {
 			if out = call(t, p, owner, tool, `{}`); !strings.Contains(out, want) {
 				t.Errorf("%s: %s", tool, out)

@@ -80,7 +80,10 @@ func (c *client) Call(ctx context.Context, s provider.Scope, tool string, raw js
 	default:
 		return refuse("unknown tool: " + tool), nil
 	}
-	if err != nil {
+	switch {
+	case err != nil && provider.ClassOf(err) == provider.Refused: // the service is well: this is about the input
+		return refuse(err.Error()), nil
+	case err != nil:
 		return "", err
 	}
 	if m, ok := out.(map[string]any); ok && named != "" && tool != "supermemory_forget" {
