@@ -141,6 +141,7 @@ func TestFilesOnlyInListedPackages(t *testing.T) {
 		"agent/memory":                      "two files of fixed names",
 		"agent/memory/provider/holographic": "creates the database that the operator has named, or one under the identity of a person, which has letters, digits, - and _ only",
 		"agent/memory/provider/honcho":      "honcho.json of upstream, at three fixed places",
+		"agent/memory/provider/retaindb":    "SOUL.md of the home",
 		"agent/memory/provider/supermemory": "its configuration, a fixed name in the home",
 		"agent/prompt":                      "the prefill file that the operator has named",
 		"agent/engine/plugin":               "programs that the operator has put into the home",

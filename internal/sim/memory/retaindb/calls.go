@@ -239,9 +239,12 @@ func (s *Server) ask(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) model(w http.ResponseWriter, r *http.Request) {
-	text := s.seeds[r.URL.Query().Get("project")+"/"+r.PathValue("id")]
+	text, count := s.seeds[r.URL.Query().Get("project")+"/"+r.PathValue("id")], 0
+	if text != "" {
+		count = 1
+	}
 	memory.JSON(w, http.StatusOK, map[string]any{
-		"agent_id": r.PathValue("id"), "persona": text, "persistent_instructions": []any{}, "capabilities": []any{}, "working_style": "", "goals": []any{}, "memory_count": 0, "coverage_score": 0,
+		"agent_id": r.PathValue("id"), "persona": text, "persistent_instructions": []any{}, "capabilities": []any{}, "working_style": "", "goals": []any{}, "memory_count": count, "coverage_score": 0,
 	})
 }
 
