@@ -143,6 +143,7 @@ func TestFilesOnlyInListedPackages(t *testing.T) {
 		"agent/memory/provider/honcho":      "honcho.json of upstream, at three fixed places",
 		"agent/memory/provider/retaindb":    "SOUL.md of the home",
 		"agent/memory/provider/supermemory": "its configuration, a fixed name in the home",
+		"agent/memory/provider/openviking":  "the file of OpenViking that the operator has named",
 		"agent/prompt":                      "the prefill file that the operator has named",
 		"agent/engine/plugin":               "programs that the operator has put into the home",
 		"adapters/httpapi":                  "its key",
