@@ -39,7 +39,7 @@ var wrong = []struct{ name, yaml, want string }{
 	{"out of range, above", "session_reset: {at_hour: 24}\n", "config.yaml:1:26: session_reset.at_hour: out of range: from 0 to 23"},
 	{"time out of range", "streaming: {edit_interval: 0.1}\n", "config.yaml:1:28: streaming.edit_interval: out of range: from 200ms to 1m"},
 	{"row of the table of commands", "approvals:\n  commands:\n  - 'lint :read'\n  - 'lint :read fast'\n", "config.yaml:4:5: approvals.commands[1]: row \"lint :read fast\": unknown word \"fast\" after the kind"},
-	{"choice", "model: {provider: openia}\n", `config.yaml:1:19: model.provider: want one of auto, anthropic, openai, openrouter, ollama, custom, demo, not "openia"; did you mean openai?`},
+	{"choice", "model: {provider: openia}\n", "config.yaml:1:19: model.provider: want one of auto, " + strings.Join(config.ServiceName("").Choices(), ", ") + `, not "openia"; did you mean openai?`},
 	{"choice, unlike any", "logging: {format: xml}\n", `config.yaml:1:19: logging.format: want one of console, json, not "xml"`},
 	{"section instead of text", "timezone: {a: b}\n", "config.yaml:1:11: timezone: want a text, not a section of keys"},
 	{"list instead of text", "timezone: [a]\n", "config.yaml:1:11: timezone: want a text, not a list"},

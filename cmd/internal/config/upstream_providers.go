@@ -105,7 +105,7 @@ func (l *loader) provided(path string, n *yaml.Node) *yaml.Node {
 		return m
 	}
 	provider := strings.ToLower(name.Value)
-	if h, ok := hostedProviders()[provider]; ok {
+	if h, ok := hostedProviders()[provider]; ok && ServiceOf(provider).Name == "" {
 		return l.hosted(path, m, name, h)
 	}
 	if slices.Contains(otherProviders(), provider) {

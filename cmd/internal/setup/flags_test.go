@@ -53,7 +53,7 @@ func TestFlagsReportAllProblems(t *testing.T) {
 		flags        func(p *harness) setup.Flags
 		want         string
 	}{
-		{"nothing at all", "", "", func(*harness) setup.Flags { return setup.Flags{} }, "flag: --provider: it is missing: one of anthropic, openrouter, openai, ollama, custom, demo\n"},
+		{"nothing at all", "", "", func(*harness) setup.Flags { return setup.Flags{} }, "flag: --provider: it is missing: one of " + strings.Join(setup.Providers(), ", ") + "\n"},
 		{
 			"a custom server and half a Slack", "", "", func(p *harness) setup.Flags {
 				return setup.Flags{Provider: "custom", SecretFiles: map[string]*string{"slack-token-file": p.file("s", slackToken), "telegram-token-file": none()}, Owners: map[chat.Platform]*[]string{chat.Telegram: {"@ann"}, chat.Slack: {}}}
