@@ -58,6 +58,9 @@ func CheckProfile(t *testing.T, p Platform) {
 			t.Errorf("secret %+v", c)
 		}
 	}
+	if (v.Try != nil) != (len(v.Secrets) > 0) {
+		t.Errorf("%s has %d secrets, and can try them: %v", v.Name, len(v.Secrets), v.Try != nil)
+	}
 	for _, id := range p.People {
 		if !v.Person.Valid(id) {
 			t.Errorf("%q is no ID of a person", id)

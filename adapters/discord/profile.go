@@ -1,7 +1,10 @@
 package discord
 
 import (
+	"cmp"
 	_ "embed"
+	"fmt"
+	"net/http"
 
 	"hermesd/adapters/discord/internal/apiclient"
 	"hermesd/gateway/chat"
@@ -26,6 +29,21 @@ func Profile() chat.Profile {
 			"3. Under OAuth2, URL Generator: the scopes bot and applications.commands. The permissions, and an\n" +
 			"   address that has them all: docs/platforms.md; once the token is tried it is shown here.",
 		Secrets:  []chat.Secret{{Key: "token", Env: "DISCORD_BOT_TOKEN", Is: "token", Title: "Bot token", Check: func(v secret.Value) error { return Config{Token: v}.Validate() }}},
-		Endpoint: apiclient.Origin + "/api/v10/gateway", Hint: hint,
+		Endpoint: apiclient.Origin + "/api/v10/gateway", Hint: hint, Try: tryToken,
 	}
+}
+
+// InviteURL is the URL that adds a bot to a server; %s is the application ID.
+const InviteURL = apiclient.Origin + "/oauth2/authorize?client_id=%s&scope=bot+applications.commands&permissions=309237746752"
+
+func tryToken(base string, secrets map[string]secret.Value, ask chat.Ask) (string, error) {
+	header := map[string]string{
+		"Authorization": "Bot " + secrets["token"].Reveal(),
+		"User-Agent":    "DiscordBot (hermesd, 1)", // required by Discord
+	}
+	var me struct{ ID, Username string }
+	if err := ask(http.MethodGet, cmp.Or(base, apiclient.Origin)+"/api/v10/users/@me", header, &me); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("It is the token of %s. Bring it into your server with\n"+InviteURL, me.Username, me.ID), nil
 }

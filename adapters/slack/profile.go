@@ -1,7 +1,11 @@
 package slack
 
 import (
+	"cmp"
 	_ "embed"
+	"fmt"
+	"net/http"
+	"strings"
 
 	"hermesd/gateway/chat"
 	"hermesd/internal/lazyregexp"
@@ -29,6 +33,39 @@ func Profile() chat.Profile {
 			{Key: "token", Env: "SLACK_BOT_TOKEN", Is: "token", Title: "Bot token (xoxb-…)", Check: func(v secret.Value) error { return Config{Token: v, AppToken: "xapp-0"}.Validate() }},
 			{Key: "app_token", Env: "SLACK_APP_TOKEN", Is: "app token, which Socket Mode needs", Title: "App token (xapp-…)", Check: func(v secret.Value) error { return Config{Token: "xoxb-0", AppToken: v}.Validate() }},
 		},
-		Endpoint: defaultAPIURL + "api.test", Hint: hint,
+		Endpoint: defaultAPIURL + "api.test", Hint: hint, Try: tryTokens,
 	}
+}
+
+func tryTokens(base string, secrets map[string]secret.Value, ask chat.Ask) (string, error) {
+	var me struct {
+		OK                bool
+		Error, Team, User string
+	}
+	for _, c := range []struct {
+		method, what string
+		token        secret.Value
+	}{{"apps.connections.open", "app token", secrets["app_token"]}, {"auth.test", "bot token", secrets["token"]}} {
+		url := strings.TrimRight(cmp.Or(base, defaultAPIURL), "/") + "/" + c.method
+		if err := ask(http.MethodPost, url, map[string]string{"Authorization": "Bearer " + c.token.Reveal()}, &me); err != nil {
+			return "", fmt.Errorf("the %s: %w", c.what, err)
+		}
+		if !me.OK {
+			return "", fmt.Errorf("the %s is refused by Slack: %s", c.what, explainError(me.Error))
+		}
+	}
+	return fmt.Sprintf("The tokens are those of %s in %s.", me.User, me.Team), nil
+}
+
+// explainError returns Slack's error code and what to do about it.
+func explainError(code string) string {
+	switch code {
+	case "invalid_auth", "not_authed":
+		return code + ": it is not a token of an app; copy it again"
+	case "token_revoked", "account_inactive", "token_expired":
+		return code + ": make a new one"
+	case "missing_scope", "not_allowed_token_type":
+		return code + ": the app token needs the scope connections:write"
+	}
+	return code
 }

@@ -1,7 +1,10 @@
 package telegram
 
 import (
+	"cmp"
 	_ "embed"
+	"fmt"
+	"net/http"
 	"strings"
 
 	"hermesd/gateway/chat"
@@ -23,7 +26,7 @@ func Profile() chat.Profile {
 		Steps: "1. Open https://t.me/BotFather and send /newbot: it gives you the token.\n" +
 			"2. For groups: /setprivacy, Disable, if the bot shall read what does not mention it.",
 		Secrets:  []chat.Secret{{Key: "token", Env: "TELEGRAM_BOT_TOKEN", Is: "token", Title: "Bot token", Check: func(v secret.Value) error { return Config{Token: v}.Validate() }}},
-		Endpoint: defaultBaseURL, Hint: hint,
+		Endpoint: defaultBaseURL, Hint: hint, Try: tryToken,
 	}
 }
 
@@ -34,4 +37,20 @@ func kindOf(id string) chat.Kind {
 		return chat.Group
 	}
 	return chat.DM
+}
+
+func tryToken(base string, secrets map[string]secret.Value, ask chat.Ask) (string, error) {
+	var me struct {
+		Result struct {
+			Username string
+			Reads    bool `json:"can_read_all_group_messages"`
+		}
+	}
+	if err := ask(http.MethodGet, cmp.Or(base, defaultBaseURL)+"/bot"+secrets["token"].Reveal()+"/getMe", nil, &me); err != nil {
+		return "", err
+	}
+	if me.Result.Reads {
+		return fmt.Sprintf("It is the token of @%s, which reads all messages of its groups.", me.Result.Username), nil
+	}
+	return fmt.Sprintf("It is the token of @%s. In groups it sees only what mentions it (/setprivacy changes that).", me.Result.Username), nil
 }

@@ -31,6 +31,10 @@ type Profile struct {
 	Steps    string   // how the operator gets the secrets
 	Secrets  []Secret // the first one identifies the account
 	Endpoint string   // public address that a test of the network asks
+	// Try asks the platform whose secrets these are, and returns a text for the operator. base
+	// is its configured address without a slash at its end; "": the public one. Its error may
+	// contain secrets. It is set if there are Secrets.
+	Try func(base string, secrets map[string]secret.Value, ask Ask) (string, error)
 
 	Hint   string // for the frozen prompt: what the platform can show; its bytes must not change
 	Note   string // for the overlay: what the model cannot do there; one line
@@ -59,6 +63,10 @@ type Secret struct {
 	// Key.
 	Check func(secret.Value) error
 }
+
+// An Ask sends one request and decodes the JSON of the answer into to. Its error says what
+// the server answered.
+type Ask func(method, url string, header map[string]string, to any) error
 
 // Profiles are the profiles of the platforms of the program.
 type Profiles map[Platform]Profile

@@ -43,7 +43,7 @@ func (l *loader) check(c *Config) {
 		}
 	}
 	l.known("reset_by_type", slices.Sorted(maps.Keys(c.ResetByType)), []string{"dm", "group", "thread", "channel"})
-	l.known("reset_by_platform", slices.Sorted(maps.Keys(c.ResetByPlatform)), []string{"telegram", "discord", "slack", "console", "http"})
+	l.known("reset_by_platform", slices.Sorted(maps.Keys(c.ResetByPlatform)), platformNames())
 	l.service("stt.base_url", c.STT.BaseURL, c.STT.APIKey)
 	l.service("tts.base_url", c.TTS.BaseURL, c.TTS.APIKey)
 	l.address("web.search.base_url", c.Web.Search.BaseURL, "http", "https")

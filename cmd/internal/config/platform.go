@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"reflect"
 
 	"hermesd/adapters/discord"
 	"hermesd/adapters/httpapi"
@@ -120,8 +121,22 @@ type named struct {
 	section
 }
 
-func (p *Platforms) all() []named {
-	return []named{{chat.Telegram, &p.Telegram}, {chat.Discord, &p.Discord}, {chat.Slack, &p.Slack}}
+func (p *Platforms) all() (all []named) {
+	for f, v := range reflect.ValueOf(p).Elem().Fields() {
+		if s, ok := v.Addr().Interface().(section); ok {
+			all = append(all, named{chat.Platform(f.Tag.Get("yaml")), s})
+		}
+	}
+	return all
+}
+
+// platformNames returns the names of the platforms from which people write.
+func platformNames() []string {
+	var names []string
+	for _, p := range platforms.All() {
+		names = append(names, string(p.Platform))
+	}
+	return append(names, string(chat.Console), string(chat.HTTP))
 }
 
 // Account returns an account, which may be disabled; the zero Account if there is no

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"hermesd/cmd/internal/config/yamlconf"
+	"hermesd/cmd/internal/platforms"
 )
 
 // upstreamList has the keys of upstream Hermes, among them those that exist here.
@@ -18,19 +19,13 @@ var upstreamList string
 // movedKeys maps keys that upstream Hermes or users write in another section to
 // their path here.
 func movedKeys() map[string]string {
-	return map[string]string{
-		"telegram":                              "platforms.telegram",
-		"discord":                               "platforms.discord",
-		"slack":                                 "platforms.slack",
+	m := map[string]string{
 		"workspace":                             "terminal.cwd",
 		"prefill_messages_file":                 "agent.prefill_messages_file",
 		"personalities":                         "agent.personalities",
 		"max_turns":                             "agent.max_turns",
 		"fallback_model":                        "fallback_providers",
 		"stt_enabled":                           "stt.enabled",
-		"platform_toolsets.telegram":            "platforms.telegram.toolsets",
-		"platform_toolsets.discord":             "platforms.discord.toolsets",
-		"platform_toolsets.slack":               "platforms.slack.toolsets",
 		"terminal.docker_network":               "terminal.network",
 		"gateway.platforms":                     "platforms",
 		"gateway.streaming":                     "streaming",
@@ -43,6 +38,11 @@ func movedKeys() map[string]string {
 		"agent.gateway_auto_continue_freshness": "gateway.auto_continue_freshness",
 		"agent.restart_drain_timeout":           "gateway.drain_timeout",
 	}
+	for _, p := range platforms.All() {
+		name := string(p.Platform)
+		m[name], m["platform_toolsets."+name] = "platforms."+name, "platforms."+name+".toolsets"
+	}
+	return m
 }
 
 // A pattern is a key of upstream Hermes, split at its dots, and advice about it.
@@ -74,7 +74,7 @@ func upstreamKey(path string) (advice string, ok bool) {
 	advice, ok = listed(path)
 	if rest, found := strings.CutPrefix(path, "platforms."); found {
 		rest = withoutAccount(rest)
-		if name, _, deeper := strings.Cut(rest, "."); !deeper && !slices.Contains(ourPlatforms(), name) {
+		if name, _, deeper := strings.Cut(rest, "."); !deeper && !slices.Contains(platformNames(), name) {
 			return "hermesd has no adapter for it", ok
 		}
 		a, top := listed(rest)
@@ -83,9 +83,6 @@ func upstreamKey(path string) (advice string, ok bool) {
 	}
 	return advice, ok
 }
-
-// ourPlatforms returns the names of the sections in platforms.
-func ourPlatforms() []string { return []string{"telegram", "discord", "slack", "http", "console"} }
 
 // withoutAccount turns the path of a key of an account into that of its platform.
 func withoutAccount(path string) string {
@@ -127,7 +124,7 @@ func (p pattern) matches(parts []string) bool {
 		}
 	}
 	i := slices.Index(p.parts[:len(parts)], "<platform>")
-	return i < 0 || !slices.ContainsFunc(ourPlatforms(), func(name string) bool { return parts[i] != name && yamlconf.Near(parts[i], name) })
+	return i < 0 || !slices.ContainsFunc(platformNames(), func(name string) bool { return parts[i] != name && yamlconf.Near(parts[i], name) })
 }
 
 // strictKey reports whether an unknown key at path stops the start: it may decide who

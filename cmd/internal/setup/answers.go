@@ -34,10 +34,6 @@ type Login struct {
 	Owners  []string                // empty keeps the existing ones
 }
 
-// InviteURL is the URL that adds a Discord bot to a server; %s is the application
-// ID.
-const InviteURL = "https://discord.com/oauth2/authorize?client_id=%s&scope=bot+applications.commands&permissions=309237746752"
-
 // check checks the form of a secret. Its error does not name the key.
 func check(s chat.Secret, v secret.Value) error {
 	if err := s.Check(v); err != nil {

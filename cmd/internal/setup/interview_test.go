@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"hermesd/adapters/discord"
 	"hermesd/cmd/internal/setup"
 )
 
@@ -211,7 +212,7 @@ func TestPlatformStepsMatchDocs(t *testing.T) {
 			t.Errorf("%q: told %v, on the page %v", word, told, strings.Contains(page, word))
 		}
 	}
-	if before, after, ok := strings.Cut(setup.InviteURL, "%s"); !ok || !strings.Contains(page, before) || !strings.Contains(page, after) {
-		t.Errorf("the page has another address than %s", setup.InviteURL)
+	if before, after, ok := strings.Cut(discord.InviteURL, "%s"); !ok || !strings.Contains(page, before) || !strings.Contains(page, after) {
+		t.Errorf("the page has another address than %s", discord.InviteURL)
 	}
 }

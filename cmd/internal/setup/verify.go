@@ -166,92 +166,18 @@ func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (stri
 			secrets[key] = v
 		}
 	}
-	base := strings.TrimRight(a.APIURL, "/")
-	q := request{proxy: a.Secrets["proxy"], header: http.Header{}}
-	var do func(context.Context, request, string, map[string]secret.Value) (string, error)
-	switch p {
-	case chat.Telegram:
-		do = verifyTelegram
-	case chat.Discord:
-		do = verifyDiscord
-	case chat.Slack:
-		do = verifySlack
-	default: // the token must not reach another platform
+	try := platforms.Profiles().Of(p).Try
+	if try == nil { // the token must not reach another platform
 		return "", fmt.Errorf("set-up cannot try a token of %s", p)
 	}
-	text, err := do(ctx, q, base, secrets)
+	text, err := try(strings.TrimRight(a.APIURL, "/"), secrets, func(method, url string, header map[string]string, to any) error {
+		q := request{method: method, url: url, header: http.Header{}, proxy: a.Secrets["proxy"]}
+		for k, v := range header {
+			q.header.Set(k, v)
+		}
+		return fetch(ctx, q, to)
+	})
 	return text, maskError(err, slices.Collect(maps.Values(secrets))...)
-}
-
-func verifyTelegram(ctx context.Context, q request, base string, secrets map[string]secret.Value) (string, error) {
-	if base == "" {
-		base = "https://api.telegram.org"
-	}
-	q.url = base + "/bot" + secrets["token"].Reveal() + "/getMe"
-	var me struct {
-		Result struct {
-			Username string
-			Reads    bool `json:"can_read_all_group_messages"`
-		}
-	}
-	if err := fetch(ctx, q, &me); err != nil {
-		return "", err
-	}
-	if me.Result.Reads {
-		return fmt.Sprintf("It is the token of @%s, which reads all messages of its groups.", me.Result.Username), nil
-	}
-	return fmt.Sprintf("It is the token of @%s. In groups it sees only what mentions it (/setprivacy changes that).", me.Result.Username), nil
-}
-
-func verifyDiscord(ctx context.Context, q request, base string, secrets map[string]secret.Value) (string, error) {
-	if base == "" {
-		base = "https://discord.com"
-	}
-	q.header.Set("Authorization", "Bot "+secrets["token"].Reveal())
-	q.header.Set("User-Agent", "DiscordBot (hermesd, 1)") // required by Discord
-	q.url = base + "/api/v10/users/@me"
-	var me struct{ ID, Username string }
-	if err := fetch(ctx, q, &me); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("It is the token of %s. Bring it into your server with\n"+InviteURL, me.Username, me.ID), nil
-}
-
-func verifySlack(ctx context.Context, q request, base string, secrets map[string]secret.Value) (string, error) {
-	if base == "" {
-		base = "https://slack.com/api"
-	}
-	var me struct {
-		OK                bool
-		Error, Team, User string
-	}
-	for _, c := range []struct {
-		method, what string
-		token        secret.Value
-	}{{"apps.connections.open", "app token", secrets["app_token"]}, {"auth.test", "bot token", secrets["token"]}} {
-		q.url, q.method = base+"/"+c.method, http.MethodPost
-		q.header.Set("Authorization", "Bearer "+c.token.Reveal())
-		if err := fetch(ctx, q, &me); err != nil {
-			return "", fmt.Errorf("the %s: %w", c.what, err)
-		}
-		if !me.OK {
-			return "", fmt.Errorf("the %s is refused by Slack: %s", c.what, explainSlackError(me.Error))
-		}
-	}
-	return fmt.Sprintf("The tokens are those of %s in %s.", me.User, me.Team), nil
-}
-
-// explainSlackError returns Slack's error code and what to do about it.
-func explainSlackError(code string) string {
-	switch code {
-	case "invalid_auth", "not_authed":
-		return code + ": it is not a token of an app; copy it again"
-	case "token_revoked", "account_inactive", "token_expired":
-		return code + ": make a new one"
-	case "missing_scope", "not_allowed_token_type":
-		return code + ": the app token needs the scope connections:write"
-	}
-	return code
 }
 
 // A request is one request to a server that the operator has configured.
