@@ -77,7 +77,9 @@ func writeUntilKilled(dir string, w io.Writer) error {
 			return err
 		}
 		fmt.Fprintln(w, "step", key)
-		rows, err := s.CommitTurn(ctx, c, turnCommit(lane, session.ID("s-"+lane), 0))
+		m := turnCommit(lane, session.ID("s-"+lane), 0)
+		m.Events = []store.Event{newEvent("g", key)}
+		rows, err := s.CommitTurn(ctx, c, m)
 		if err != nil {
 			return err
 		}
@@ -93,6 +95,14 @@ func writeUntilKilled(dir string, w io.Writer) error {
 			return err
 		}
 		fmt.Fprintln(w, "sent", key, uint64(r.ID))
+		due, _, err := s.NextEvents(ctx, "q", 1)
+		if err != nil || len(due) != 1 {
+			return fmt.Errorf("%d events are due, %w", len(due), err)
+		}
+		if err := s.SettleEvent(ctx, store.EventSettlement{Queue: "q", ID: due[0].ID, Done: true}); err != nil {
+			return err
+		}
+		fmt.Fprintln(w, "told", due[0].Key, due[0].ID)
 	}
 }
 
@@ -150,6 +160,7 @@ func runUntilKilled(t *testing.T, dir string) (facts int) {
 		checkSurvived(t, s, key, fact)
 		facts++
 	}
+	checkEventsSurvived(t, s, reported)
 	ok(t, s.Verify(t.Context()))
 	settleAll(t, s)
 	ok(t, s.Close())
@@ -178,6 +189,31 @@ func checkSurvived(t *testing.T, s *bolt.Store, key, fact string) {
 	claim := must[inbox.Claim](t)(s.Claim(t.Context(), c.Entry.Lane, 0))
 	if len(claim.Steps) != 1 || !claim.Crashed {
 		t.Fatalf("%s had a step; its claim has %d, crashed %t", key, len(claim.Steps), claim.Crashed)
+	}
+}
+
+// checkEventsSurvived checks that the event of each committed turn is queued if it was
+// not told.
+func checkEventsSurvived(t *testing.T, s *bolt.Store, reported map[string]string) {
+	t.Helper()
+	queued := make(map[string]bool)
+	for _, e := range must[[]store.QueuedEvent](t)(s.QueuedEvents(t.Context(), "q")) {
+		queued[e.Key] = true
+	}
+	missing := 0
+	for key, fact := range reported {
+		switch what, _, _ := strings.Cut(fact, " "); {
+		case what == "told" && queued[key]:
+			t.Errorf("the event of %s was told, but is queued", key)
+		case (what == "committed" || what == "sent") && !queued[key]:
+			missing++
+		}
+	}
+	if missing > 1 { // one may have been told without a report
+		t.Errorf("%d events that were not told are not queued", missing)
+	}
+	if n := s.EventCounts("q"); n.Waiting != len(queued) || n.Aside != 0 {
+		t.Errorf("counts are %+v, want %d events", n, len(queued))
 	}
 }
 

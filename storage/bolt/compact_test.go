@@ -74,13 +74,16 @@ func TestBackupIsCompleteStore(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	runTurn(t, s, "lane", "s1", 0)
+	tell(t, s, newEvent("s1", "e1"))
 	to := filepath.Join(t.TempDir(), "backup.db")
 	ok(t, s.Backup(t.Context(), to))
+	tell(t, s, newEvent("s1", "later"))
 	runTurn(t, s, "lane", "s1", 1)
 	kept := must[*bolt.Store](t)(bolt.Open(t.Context(), to, bolt.Options{}))
 	defer func() { ok(t, kept.Close()) }()
 	if rows, err := storagetest.Transcript(t.Context(), kept, "s1", 0); err != nil || len(rows) != 2 {
 		t.Errorf("%d rows, %v; want 2", len(rows), err)
 	}
+	checkQueue(t, kept, "e1")
 	ok(t, kept.Verify(t.Context()))
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	bbolt "go.etcd.io/bbolt"
 
@@ -39,6 +40,9 @@ func filledStore(t *testing.T) []byte {
 	ok(t, s.RecordStep(t.Context(), c, store.Step{Doc: []byte(`{"a":"the-step"}`)}))
 	must[[]outbox.Row](t)(s.Enqueue(t.Context(), []outbox.Row{newRow(testDM, "the-row"), newRow(testDM, "next row")}))
 	ok(t, s.SetValue(t.Context(), "v", []byte("the-value")))
+	tell(t, s, newEvent("g", "the-event"), newEvent("g", "next event"))
+	tell(t, s, newEvent("h", "aside"), newEvent("h", "replaced"), newEvent("h", "replaced"))
+	ok(t, s.SettleEvent(t.Context(), store.EventSettlement{Queue: "q", ID: 3, Aside: "refused"}))
 	ok(t, s.Close())
 	raw := must[[]byte](t)(os.ReadFile(storePath(dir)))
 	page := os.Getpagesize()
@@ -346,12 +350,22 @@ func useStore(t *testing.T, s *bolt.Store) {
 	_, _ = s.Accept(ctx, []inbox.Admission{{Entry: event("lane", fmt.Sprint("new", rand.Uint64()), "x")}})
 	for _, l := range []inbox.Lane{"lane", "steps", "entry"} {
 		if c, err := s.Claim(ctx, l, 0); err == nil && c.Turn != "" {
-			_, _ = s.FinishTurn(ctx, c, store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")}}})
+			_, _ = s.FinishTurn(ctx, c, store.Finish{End: store.End{
+				Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")},
+				Events: []store.Event{newEvent("g", "the-event"), newEvent("h", string(l))},
+			}})
 		}
 	}
 	if r, _, sending, err := s.Next(ctx, testDM); err == nil && sending {
 		_ = s.Settle(ctx, outbox.Settlement{ID: r.ID, State: outbox.Sent, Receipt: &chat.Receipt{ID: "r"}})
 	}
+	if due, _, err := s.NextEvents(ctx, "q", 9); err == nil && len(due) > 0 {
+		_ = s.SettleEvent(ctx, store.EventSettlement{Queue: "q", ID: due[0].ID, Due: time.Now()})
+		_ = s.SettleEvent(ctx, store.EventSettlement{Queue: "q", ID: due[0].ID, Done: true})
+	}
+	_, _ = s.QueuedEvents(ctx, "q")
+	_, _ = s.RetryEvents(ctx, "q")
+	_, _ = s.DropEvents(ctx, "q")
 	_, _ = storagetest.Transcript(ctx, s, "s1", 0)
 	_, _ = s.MessageHistory(ctx, "k1")
 	_, _ = s.Sessions(ctx, session.Query{})

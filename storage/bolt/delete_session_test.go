@@ -46,6 +46,7 @@ func fillWithCanaries(t *testing.T, s *bolt.Store, id session.ID) {
 		Compactions: []store.Compaction{{Append: []store.Doc[llm.Message]{secret, secret}, To: 2, Active: []store.Doc[llm.Message]{secret}}},
 		Messages:    []store.Doc[llm.Message]{secret}, Calls: []store.Doc[ledger.Record]{secret}, Engine: secret,
 	}
+	m.Events = []store.Event{{Queue: "q", Key: "k", Group: string(id), Doc: secret}}
 	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))
 	for _, state := range []outbox.State{outbox.Sent, outbox.Dead} {
 		r, _, _, err := s.Next(t.Context(), testDM)

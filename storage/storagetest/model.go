@@ -29,7 +29,9 @@ type model struct {
 	staleClaims []inbox.Claim // claims that must be rejected
 	rows        []*modelRow   // by id
 	sessions    map[inbox.Lane]*modelSession
-	counted     int // new entries whose admission has made the value "count" longer
+	events      []*modelEvent // in order
+	eventDocs   int           // number of documents so far
+	counted     int           // new entries whose admission has made the value "count" longer
 }
 
 type modelEntry struct {
@@ -81,7 +83,7 @@ func checkModel(t *testing.T, open Open) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"accept": m.accept, "edit": m.edit, "claim": m.claim, "join": m.join, "release": m.release, "step": m.step,
 			"commit": m.commit, "stale": m.tryStale, "enqueue": m.enqueue, "next": m.next, "settle": m.settle,
-			"retry": m.retry, "drop": m.drop, "crash": m.crash, "": m.check,
+			"retry": m.retry, "drop": m.drop, "settle event": m.settleEvent, "change events": m.changeEvents, "crash": m.crash, "": m.check,
 		})
 		m.drain()
 	})
@@ -302,7 +304,9 @@ func (m *model) release(t *rapid.T) {
 func (m *model) step(t *rapid.T) {
 	turn := m.liveTurn(t)
 	step := fmt.Sprintf(`{"step": %d}`, len(turn.steps))
-	m.ok(m.s.RecordStep(context.Background(), turn.claim, store.Step{Doc: []byte(step)}))
+	events := m.drawEvents(t)
+	m.ok(m.s.RecordStep(context.Background(), turn.claim, store.Step{Doc: []byte(step), Events: events}))
+	m.addEvents(events)
 	turn.steps = append(turn.steps, step)
 }
 
@@ -316,7 +320,9 @@ func (m *model) commit(t *rapid.T) {
 	for range rapid.IntRange(0, 2).Draw(t, "rows") {
 		to = append(to, drawAddress(t))
 	}
-	m.commitTurn(turn, to, cancel, drawAddition(t, m.session(turn.claim.Lane)))
+	a := drawAddition(t, m.session(turn.claim.Lane))
+	a.events = m.drawEvents(t)
+	m.commitTurn(turn, to, cancel, a)
 }
 
 // commitTurn ends a turn and adds a to the session of its lane.
@@ -340,6 +346,7 @@ func (m *model) commitTurn(turn *modelTurn, to []chat.Address, cancel []inbox.La
 	}
 	m.ok(err)
 	m.addRows(rows, to)
+	m.addEvents(a.events)
 	turn.isClaimed, turn.hasEnded, turn.steps = false, true, nil
 	m.staleClaims = append(m.staleClaims, turn.claim)
 	newest := turn.claim.Entries[len(turn.claim.Entries)-1].ID
@@ -360,9 +367,11 @@ func (m *model) tryStale(t *rapid.T) {
 	if slices.ContainsFunc(m.turns, func(x *modelTurn) bool { return x.isClaimed && x.claim.Turn == c.Turn && x.claim.Epoch == c.Epoch }) {
 		t.Skip() // the same process has claimed it again
 	}
-	_, err1 := m.s.FinishTurn(context.Background(), c, replied())
+	end := replied()
+	end.Events = []store.Event{newEvent("a", "stale")}
+	_, err1 := m.s.FinishTurn(context.Background(), c, end)
 	_, err2 := m.s.Join(context.Background(), c, false)
-	for _, err := range []error{err1, err2, m.s.Release(context.Background(), c), m.s.RecordStep(context.Background(), c, store.Step{Doc: []byte(`0`)})} {
+	for _, err := range []error{err1, err2, m.s.Release(context.Background(), c), m.s.RecordStep(context.Background(), c, store.Step{Doc: []byte(`0`), Events: end.Events})} {
 		if !errors.Is(err, inbox.ErrStale) {
 			m.Fatalf("claim of %s in epoch %d: %v, want %v", c.Turn, c.Epoch, err, inbox.ErrStale)
 		}
@@ -403,6 +412,7 @@ func (m *model) check(*rapid.T) {
 		m.checkEqual("waiting in "+string(l), m.s.Waiting(l), n)
 	}
 	m.checkRows()
+	m.checkEvents()
 	for _, s := range m.sessions {
 		m.checkSession(s)
 	}
@@ -435,6 +445,7 @@ func (m *model) drain() {
 		}
 	}
 	m.drainRows()
+	m.drainEvents()
 	lanes, err := m.s.Lanes(context.Background())
 	m.ok(err)
 	m.checkEqual("lanes", lanes, []inbox.Lane(nil))

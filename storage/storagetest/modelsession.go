@@ -43,6 +43,7 @@ type addition struct {
 	calls       int
 	prompt      bool
 	engine      bool
+	events      []store.Event
 }
 
 // drawAddition draws an addition that is valid for s.
@@ -84,6 +85,7 @@ func (a addition) commit(s *modelSession) store.Turn {
 	c := sessionCommit(s.id, length, texts...)
 	c.Create = newSession(s.id)
 	c.Session.Key, c.Create.Record.Key = session.Key(s.id[2:]), session.Key(s.id[2:])
+	c.Events = a.events
 	c.Compactions, c.Session.Calls, c.Session.Revision = a.compactions, len(s.calls)+a.calls, s.revision
 	for i := range a.calls {
 		c.Calls = append(c.Calls, []byte(fmt.Sprintf(`{"n": %d}`, len(s.calls)+i)))

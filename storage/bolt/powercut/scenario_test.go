@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -123,6 +124,25 @@ func checkRow(id outbox.ID, states ...outbox.State) func(*bolt.Store) error {
 	}
 }
 
+// checkEvent checks that an event is queued, or else that its settlement is stored.
+func checkEvent(key string) func(*bolt.Store) error {
+	return func(s *bolt.Store) error {
+		list, err := s.QueuedEvents(ctx, "q")
+		if err != nil {
+			return err
+		}
+		if n := s.EventCounts("q"); n.Waiting != len(list) {
+			return fmt.Errorf("%d events wait, but the count is %d", len(list), n.Waiting)
+		}
+		v, err := s.Value(ctx, "told "+key)
+		queued := slices.ContainsFunc(list, func(e store.QueuedEvent) bool { return e.Key == key })
+		if queued == (v != nil) {
+			err = fmt.Errorf("event is queued: %t, with its settlement %q; %w", queued, v, err)
+		}
+		return err
+	}
+}
+
 func (p *scenario) accept(lane inbox.Lane, key string) {
 	_, err := p.s.Accept(ctx, []inbox.Admission{{Entry: event(lane, key)}})
 	if err != nil {
@@ -155,6 +175,7 @@ func (p *scenario) turn(lane inbox.Lane, n int) {
 		End: store.End{
 			Outcome: inbox.Outcome{Result: inbox.Replied},
 			Rows:    []outbox.Row{{Role: outbox.Reply, Msg: chat.Outbound{To: testDM, Text: chat.PlainText(key)}}},
+			Events:  []store.Event{{Queue: "q", Key: key, Group: string(id), Doc: []byte(`1`)}},
 		},
 		Session:  rec,
 		Create:   &store.Creation{Record: rec, Prompt: []byte(`{}`)},
@@ -166,12 +187,23 @@ func (p *scenario) turn(lane inbox.Lane, n int) {
 		if err != nil || len(messages) <= n {
 			return fmt.Errorf("%d messages, %w", len(messages), err)
 		}
-		return errors.Join(checkEntry(key, true)(s), checkRow(rows[0].ID, outbox.Uncertain, outbox.Sent)(s))
+		return errors.Join(checkEntry(key, true)(s), checkRow(rows[0].ID, outbox.Uncertain, outbox.Sent)(s), checkEvent(key)(s))
 	})
 	r, _, _, err := p.s.Next(ctx, testDM)
 	p.must(err)
 	p.must(p.s.Settle(ctx, outbox.Settlement{ID: r.ID, State: outbox.Sent}))
 	p.record("receipt of "+key, checkRow(r.ID, outbox.Sent))
+	due, _, err := p.s.NextEvents(ctx, "q", 1)
+	p.must(err)
+	told := store.EventSettlement{Queue: "q", ID: due[0].ID, Done: true, Key: "told " + due[0].Key, Value: []byte("1")}
+	p.must(p.s.SettleEvent(ctx, told))
+	p.record("event of "+key, func(s *bolt.Store) error {
+		v, err := s.Value(ctx, told.Key)
+		if string(v) != "1" {
+			err = fmt.Errorf("value is %q, %w", v, err)
+		}
+		return errors.Join(err, checkEvent(key)(s))
+	})
 }
 
 func (p *scenario) run() {
