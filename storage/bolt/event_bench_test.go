@@ -19,7 +19,8 @@ func BenchmarkTurnEvent(b *testing.B) {
 	doc := []byte(`"` + strings.Repeat("x", 2000) + `"`)
 	for _, mode := range []string{"without", "with", "settled"} {
 		b.Run(mode, func(b *testing.B) {
-			s := open(b, b.TempDir())
+			var written int64
+			s := openWith(b, b.TempDir(), bolt.Options{OnCommit: func(_ time.Duration, bytes int64) { written += bytes }})
 			n := 0
 			for b.Loop() {
 				lane := inbox.Lane(fmt.Sprint("lane", n%10))
@@ -36,6 +37,8 @@ func BenchmarkTurnEvent(b *testing.B) {
 				}
 				n++
 			}
+			ok(b, s.Close())
+			b.ReportMetric(float64(written)/float64(b.N)/1024, "KiB/op")
 			reportCommits(b, s)
 		})
 	}

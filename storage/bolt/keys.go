@@ -55,7 +55,7 @@ func eventBuckets() []string { return []string{bEvents, bEventIndex} }
 // pages can be full.
 func isAppendMostly(bucket string) bool {
 	switch bucket {
-	case bEntries, bAges, bTurns, bSteps, bRows, bTranscripts, bCalls, bRecent, bDead:
+	case bEntries, bAges, bTurns, bSteps, bRows, bTranscripts, bCalls, bRecent, bDead, bEvents:
 		return true
 	}
 	return false
