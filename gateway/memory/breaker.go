@@ -79,18 +79,19 @@ func retryAfter(err error) time.Duration {
 
 // Kinds of calls that fail and recover separately.
 const (
-	reads  = "recall"
-	writes = "sync"
+	reads      = "recall"
+	writes     = "sync"
+	background = "standing"
 )
 
-// acquire reports whether the provider may be called now; otherwise err says why not.
-func (s *Service) acquire() (ok bool, err error) {
+// acquire reports whether the provider may be called now.
+func (s *Service) acquire() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.breaker.acquire(time.Now()), s.breaker.cause
+	return s.breaker.acquire(time.Now())
 }
 
-// result records the result of a call that acquire allowed. side is reads or writes; or
+// result records the result of a call that acquire allowed. side is one of these kinds; or
 // "" if a success of the call does not show that either works.
 func (s *Service) result(side, kind string, began time.Time, err error) {
 	result := "ok"
@@ -132,7 +133,7 @@ func (s *Service) result(side, kind string, began time.Time, err error) {
 		s.parts.Log.Warn("a call of the memory provider failed", zap.String("provider", s.about.Name), zap.String("call", kind), zap.String("class", result), zap.Error(err))
 	}
 	if notice != nil {
-		s.parts.Notify(s.ctx, notice)
+		s.notify(notice)
 	}
 }
 
@@ -154,11 +155,15 @@ func (s *Service) outage(err error) error {
 
 // check asks the provider once whether it answers.
 func (s *Service) check() {
-	if ok, _ := s.acquire(); !ok {
+	if !s.acquire() {
 		return
+	}
+	side := reads
+	if s.about.NoRecall {
+		side = writes
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
 	defer cancel()
 	began := time.Now()
-	s.result(reads, "check", began, s.parts.Provider.Check(ctx))
+	s.result(side, "check", began, s.parts.Provider.Check(ctx))
 }

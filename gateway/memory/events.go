@@ -11,7 +11,6 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/gateway/i18n"
-	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
 
@@ -66,7 +65,13 @@ func (s *Service) TurnEvents(t Turn, key, question, answer string, at time.Time)
 	if !s.learns(t) || !s.parts.Settings.Sync || t.Command || question == "" && answer == "" || s.isFull() {
 		return nil
 	}
-	messages := append(s.said("user", question, at), s.said("assistant", answer, at)...)
+	messages := s.said("user", question, at)
+	if s.parts.Settings.SyncTools {
+		for _, result := range t.Results {
+			messages = append(messages, s.said("assistant", "[result of a tool]\n"+result, at)...)
+		}
+	}
+	messages = append(messages, s.said("assistant", answer, at)...)
 	e := provider.Event{Key: uuid(provider.Turn, key), Kind: provider.Turn, Scope: s.Scope(t), At: at, Messages: messages}
 	return []store.Event{s.queued(e.Key, string(t.Record.ID), row{Event: e}), s.end(t, key, at, at.Add(endAfter))}
 }
@@ -131,16 +136,22 @@ func (s *Service) ForgetEvents(scopes ...provider.Scope) []store.Event {
 		now := time.Now()
 		e := provider.Event{Key: uuid(provider.Forget, group+now.String()), Kind: provider.Forget, Scope: scope, At: now}
 		list = append(list, s.queued("forget:"+group, group, row{Event: e}))
-		s.forget(session.ID(scope.Session))
+		s.forget(scope)
 	}
 	return list
 }
 
-// forget drops what is known of a session.
-func (s *Service) forget(id session.ID) {
+// forget drops what is known here of a session, and of the person that spoke in it.
+func (s *Service) forget(scope provider.Scope) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.talks, string(id))
+	delete(s.talks, scope.Session)
+	if scope.Session == "" {
+		clear(s.talks) // those of the person are not known
+	}
+	s.mu.Unlock()
+	if err := s.parts.Store.SetValue(s.ctx, s.standingKey(scope.Person), nil); err != nil {
+		s.parts.Log.Error("cannot delete the standing text of the memory provider", zap.Error(err))
+	}
 }
 
 // isFull reports whether the queue takes no more events, and says so once.

@@ -62,8 +62,11 @@ type Settings struct {
 
 // A Call is one call of the provider, for metrics.
 type Call struct {
-	Kind   string // recall, standing, sync, synced, tool or check
-	Result string // ok, late, or the class of the error
+	// Kind is recall, standing, sync, synced, tool or check; turn for what a turn got of
+	// its recall; scan for a text that was left out; queue for a turn that was not kept.
+	Kind string
+	// Result is ok or the class of the error; ready, late, earlier or none for a turn.
+	Result string
 	Took   time.Duration
 }
 

@@ -17,8 +17,10 @@ import (
 // A mirrored is what the provider knows of the built-in memory, or will know when the
 // queue is empty.
 type mirrored struct {
-	Count int             `json:"count"` // of all events: no two have the same key
-	Facts map[string]fact `json:"facts"` // by a digest of target and text
+	Count int `json:"count"` // of all events: no two have the same key
+	// Events are those that lead to Facts and may not be in the queue yet.
+	Events []store.Event   `json:"events,omitempty"`
+	Facts  map[string]fact `json:"facts"` // by a digest of target and text
 }
 
 type fact struct {
@@ -42,14 +44,18 @@ func (s *Service) Mirror(ctx context.Context, t Turn, entries map[string][]strin
 	if err != nil {
 		return err
 	}
-	events := s.differences(&known, scope, entries)
-	if len(events) == 0 {
+	if known.Events = append(known.Events, s.differences(&known, scope, entries)...); len(known.Events) == 0 {
 		return nil
 	}
-	// If the process ends in between, the same events with the same keys are added again.
-	if err := s.parts.Store.EnqueueEvents(ctx, events); err != nil {
+	// The set comes first: what it lists as told is added to the queue by the next
+	// comparison if the process ends in between.
+	if err := store.Save(ctx, s.parts.Store, key, known); err != nil {
 		return err
 	}
+	if err := s.parts.Store.EnqueueEvents(ctx, known.Events); err != nil {
+		return err
+	}
+	known.Events = nil
 	if err := store.Save(ctx, s.parts.Store, key, known); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -53,9 +54,12 @@ func (s *Service) run() {
 // not before Wake.
 func (s *Service) dispatch() time.Time {
 	s.mu.Lock()
-	flying, held := len(s.flying), s.heldUntil()
+	flying, held, told := len(s.flying), s.heldUntil(), maps.Clone(s.flying)
 	s.mu.Unlock()
-	if flying >= maxInFlight || held.After(time.Now()) {
+	if flying >= maxInFlight {
+		return time.Time{} // the end of one of them wakes
+	}
+	if held.After(time.Now()) {
 		return held
 	}
 	due, next, err := s.parts.Store.NextEvents(s.ctx, Queue, maxInFlight+flying)
@@ -67,41 +71,37 @@ func (s *Service) dispatch() time.Time {
 		return time.Now().Add(storePause)
 	}
 	for _, q := range due {
-		if started, more := s.launch(q); started {
-			flying++
-		} else if !more {
+		if told[q.Group] { // perhaps not any more, but then q is settled
+			continue
+		}
+		if !s.launch(q) {
 			return s.held()
 		}
+		flying++
 	}
-	if flying >= maxInFlight || next.IsZero() || next.After(time.Now()) {
+	switch {
+	case next.IsZero() || next.After(time.Now()):
 		return next
-	}
-	if flying > 0 {
-		return time.Time{} // the end of what is told wakes
+	case flying > 0:
+		return time.Time{}
 	}
 	return time.Now().Add(time.Second)
 }
 
-// launch tells an event in a goroutine, unless one of its group is told now. more is false
-// if no event can be told now.
-func (s *Service) launch(q store.QueuedEvent) (started, more bool) {
+// launch tells an event in a goroutine. It reports false if no event can be told now.
+func (s *Service) launch(q store.QueuedEvent) bool {
 	s.mu.Lock()
-	if s.flying[q.Group] {
-		s.mu.Unlock()
-		return false, true
-	}
 	if len(s.flying) >= maxInFlight || !s.breaker.acquire(time.Now()) {
 		s.mu.Unlock()
-		return false, false
+		return false
 	}
 	s.flying[q.Group] = true
-	unsure := q.Added.Before(s.start) && !s.asked[q.Group]
+	unsure := !q.Added.After(s.start) && !s.asked[q.Group]
 	if unsure {
 		s.asked[q.Group] = true
 	}
 	s.mu.Unlock()
-	started = s.spawn(func() { s.handle(q, unsure) })
-	return started, started
+	return s.spawn(func() { s.handle(q, unsure) })
 }
 
 func (s *Service) held() time.Time {
@@ -124,7 +124,7 @@ func (s *Service) heldUntil() time.Time {
 
 // handle tells one event and stores what came of it.
 func (s *Service) handle(q store.QueuedEvent, unsure bool) {
-	settled, ok := s.tell(q, unsure)
+	r, settled, ok := s.tell(q, unsure)
 	if ok {
 		settled.Queue, settled.ID = Queue, q.ID
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), closeTimeout)
@@ -141,18 +141,22 @@ func (s *Service) handle(q store.QueuedEvent, unsure bool) {
 	delete(s.flying, q.Group)
 	s.mu.Unlock()
 	s.Wake()
+	if settled.Done && r.Event.Kind == provider.End {
+		ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
+		defer cancel()
+		s.fetchStanding(ctx, r.Event.Scope)
+	}
 }
 
 // tell tells one event. ok is false if the Service was closed meanwhile.
-func (s *Service) tell(q store.QueuedEvent, unsure bool) (settled store.EventSettlement, ok bool) {
-	var r row
+func (s *Service) tell(q store.QueuedEvent, unsure bool) (r row, settled store.EventSettlement, ok bool) {
 	if err := json.Unmarshal(q.Doc, &r); err != nil {
 		s.release()
-		return s.aside("it cannot be read: " + err.Error()), true
+		return r, s.aside("it cannot be read: " + err.Error()), true
 	}
 	if r.Provider != s.about.Name {
 		s.release()
-		return store.EventSettlement{Aside: "it is for the provider " + r.Provider}, true
+		return r, store.EventSettlement{Aside: "it is for the provider " + r.Provider}, true
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
 	defer cancel()
@@ -160,30 +164,31 @@ func (s *Service) tell(q store.QueuedEvent, unsure bool) (settled store.EventSet
 		id, err := store.Load[string](ctx, s.parts.Store, r.FactKey)
 		if err != nil {
 			s.release()
-			return again(r, storePause), true
+			return r, again(r, storePause), true
 		}
 		r.Event.Fact.ID = id
 	}
-	receipt, done, err := s.send(ctx, &r, unsure || r.Unsure)
+	r.Unsure = r.Unsure || unsure
+	receipt, done, err := s.send(ctx, &r)
 	if s.ctx.Err() != nil && err != nil {
-		return settled, false
+		return r, settled, false
 	}
 	switch {
 	case err != nil:
-		return s.failed(r, err), true
+		return r, s.failed(r, err), true
 	case !done:
 		r.Receipt, r.Fails, r.Unsure = &receipt, 0, false
 		if r.Asked++; r.Asked > maxAsked {
-			return s.aside("the provider has accepted it and does not say that it has processed it"), true
+			return r, s.aside("the provider has accepted it and does not say that it has processed it"), true
 		}
-		return again(r, asks[min(r.Asked, len(asks))-1]), true
+		return r, again(r, asks[min(r.Asked, len(asks))-1]), true
 	}
-	return s.done(ctx, r, receipt), true
+	return r, s.done(r, receipt), true
 }
 
 // send calls the provider. done is false if the provider has not processed the event yet.
-func (s *Service) send(ctx context.Context, r *row, unsure bool) (receipt provider.Receipt, done bool, err error) {
-	if r.Receipt != nil || unsure {
+func (s *Service) send(ctx context.Context, r *row) (receipt provider.Receipt, done bool, err error) {
+	if r.Receipt != nil || r.Unsure {
 		if r.Receipt != nil {
 			receipt = *r.Receipt
 		}
@@ -205,6 +210,7 @@ func (s *Service) send(ctx context.Context, r *row, unsure bool) (receipt provid
 		case err != nil && !errors.Is(err, provider.ErrUnknown):
 			return receipt, false, err
 		}
+		r.Unsure = false // it did not arrive, or may arrive again
 	}
 	began := time.Now()
 	receipt, err = s.parts.Provider.Sync(ctx, r.Event)
@@ -213,7 +219,7 @@ func (s *Service) send(ctx context.Context, r *row, unsure bool) (receipt provid
 }
 
 // done returns the settlement of an event that was told.
-func (s *Service) done(ctx context.Context, r row, receipt provider.Receipt) store.EventSettlement {
+func (s *Service) done(r row, receipt provider.Receipt) store.EventSettlement {
 	settled := store.EventSettlement{Done: true}
 	switch r.Event.Kind {
 	case provider.Added:
@@ -222,8 +228,8 @@ func (s *Service) done(ctx context.Context, r row, receipt provider.Receipt) sto
 		}
 	case provider.Removed:
 		settled.Key = r.FactKey
-	case provider.End:
-		s.fetchStanding(ctx, r.Event.Scope)
+	case provider.Forget:
+		settled.Key = s.standingKey(r.Event.Scope.Person)
 	}
 	return settled
 }
@@ -271,7 +277,7 @@ func (s *Service) aside(why string) store.EventSettlement {
 	s.mu.Unlock()
 	s.parts.Log.Error("an event is set aside: the memory provider does not take it", zap.String("provider", s.about.Name), zap.String("why", why))
 	if first {
-		s.parts.Notify(s.ctx, i18n.Errorf("Long-term memory (%s) does not take something: %s. It is set aside; `hermesd memory queue` shows it.", s.about.Label, why))
+		s.notify(i18n.Errorf("Long-term memory (%s) does not take something: %s. It is set aside; `hermesd memory queue` shows it.", s.about.Label, why))
 	}
 	return store.EventSettlement{Aside: shorten.Line(why, 300)}
 }
@@ -281,10 +287,12 @@ func again(r row, pause time.Duration) store.EventSettlement {
 	return store.EventSettlement{Due: time.Now().Add(pause), Doc: must(json.Marshal(r))}
 }
 
+// release gives back what acquire allowed: the provider was not called.
 func (s *Service) release() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.breaker.release()
+	s.mu.Unlock()
+	s.Wake()
 }
 
 // halve cuts the texts of an event to their first half. It reports false if they are too

@@ -99,7 +99,9 @@ func (r *Recall) run() {
 	}
 	s.mu.Unlock()
 	close(r.done)
-	s.refreshStanding(ctx, scope)
+	if err == nil {
+		s.refreshStanding(ctx, scope)
+	}
 }
 
 // end records that a recall has ended. The caller holds s.mu.
@@ -182,21 +184,37 @@ func (r *Recall) await(ctx context.Context) string {
 		case <-ctx.Done():
 		}
 	}
+	text, result := r.choose(earlier, wait > 0 && ctx.Err() == nil)
+	s.parts.Observe(Call{Kind: "turn", Result: result})
+	return text
+}
+
+// choose returns the block of the turn, and what it is: ready, late, earlier or none.
+// waited: the turn has waited for the recall as long as it may.
+func (r *Recall) choose(earlier recalled, waited bool) (text, result string) {
+	s := r.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	result = "none"
 	if r.ended && !r.failed {
-		return s.block(r.result.body, false)
+		if r.result.body != "" {
+			result = "ready"
+		}
+		return s.block(r.result.body, false), result
 	}
-	if wait > 0 && !r.ended && ctx.Err() == nil {
-		r.counted = true
+	if waited && !r.ended {
+		r.counted, result = true, "late"
 		s.lateRow++
 		s.stats.late++
 		s.parts.Log.Debug("a recall is late", zap.String("provider", s.about.Name))
 	}
 	if r.ready.Sub(earlier.at) > maxEarlier || r.turn.Record.Turns-earlier.turn > maxEarlierTurn {
-		return ""
+		return "", result
 	}
-	return s.block(earlier.body, true)
+	if earlier.body != "" {
+		result = "earlier"
+	}
+	return s.block(earlier.body, true), result
 }
 
 // lines returns the items that frozen does not say.

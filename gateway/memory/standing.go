@@ -15,8 +15,9 @@ import (
 const (
 	maxStanding      = 4000 // characters
 	maxStandingAge   = 7 * 24 * time.Hour
-	standingCadence  = 5    // recalls of a person
-	maxStandingCount = 1000 // persons whose recalls are counted
+	sameStanding     = 24 * time.Hour // that a text that has not changed is not written again
+	standingCadence  = 5              // recalls of a person
+	maxStandingCount = 1000           // persons whose recalls are counted
 )
 
 // A standing is what is stored of a person for the next session.
@@ -48,22 +49,22 @@ func (s *Service) fetchStanding(ctx context.Context, scope provider.Scope) {
 	if s.about.NoRecall {
 		return
 	}
-	if ok, _ := s.acquire(); !ok {
+	if !s.acquire() {
 		return
 	}
 	began := time.Now()
 	text, err := s.parts.Provider.Standing(ctx, scope)
-	s.result(reads, "standing", began, err)
+	s.result(background, "standing", began, err)
 	if err != nil {
 		return
 	}
 	key := s.standingKey(scope.Person)
-	if text == "" { // most providers have none: nothing is written for them
-		if old, err := s.parts.Store.Value(ctx, key); err == nil && len(old) == 0 {
-			return
-		}
+	known := standing{shorten.To(text, maxStanding-1), time.Now()}
+	old, err := store.Load[standing](ctx, s.parts.Store, key)
+	if err == nil && old.Text == known.Text && (text == "" || known.At.Sub(old.At) < sameStanding) {
+		return // the write is saved
 	}
-	if err := store.Save(ctx, s.parts.Store, key, standing{shorten.To(text, maxStanding-1), time.Now()}); err != nil && ctx.Err() == nil {
+	if err := store.Save(ctx, s.parts.Store, key, known); err != nil && ctx.Err() == nil {
 		s.parts.Log.Error("cannot store the standing text of the memory provider", zap.Error(err))
 	}
 }

@@ -24,8 +24,9 @@ type Turn struct {
 	Text string
 	// Frozen is the frozen prompt of the session: what it says is not recalled again.
 	Frozen  string
-	Command bool // the text is a command
-	Cron    bool // nobody speaks: it is a scheduled prompt
+	Results []string // of the tools of the turn, told with Settings.SyncTools
+	Command bool     // the text is a command
+	Cron    bool     // nobody speaks: it is a scheduled prompt
 }
 
 // Allows reports whether the memory of the provider may be used in a turn: whether it
@@ -74,7 +75,7 @@ const maxIdentity = 100
 // gets a digest, so that it keeps apart from similar ones.
 func Identity(name string) string {
 	id := strings.Trim(outsideIdentity().ReplaceAllString(name, "-"), "-")
-	if id == name && len(id) <= maxIdentity {
+	if id == name && id != "" && len(id) <= maxIdentity { // "" is the owner
 		return id
 	}
 	sum := sha256.Sum256([]byte(name))
