@@ -5,12 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 
 	"hermesd/agent/llm"
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/hindsight"
+	"hermesd/agent/memory/provider/holographic"
+	"hermesd/agent/memory/provider/honcho"
+	"hermesd/agent/memory/provider/mem0"
+	"hermesd/agent/memory/provider/openviking"
+	"hermesd/agent/memory/provider/retaindb"
+	"hermesd/agent/memory/provider/supermemory"
 	"hermesd/agent/tool"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/profile"
@@ -28,7 +38,10 @@ type openProvider func(provider.Source) (provider.Provider, []string, error)
 
 // memoryProviders returns the constructors of the memory providers by name.
 func memoryProviders() map[string]openProvider {
-	return map[string]openProvider{}
+	return map[string]openProvider{
+		"hindsight": hindsight.Open, "holographic": holographic.Open, "honcho": honcho.Open,
+		"mem0": mem0.Open, "openviking": openviking.Open, "retaindb": retaindb.Open, "supermemory": supermemory.Open,
+	}
 }
 
 // MemoryProviders returns the names of the memory providers, sorted.
@@ -184,7 +197,10 @@ func OpenMemoryProvider(name string, c *config.Config, r config.Report, home str
 	if open == nil {
 		return nil, nil, fmt.Errorf("there is no memory provider %q; there are %v", name, MemoryProviders())
 	}
-	s := provider.Source{Home: home, Getenv: r.Getenv, Profile: profile.FromHome(home), Secrets: r.Secrets}
+	s := provider.Source{
+		Home: home, Getenv: r.Getenv, Profile: profile.FromHome(home), Secrets: r.Secrets,
+		Open: func(path string) (fs.File, error) { return openInWorkspace(c.Workspace(home), path) },
+	}
 	var section any
 	switch name {
 	case "openviking":
@@ -204,4 +220,20 @@ func OpenMemoryProvider(name string, c *config.Config, r config.Report, home str
 		s.Section = raw
 	}
 	return open(s)
+}
+
+// openInWorkspace opens a file of the workspace. No path and no link leads out of it.
+func openInWorkspace(workspace, path string) (fs.File, error) {
+	if filepath.IsAbs(path) {
+		var err error
+		if path, err = filepath.Rel(workspace, path); err != nil {
+			return nil, err
+		}
+	}
+	root, err := os.OpenRoot(workspace)
+	if err != nil {
+		return nil, err
+	}
+	f, err := root.Open(path)
+	return f, errors.Join(err, root.Close())
 }
