@@ -2,7 +2,7 @@
 // fits a turn before the turn's first model call, and tells the provider what was said
 // after the turn was committed.
 //
-//	turn begins ─► Recall ─► Await ─► block in the overlay
+//	turn begins ─► Recall ─► Await ─► text in the overlay
 //	turn commits ─► TurnEvents ─► queue in the store ─► worker ─► provider
 //
 // A provider never makes a turn wait for longer than Settings.RecallWait, and no failure

@@ -1,0 +1,162 @@
+package app_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"hermesd/internal/sim/llm"
+	"hermesd/internal/sim/memory"
+	"hermesd/internal/sim/memory/hindsight"
+	"hermesd/internal/sim/memory/honcho"
+	"hermesd/internal/sim/memory/mem0"
+	"hermesd/internal/sim/memory/openviking"
+	"hermesd/internal/sim/memory/retaindb"
+	"hermesd/internal/sim/memory/supermemory"
+	"hermesd/internal/sim/telegram"
+)
+
+// soon is how long simulated providers take for what takes longer in reality.
+const soon = time.Millisecond
+
+// A memoryProvider is one of the memory providers with its server.
+type memoryProvider struct {
+	name   string
+	server func() *memory.Server        // nil: it has none
+	files  func(w *harness, url string) // writes its configuration
+	config string                       // more of config.yaml; URL is replaced
+	env    map[string]string            // URL is replaced
+}
+
+func allMemoryProviders() []memoryProvider {
+	return []memoryProvider{
+		{
+			name: "honcho", server: func() *memory.Server { return honcho.New(honcho.Options{Derive: soon, Think: soon}).Server },
+			files: func(w *harness, url string) {
+				w.writeFile("honcho.json", `{"baseUrl":"`+url+`","apiKey":"key-of-honcho","recallSync":true}`)
+			},
+		},
+		{
+			name: "mem0", server: func() *memory.Server { return mem0.New(mem0.Options{Own: true, Extract: soon}).Server },
+			files: func(w *harness, url string) { w.writeFile("mem0.json", `{"host":"`+url+`","api_key":"key-of-mem0"}`) },
+		},
+		{
+			name: "hindsight", server: func() *memory.Server {
+				return hindsight.New(hindsight.Options{Extract: soon, Consolidate: soon}).Server
+			},
+			files: func(w *harness, url string) {
+				w.must(os.MkdirAll(w.path("hindsight"), 0o700))
+				w.writeFile("hindsight/config.json", `{"mode":"local_external","api_url":"`+url+`","recall_sync":true}`)
+			},
+		},
+		{name: "holographic", config: "plugins:\n  hermes-memory-store:\n    auto_extract: true\n"},
+		{
+			name: "openviking", server: func() *memory.Server { return openviking.New(openviking.Options{Extract: soon}).Server },
+			env: map[string]string{"OPENVIKING_URL": "URL"},
+		},
+		{
+			name: "retaindb", server: func() *memory.Server { return retaindb.New(retaindb.Options{Visible: soon}).Server },
+			env: map[string]string{"RETAINDB_API_KEY": "key-of-retaindb", "RETAINDB_BASE_URL": "URL"},
+		},
+		{
+			name: "supermemory", server: func() *memory.Server { return supermemory.New(supermemory.Options{Process: soon}).Server },
+			files: func(w *harness, url string) { w.writeFile("supermemory.json", `{"base_url":"`+url+`"}`) },
+			env:   map[string]string{"SUPERMEMORY_API_KEY": "key-of-supermemory"},
+		},
+	}
+}
+
+// newProviderHarness returns a harness with a provider: Ann is an owner, Bob a member.
+func newProviderHarness(t *testing.T, p memoryProvider, more string) (w *harness, bob *telegram.User, bobChat *telegram.Chat, server *memory.Server) {
+	t.Helper()
+	w = newFormatHarness(t, "", strings.NewReplacer(), llm.Options{Reply: func(r llm.Request) llm.Reply { return llm.Reply{Text: "done: " + r.Newest()} }})
+	bob = w.tg.AddUser(telegram.Person{FirstName: "Bob"})
+	url := ""
+	if p.server != nil {
+		server = p.server()
+		w.must(server.Start())
+		t.Cleanup(server.Close)
+		url = server.URL
+	}
+	if p.files != nil {
+		p.files(w, url)
+	}
+	w.env = map[string]string{}
+	for name, value := range p.env {
+		w.env[name] = strings.ReplaceAll(value, "URL", url)
+	}
+	w.writeConfig(fmt.Sprintf("access:\n  owners: [$ANN]\n  allow_from: [\"%d\"]\nmemory:\n  provider: %s\n%s%s", bob.ID(), p.name, more, p.config), "")
+	return w, bob, bob.Chat(w.bot), server
+}
+
+// recalls reports whether the newest request to the model has words in its recalled text.
+func (w *harness) recalls(words string) bool {
+	w.Helper()
+	for _, m := range w.newestRequest().Messages {
+		for _, b := range m.Blocks {
+			if _, block, ok := strings.Cut(b.Text, "<memory-context>"); ok && strings.Contains(block, words) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestWhatIsSaidIsRecalledInALaterConversation says a fact in one conversation and asks
+// for it in later ones, of the same person and of another one, with each provider.
+func TestWhatIsSaidIsRecalledInALaterConversation(t *testing.T) {
+	for _, p := range allMemoryProviders() {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			w, bob, bobChat, _ := newProviderHarness(t, p, "  people: members\n  recall_wait: 5s\n")
+			w.start()
+			w.waitConnected()
+			w.say("I prefer my bicycle Zephyr to walking.")
+			w.waitText("done: I prefer my bicycle Zephyr to walking.")
+			for try := 0; ; try++ {
+				w.say("/new")
+				ask := fmt.Sprintf("What do you know about my bicycle, try %d?", try)
+				w.say(ask)
+				w.waitText("done: " + ask)
+				if w.recalls("Zephyr") {
+					break
+				}
+				if try == 40 {
+					t.Fatalf("it is not recalled; the log: %v", w.log.lines())
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+			for range 2 {
+				bobChat.Say(bob, "What do you know about my bicycle Zephyr?")
+				w.waitTextIn(bobChat, "done: What do you know about my bicycle Zephyr?")
+				if w.recalls("prefer") {
+					t.Error("another person's memory is recalled")
+				}
+			}
+			w.stop()
+			for _, r := range w.model.Requests() {
+				if strings.Contains(r.System, "<memory-context>") || strings.Contains(r.System, "Zephyr") && !strings.Contains(r.System, "bicycle") {
+					t.Error("recalled text is in the cached prompt")
+				}
+			}
+			w.checkNoKeys()
+		})
+	}
+}
+
+// checkNoKeys checks that no key of a provider is in the log or in a file of the home that
+// did not have it.
+func (w *harness) checkNoKeys() {
+	w.Helper()
+	if n := w.countLogs("key-of-"); n > 0 {
+		w.Errorf("a key is in %d lines of the log", n)
+	}
+	db, err := os.ReadFile(filepath.Join(w.home, "hermesd.db"))
+	w.must(err)
+	if strings.Contains(string(db), "key-of-") {
+		w.Error("a key is in the store")
+	}
+}
