@@ -30,6 +30,8 @@ const (
 	maxBody      = 8 << 20 // bytes of an answer
 	retryPause   = 500 * time.Millisecond
 	maxErrorText = 200 // bytes of a refusal that are shown
+
+	maxRetryAfter = 1 << 30 // seconds; far more does not fit into a Duration
 )
 
 // A Client calls one server. Its fields must not be changed after the first call.
@@ -274,7 +276,7 @@ func Detail(body []byte) string {
 // retryAfter parses the header Retry-After: seconds or a date.
 func retryAfter(s string, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(s); err == nil {
-		return max(time.Duration(n)*time.Second, 0)
+		return time.Duration(min(max(n, 0), maxRetryAfter)) * time.Second
 	}
 	if t, err := http.ParseTime(s); err == nil {
 		return max(t.Sub(now), 0)
