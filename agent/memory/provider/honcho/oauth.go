@@ -31,6 +31,7 @@ type grant struct {
 
 	access   secret.Value
 	block    oauth
+	unstored bool         // the file does not have the tokens yet
 	endpoint *rest.Client // nil before the first refresh
 }
 
@@ -74,14 +75,19 @@ func (g *grant) token(ctx context.Context, c *http.Client, refused secret.Value)
 		return "", &provider.Error{Class: provider.Down, Text: "Honcho's sign-in did not answer in time", Err: ctx.Err()}
 	}
 	defer func() { g.turn <- struct{}{} }()
-	if g.expired() || refused == g.access {
+	if (g.expired() || refused == g.access) && !g.unstored {
 		g.reread() // another program may have replaced it
 	}
-	if !g.expired() {
-		return g.access, nil
+	if g.expired() {
+		if err := g.refresh(ctx, c); err != nil {
+			return "", err
+		}
 	}
-	if err := g.refresh(ctx, c); err != nil {
-		return "", err
+	if g.unstored {
+		if err := g.write(); err != nil {
+			return "", &provider.Error{Class: provider.Auth, Text: "Honcho's new tokens cannot be stored: " + err.Error(), Err: err}
+		}
+		g.unstored = false
 	}
 	return g.access, nil
 }
@@ -132,9 +138,7 @@ func (g *grant) refresh(ctx context.Context, c *http.Client) (err error) {
 		Refresh: got.Refresh, Expires: float64(time.Now().Unix()) + seconds, Client: g.block.Client, Endpoint: g.block.Endpoint,
 		Scope: cmp.Or(got.Scope, g.block.Scope), Type: cmp.Or(got.Type, g.block.Type),
 	}
-	if err := g.write(); err != nil {
-		return &provider.Error{Class: provider.Auth, Text: "Honcho's new tokens cannot be stored: " + err.Error(), Err: err}
-	}
+	g.unstored = true
 	return nil
 }
 
