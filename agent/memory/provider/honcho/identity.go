@@ -12,8 +12,11 @@ import (
 	"hermesd/internal/lazyregexp"
 )
 
-// maxID is the longest name of a session and of a peer in characters.
-const maxID = 100
+// Limits of IDs in characters: upstream's for sessions, and Honcho's.
+const (
+	maxSession = 100
+	maxID      = 512
+)
 
 var (
 	notID  = lazyregexp.New(`[^a-zA-Z0-9_-]`)
@@ -22,17 +25,17 @@ var (
 
 // clean returns a valid ID of a peer or workspace.
 func clean(id string) string {
-	return limited(notID().ReplaceAllString(id, "-"), id)
+	return limited(notID().ReplaceAllString(id, "-"), id, maxID)
 }
 
 // limited cuts an ID that is too long; the sum of what it was made of keeps it different
 // from others.
-func limited(id, from string) string {
-	if len(id) <= maxID {
+func limited(id, from string, limit int) string {
+	if len(id) <= limit {
 		return id
 	}
 	sum := hash(from)
-	return strings.TrimRight(id[:maxID-len(sum)-1], "-") + "-" + sum
+	return strings.TrimRight(id[:limit-len(sum)-1], "-") + "-" + sum
 }
 
 func hash(s string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s)))[:8] }
@@ -53,7 +56,7 @@ func (c *config) user(s provider.Scope) string {
 		if id != raw || id == clean(c.peer) || slices.Contains(slices.Collect(maps.Values(c.aliases)), id) {
 			id += "-" + hash(raw)
 		}
-		return limited(id, raw)
+		return limited(id, raw, maxID)
 	case s.UserID != "":
 		return clean(s.UserID)
 	}
@@ -74,10 +77,10 @@ func (c *config) session(s provider.Scope) string {
 	if name == "" {
 		name, from = c.workspace, c.workspace
 	}
-	name = limited(name, from)
+	name = limited(name, from, maxSession)
 	if c.aiPrefix {
 		name = c.ai + "-" + name
-		name = limited(name, name)
+		name = limited(name, name, maxSession)
 	}
 	return name
 }

@@ -223,9 +223,13 @@ func (c *client) remove(ctx context.Context, e provider.Event) error {
 
 func (c *client) deleteConclusions(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		if err := c.change(ctx, http.MethodDelete, "/conclusions/"+url.PathEscape(id), nil, nil); err != nil && !missing(err) {
+		if err := c.deleteConclusion(ctx, id); err != nil && !missing(err) {
 			return err
 		}
 	}
 	return nil
+}
+
+func (c *client) deleteConclusion(ctx context.Context, id string) error {
+	return c.change(ctx, http.MethodDelete, "/conclusions/"+url.PathEscape(id), nil, nil)
 }

@@ -221,7 +221,9 @@ func (c *client) concludeTool(ctx context.Context, s provider.Scope, v view, in 
 			return "", err
 		}
 	}
-	if err := c.deleteConclusions(ctx, []string{id}); err != nil {
+	if err := c.deleteConclusion(ctx, id); missing(err) {
+		return failure("Failed to delete conclusion %s.", id)
+	} else if err != nil {
 		return "", err
 	}
 	return result(object{"result": fmt.Sprintf("Conclusion %s deleted.", id)})

@@ -173,3 +173,46 @@ func TestChatThinksAndStreams(t *testing.T) {
 		}
 	})
 }
+
+func TestSessionsOfAPeer(t *testing.T) {
+	_, c := newServer(t, honcho.Options{})
+	open(c)
+	c.Call(200, "POST", "/v3/workspaces/w/sessions", `{"id":"a","peers":{"ann":{}}}`)
+	c.Call(200, "POST", "/v3/workspaces/w/sessions", `{"id":"b","peers":{"bob":{}}}`)
+	if got := c.Call(200, "POST", "/v3/workspaces/w/peers/ann/sessions", `{}`); got.Field("total") != "2" || got.Field("items", 0, "id") != "a" || got.Field("items", 1, "id") != "s" {
+		t.Errorf("%s", got.Text)
+	}
+	c.Call(202, "DELETE", "/v3/workspaces/w/sessions/a", "")
+	if got := c.Call(200, "POST", "/v3/workspaces/w/peers/ann/sessions", `{"filters":{}}`); got.Field("total") != "1" {
+		t.Errorf("%s", got.Text)
+	}
+	made := c.Call(201, "POST", "/v3/workspaces/w/conclusions", `{"conclusions":[{"content":"likes tea","observer_id":"hermes","observed_id":"ann"}]}`)
+	if got := c.Call(200, "GET", "/v3/workspaces/w/conclusions/"+made.Field(0, "id"), ""); got.Field("observed_id") != "ann" {
+		t.Errorf("%s", got.Text)
+	}
+	c.Call(404, "GET", "/v3/workspaces/w/conclusions/none", "")
+}
+
+func TestRefreshTokensAreUsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := newServer(t, honcho.Options{})
+		access, refresh, ends := s.Grant()
+		with := func(key string) simtest.Caller { return c.With("Authorization", "Bearer "+key) }
+		with(access).Call(200, "POST", "/v3/workspaces", `{"id":"w"}`)
+		if time.Until(ends) != time.Hour {
+			t.Errorf("ends %v", ends)
+		}
+		form := c.With("Content-Type", "application/x-www-form-urlencoded")
+		form.Header["Authorization"] = ""
+		body := "grant_type=refresh_token&client_id=hermes-agent&refresh_token="
+		got := form.Call(200, "POST", "/oauth/token", body+refresh)
+		with(access).Call(401, "POST", "/v3/workspaces", `{"id":"w"}`)
+		with(got.Field("access_token")).Call(200, "POST", "/v3/workspaces", `{"id":"w"}`)
+		time.Sleep(time.Hour)
+		with(got.Field("access_token")).Call(401, "POST", "/v3/workspaces", `{"id":"w"}`)
+		newest := form.Call(200, "POST", "/oauth/token", body+got.Field("refresh_token"))
+		form.Call(400, "POST", "/oauth/token", body+refresh) // the second use ends the grant
+		with(newest.Field("access_token")).Call(401, "POST", "/v3/workspaces", `{"id":"w"}`)
+		form.Call(400, "POST", "/oauth/token", body+newest.Field("refresh_token"))
+	})
+}
