@@ -205,7 +205,9 @@ func each[T any](ctx context.Context, c *client, path string, body object, f fun
 		for _, item := range got.Items {
 			f(item)
 		}
-		pages = got.Pages
+		if pages = got.Pages; len(got.Items) == 0 {
+			break
+		}
 	}
 	return nil
 }

@@ -39,7 +39,9 @@ func serve(t *testing.T, api http.HandlerFunc) (*memory.Server, *rest.Client) {
 	return s, c
 }
 
-func ok(w http.ResponseWriter, _ *http.Request) { memory.JSON(w, http.StatusOK, map[string]any{"n": 1}) }
+func ok(w http.ResponseWriter, _ *http.Request) {
+	memory.JSON(w, http.StatusOK, map[string]any{"n": 1})
+}
 
 type number struct{ N int }
 
@@ -140,7 +142,9 @@ func TestErrorsDoNotShowANewerToken(t *testing.T) {
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	s, c := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/other", http.StatusTemporaryRedirect) })
+	s, c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)
+	})
 	err := c.Do(t.Context(), rest.Call{Method: "POST", Path: "/", Body: "x"}, nil)
 	if e := failed(t, err); e.Class != provider.Garbage || e.Status != 307 || len(s.Calls()) != 1 {
 		t.Errorf("%v after %d calls", err, len(s.Calls()))
@@ -223,7 +227,9 @@ func TestTimeLimits(t *testing.T) {
 func TestSizeOfAnswers(t *testing.T) {
 	const limit = 8 << 20
 	for size, class := range map[int]provider.Class{limit: "", limit + 1: provider.Garbage} {
-		_, c := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `"`+strings.Repeat("x", size-2)+`"`) })
+		_, c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `"`+strings.Repeat("x", size-2)+`"`)
+		})
 		var got string
 		err := c.Do(t.Context(), rest.Call{Method: "GET", Path: "/"}, &got)
 		if (err == nil) != (class == "") || err != nil && provider.ClassOf(err) != class || err == nil && len(got) != size-2 {
