@@ -49,15 +49,16 @@ func TestAddUpdateRemove(t *testing.T) {
 		t.Error("by a tag:", got)
 	}
 	fill(t, p, "tool", "Uses tmux")
-	for input, want := range map[string]string{
-		`{"action":"update","fact_id":"1","content":"Uses helix","trust_delta":"0.9","category":"general"}`: "map[updated:true]",
-		`{"action":"update","fact_id":2,"content":"Uses helix"}`:                                            "map[error:another fact has this content]",
-		`{"action":"update","fact_id":2,"content":" "}`:                                                     "map[error:content must not be empty]",
-		`{"action":"update","fact_id":9,"tags":"x"}`:                                                        "map[updated:false]",
-		`{"action":"remove","fact_id":9}`:                                                                   "map[removed:false]",
+	for _, c := range [][2]string{
+		{`{"action":"update","fact_id":"1","content":"Uses helix","trust_delta":"0.9","category":"general"}`, "map[updated:true]"},
+		{`{"action":"update","fact_id":1,"content":"Uses helix"}`, "map[updated:true]"},
+		{`{"action":"update","fact_id":2,"content":"Uses helix"}`, "map[error:another fact has this content]"},
+		{`{"action":"update","fact_id":2,"content":" "}`, "map[error:content must not be empty]"},
+		{`{"action":"update","fact_id":9,"tags":"x"}`, "map[updated:false]"},
+		{`{"action":"remove","fact_id":9}`, "map[removed:false]"},
 	} {
-		if s := fmt.Sprint(call(t, p, "fact_store", input)); s != want && !strings.Contains(input, "helix") {
-			t.Errorf("%s: %s", input, s)
+		if s := fmt.Sprint(call(t, p, "fact_store", c[0])); s != c[1] {
+			t.Errorf("%s: %s", c[0], s)
 		}
 	}
 	answer := call(t, p, "fact_store", `{"action":"list","category":"general","min_trust":1}`)
