@@ -15,7 +15,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -185,9 +184,6 @@ func (c *client) Recall(ctx context.Context, s provider.Scope, query string) ([]
 	}
 	return items, nil
 }
-
-// documentPath returns the path of a document.
-func documentPath(id string) string { return "/v3/documents/" + url.PathEscape(id) }
 
 // gone is nil for the error of an object that is not there.
 func gone(err error) error {

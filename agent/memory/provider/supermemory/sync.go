@@ -3,6 +3,7 @@ package supermemory
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"hermesd/agent/memory/provider"
@@ -31,9 +32,9 @@ type accepted struct {
 	ID string `json:"id"`
 }
 
-func (a accepted) receipt() provider.Receipt {
-	return provider.Receipt{ID: a.ID, Pending: a.ID != ""}
-}
+// receipt is not pending: that would hold up the conversation's next turns for the minutes
+// that processing takes, and a document that the service cannot process fails again.
+func (a accepted) receipt() provider.Receipt { return provider.Receipt{ID: a.ID} }
 
 func (c *client) conversation(ctx context.Context, tag string, e provider.Event) (provider.Receipt, error) {
 	type message struct {
@@ -79,7 +80,7 @@ func (c *client) add(ctx context.Context, d document) (provider.Receipt, error) 
 // unknown, the memory with exactly its text.
 func (c *client) remove(ctx context.Context, tag string, f provider.Fact) error {
 	if f.ID != "" {
-		return gone(c.write(ctx, http.MethodDelete, documentPath(f.ID), nil, nil))
+		return gone(c.write(ctx, http.MethodDelete, "/v3/documents/"+url.PathEscape(f.ID), nil, nil))
 	}
 	return gone(c.write(ctx, http.MethodDelete, "/v4/memories", map[string]any{"containerTag": tag, "content": f.Text}, new(accepted)))
 }
@@ -142,18 +143,8 @@ func (c *client) deleteAll(ctx context.Context, in any) error {
 	return err
 }
 
-// Synced asks for the state of a document. Without its ID, sending the event again is
-// the way to find out: it is stored once either way.
-func (c *client) Synced(ctx context.Context, e provider.Event, r provider.Receipt) (bool, error) {
-	if r.ID == "" || e.Kind != provider.Turn && e.Kind != provider.Added {
-		return false, provider.ErrUnknown
-	}
-	var out struct {
-		Status string `json:"status"`
-	}
-	err := c.read(ctx, http.MethodGet, documentPath(r.ID), nil, &out)
-	if err != nil && gone(err) == nil || out.Status == "failed" {
-		return false, provider.ErrFailed // it is deleted soon after it has failed
-	}
-	return out.Status == "done", err
+// Synced cannot tell. To send an event again is the way to find out: it is stored once
+// either way.
+func (c *client) Synced(context.Context, provider.Event, provider.Receipt) (bool, error) {
+	return false, provider.ErrUnknown
 }
