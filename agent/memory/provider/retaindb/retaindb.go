@@ -46,6 +46,7 @@ type client struct {
 	project string
 	soul    string // what the agent is told about itself; "": nothing
 	open    func(path string) (fs.File, error)
+	backlog *backlog
 
 	mu     sync.Mutex // guards the field below
 	seeded bool       // the service has soul
@@ -85,6 +86,10 @@ func Open(s provider.Source) (p provider.Provider, warnings []string, err error)
 		warnings = append(warnings, "RetainDB is not told about SOUL.md: "+err.Error())
 	}
 	c.soul = strings.TrimSpace(strings.ToValidUTF8(string(soul), "\uFFFD"))
+	backlog, warning := readBacklog(s.Home)
+	if c.backlog = backlog; warning != "" {
+		warnings = append(warnings, warning)
+	}
 	return c, warnings, nil
 }
 

@@ -68,7 +68,11 @@ func (c *client) turn(ctx context.Context, s scope, e provider.Event) error {
 	if e.Scope.Person == "" {
 		c.seed(ctx, s)
 	}
-	return c.ingest(ctx, s, messages)
+	if err := c.ingest(ctx, s, messages); err != nil {
+		return err
+	}
+	c.takeOver(ctx) // the turn is stored, whatever comes of the rest
+	return nil
 }
 
 // ingest stores messages, from which the service extracts memories before it answers.
