@@ -143,7 +143,6 @@ func TestFilesOnlyInListedPackages(t *testing.T) {
 		"agent/memory/provider/honcho":      "honcho.json of upstream, at three fixed places",
 		"agent/memory/provider/retaindb":    "SOUL.md of the home",
 		"agent/memory/provider/settings":    "the settings of a provider, at fixed places or where the operator has said",
-		"agent/memory/provider/supermemory": "its configuration, a fixed name in the home",
 		"agent/memory/provider/openviking":  "the file of OpenViking that the operator has named",
 		"agent/memory/provider/settings":    "files of memory providers, under names that the providers choose",
 		"agent/prompt":                      "the prefill file that the operator has named",

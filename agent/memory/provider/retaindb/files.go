@@ -34,8 +34,8 @@ var textTypes = strings.Fields(".txt .md .json .csv .yaml .yml .xml .html")
 func filePath(id string) string { return "/v1/files/" + url.PathEscape(id) }
 
 func listTool(c *client, ctx context.Context, in call) (any, error) {
-	query := url.Values{"limit": {strconv.Itoa(int(min(max(in.number("limit", 50), 1), 1000)))}}
-	if prefix := in.text("prefix"); prefix != "" {
+	query := url.Values{"limit": {strconv.Itoa(int(in.in.Number("limit", 50, 1, 1000)))}}
+	if prefix := in.in.Text("prefix"); prefix != "" {
 		query.Set("prefix", prefix)
 	}
 	return c.file(ctx, true, rest.Call{Method: http.MethodGet, Path: "/v1/files", Query: query})
@@ -93,7 +93,7 @@ func uploadTool(c *client, ctx context.Context, in call) (any, error) {
 		return nil, err
 	}
 	stored, _ := out["file"].(map[string]any)
-	if id, _ := stored["id"].(string); id != "" && in.in["ingest"] == true {
+	if id, _ := stored["id"].(string); id != "" && in.in.Bool("ingest", false) {
 		in.value = id
 		done, err := ingestTool(c, ctx, in)
 		if err != nil {
@@ -115,7 +115,7 @@ func upload(content []byte, name string, in call) (rest.Call, error) {
 	if err == nil {
 		_, err = part.Write(content)
 	}
-	for _, field := range [][2]string{{"path", cmp.Or(in.text("remote_path"), "/"+name)}, {"scope", cmp.Or(strings.ToUpper(in.text("scope")), "PROJECT")}} {
+	for _, field := range [][2]string{{"path", cmp.Or(in.in.Text("remote_path"), "/"+name)}, {"scope", cmp.Or(strings.ToUpper(in.in.Text("scope")), "PROJECT")}} {
 		err = errors.Join(err, form.WriteField(field[0], field[1]))
 	}
 	err = errors.Join(err, form.Close())

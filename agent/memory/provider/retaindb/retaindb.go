@@ -21,13 +21,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/rest"
+	"hermesd/agent/memory/provider/settings"
 	"hermesd/internal/secret"
 	"hermesd/internal/shorten"
 )
@@ -59,23 +59,21 @@ func Open(s provider.Source) (p provider.Provider, warnings []string, err error)
 	if key == "" {
 		return nil, nil, errors.New("RetainDB: RETAINDB_API_KEY is missing: make a key at https://www.retaindb.com, or on your own server, and write it to .env")
 	}
-	section := map[string]any{}
-	if len(s.Section) > 0 {
-		if err := json.Unmarshal(s.Section, &section); err != nil {
-			return nil, nil, fmt.Errorf("RetainDB: memory.retaindb is not a mapping: %w", err)
-		}
+	raw := s.Section
+	if len(raw) == 0 {
+		raw = json.RawMessage("{}")
 	}
-	for _, name := range slices.Sorted(maps.Keys(section)) {
-		if name != "base_url" && name != "project" {
-			warnings = append(warnings, fmt.Sprintf("memory.retaindb: the key %q is unknown", name))
-		}
+	section, err := settings.Parse("memory.retaindb", raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("RetainDB: %w", err)
 	}
 	set := func(variable, name string) string {
-		v, _ := section[name].(string)
-		return cmp.Or(strings.TrimSpace(s.Getenv(variable)), strings.TrimSpace(v))
+		return cmp.Or(strings.TrimSpace(s.Getenv(variable)), section.Text(name))
 	}
 	c := &client{project: cmp.Or(set("RETAINDB_PROJECT", "project"), projectOf(s)), open: s.Open}
-	if c.rest, err = rest.New(label, cmp.Or(set("RETAINDB_BASE_URL", "base_url"), defaultBase), key, s.HTTP); err != nil {
+	base := cmp.Or(set("RETAINDB_BASE_URL", "base_url"), defaultBase)
+	warnings = section.Unknown()
+	if c.rest, err = rest.New(label, base, key, s.HTTP); err != nil {
 		return nil, nil, err
 	}
 	c.rest.Header = func() http.Header {

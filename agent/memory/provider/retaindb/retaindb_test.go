@@ -193,7 +193,7 @@ func TestWhatIsConfigured(t *testing.T) {
 	}
 	for want, h := range map[string]home{
 		"RETAINDB_API_KEY is missing": {env: map[string]string{"RETAINDB_API_KEY": ""}},
-		"is not a mapping":            {from: provider.Source{Section: json.RawMessage(`7`)}},
+		"is not a JSON object":        {from: provider.Source{Section: json.RawMessage(`7`)}},
 		"is not an http or https URL": {env: map[string]string{"RETAINDB_BASE_URL": "localhost:3000"}},
 	} {
 		if _, _, err := h.open(t, s); err == nil || !strings.Contains(err.Error(), want) {
@@ -363,7 +363,7 @@ func TestTools(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	for tool, want := range map[string]string{"search": "query is required", "remember": "content is required", "x": "unknown tool", "upload_file": "local_path is required"} {
-		if out = call(t, p, owner, tool, `{"query":7}`); !strings.Contains(out, want) {
+		if out = call(t, p, owner, tool, `{}`); !strings.Contains(out, want) {
 			t.Errorf("%s: %s", tool, out)
 		}
 	}

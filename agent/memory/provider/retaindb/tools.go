@@ -6,11 +6,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/rest"
+	"hermesd/agent/memory/provider/settings"
 )
 
 const (
@@ -30,25 +29,8 @@ type tool struct {
 type call struct {
 	scope
 	other bool // not the owner's
-	in    map[string]any
+	in    *settings.Object
 	value string // of the required property
-}
-
-// text returns a property of the input.
-func (c call) text(name string) string {
-	s, _ := c.in[name].(string)
-	return strings.TrimSpace(s)
-}
-
-// number returns a property of the input, a number or its digits.
-func (c call) number(name string, def float64) float64 {
-	if n, ok := c.in[name].(float64); ok {
-		return n
-	}
-	if n, err := strconv.ParseFloat(c.text(name), 64); err == nil {
-		return n
-	}
-	return def
 }
 
 func described(name, about, properties, required string) tool {
@@ -118,11 +100,12 @@ func (c *client) Call(ctx context.Context, s provider.Scope, name string, input 
 	if i < 0 {
 		return refuse("unknown tool: " + name), nil
 	}
-	t, in := tools[i], call{scope: c.scope(s), other: s.Person != ""}
-	if err := json.Unmarshal(input, &in.in); err != nil {
-		return refuse("the input is not valid: " + err.Error()), nil
+	object, err := settings.Parse("the input of "+name, input)
+	if err != nil {
+		return refuse(err.Error()), nil
 	}
-	if in.value = in.text(t.required); in.value == "" && t.required != "" {
+	t, in := tools[i], call{scope: c.scope(s), other: s.Person != "", in: object}
+	if in.value = object.Text(t.required); in.value == "" && t.required != "" {
 		return refuse(t.required + " is required"), nil
 	}
 	if in.other && t.Owners {
@@ -153,7 +136,7 @@ func profileTool(c *client, ctx context.Context, in call) (any, error) {
 
 func searchTool(c *client, ctx context.Context, in call) (any, error) {
 	var out json.RawMessage
-	limit := int(min(max(in.number("top_k", defaultResults), 1), maxResults))
+	limit := int(in.in.Number("top_k", defaultResults, 1, maxResults))
 	return &out, c.search(ctx, in.scope, in.value, limit, &out)
 }
 
@@ -193,7 +176,7 @@ func part(title string, found []memory) string {
 
 func rememberTool(c *client, ctx context.Context, in call) (any, error) {
 	var out json.RawMessage
-	m := newMemory{scope: in.scope, Content: in.value, Type: cmp.Or(in.text("memory_type"), "factual"), Importance: min(max(in.number("importance", defaultImportance), 0), 1)}
+	m := newMemory{scope: in.scope, Content: in.value, Type: cmp.Or(in.in.Text("memory_type"), "factual"), Importance: in.in.Number("importance", defaultImportance, 0, 1)}
 	return &out, c.add(ctx, m, "", &out)
 }
 

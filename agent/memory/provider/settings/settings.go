@@ -5,10 +5,12 @@
 package settings
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -40,7 +42,7 @@ func Read(path string) (o *Object, found bool, err error) {
 // Parse decodes an object. name says where it comes from, for errors and warnings.
 func Parse(name string, data []byte) (*Object, error) {
 	o := &Object{name: name, asked: make(map[string]bool)}
-	if err := json.Unmarshal(data, &o.values); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), &o.values); err != nil {
 		return nil, fmt.Errorf("%s is not a JSON object: %w", name, err)
 	}
 	return o, nil
@@ -79,12 +81,12 @@ func scalar(v json.RawMessage) string {
 	return strings.TrimSpace(text)
 }
 
-// Bool returns a boolean: true, "true", "yes", "on" and numbers other than 0 are true.
+// Bool returns a boolean: true, "true", "yes", "y", "on" and numbers other than 0 are true.
 func (o *Object) Bool(key string, standard bool) bool {
 	switch text := strings.ToLower(o.Text(key)); text {
 	case "":
 		return standard
-	case "true", "yes", "on":
+	case "true", "yes", "y", "on":
 		return true
 	default:
 		n, err := strconv.ParseFloat(text, 64)
@@ -99,6 +101,15 @@ func (o *Object) Int(key string, standard int) int {
 		return standard
 	}
 	return int(n)
+}
+
+// Number returns a number, made to lie between low and high.
+func (o *Object) Number(key string, standard, low, high float64) float64 {
+	n, err := strconv.ParseFloat(o.Text(key), 64)
+	if err != nil || math.IsNaN(n) {
+		n = standard
+	}
+	return min(max(n, low), high)
 }
 
 // List returns a list of texts, each once: a JSON array, also one inside a string, or a

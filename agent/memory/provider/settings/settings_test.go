@@ -86,3 +86,18 @@ func FuzzObject(f *testing.F) {
 		o.Unknown()
 	})
 }
+
+func TestNumbers(t *testing.T) {
+	o, err := settings.Parse("x", []byte("\xef\xbb\xbf"+`{"a":1.5,"b":"2.5","c":9,"d":-9,"e":"NaN","f":[1],"y":"Y"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]float64{"a": 1.5, "b": 2.5, "c": 4, "d": 1, "e": 3, "f": 3, "missing": 3} {
+		if got := o.Number(key, 3, 1, 4); got != want {
+			t.Errorf("%s: %v, want %v", key, got, want)
+		}
+	}
+	if !o.Bool("y", false) {
+		t.Error("y is not true")
+	}
+}

@@ -1,22 +1,15 @@
 package supermemory
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"math"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/settings"
 	"hermesd/internal/lazyregexp"
 	"hermesd/internal/shorten"
 )
@@ -45,41 +38,24 @@ type config struct {
 	instructions    string   // about these
 }
 
-// keys are the keys of the file.
-var keys = strings.Fields("base_url container_tag auto_recall auto_capture max_recall_results profile_frequency capture_mode search_mode " +
-	"entity_context api_timeout enable_custom_container_tags custom_containers custom_container_instructions")
-
 // load reads the configuration. As upstream does, it takes the default for a value that
 // cannot be used.
 func load(s provider.Source) (c config, warnings []string, err error) {
-	file := filepath.Join(s.Home, fileName)
-	raw, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		raw, err = []byte("{}"), nil
-	}
+	file, _, err := settings.Read(filepath.Join(s.Home, fileName))
 	if err != nil {
-		return c, nil, fmt.Errorf("Supermemory: %w", err)
+		return c, nil, fmt.Errorf("Supermemory: correct or remove the file: %w", err)
 	}
-	var v map[string]any
-	if err := json.Unmarshal(bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")), &v); err != nil {
-		return c, nil, fmt.Errorf("Supermemory: %s is not a JSON object: correct or remove it: %w", file, err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(v)) {
-		if !slices.Contains(keys, name) {
-			warnings = append(warnings, fmt.Sprintf("%s: the key %q is unknown", fileName, name))
-		}
-	}
-	tag := cmp.Or(strings.TrimSpace(s.Getenv("SUPERMEMORY_CONTAINER_TAG")), text(v["container_tag"]), defaultTag)
+	tag := cmp.Or(strings.TrimSpace(s.Getenv("SUPERMEMORY_CONTAINER_TAG")), file.Text("container_tag"), defaultTag)
 	c = config{
-		base:         strings.TrimRight(cmp.Or(text(v["base_url"]), strings.TrimSpace(s.Getenv("SUPERMEMORY_BASE_URL")), defaultBase), "/"),
+		base:         strings.TrimRight(cmp.Or(file.Text("base_url"), strings.TrimSpace(s.Getenv("SUPERMEMORY_BASE_URL")), defaultBase), "/"),
 		tag:          cleanTag(strings.ReplaceAll(tag, "{identity}", cmp.Or(s.Profile, "default"))),
-		recall:       truth(v["auto_recall"], true),
-		capture:      truth(v["auto_capture"], true),
-		results:      int(number(v["max_recall_results"], 10, 1, 20)),
-		mode:         strings.ToLower(text(v["search_mode"])),
-		context:      cmp.Or(text(v["entity_context"]), defaultContext),
-		timeout:      time.Duration(number(v["api_timeout"], 5, 0.5, 15) * float64(time.Second)),
-		instructions: text(v["custom_container_instructions"]),
+		recall:       file.Bool("auto_recall", true),
+		capture:      file.Bool("auto_capture", true),
+		results:      int(file.Number("max_recall_results", 10, 1, 20)),
+		mode:         strings.ToLower(file.Text("search_mode")),
+		context:      cmp.Or(file.Text("entity_context"), defaultContext),
+		timeout:      time.Duration(file.Number("api_timeout", 5, 0.5, 15) * float64(time.Second)),
+		instructions: file.Text("custom_container_instructions"),
 	}
 	c.context = c.context[:shorten.Offset(c.context, maxContext)]
 	if !slices.Contains([]string{"hybrid", "memories", "documents"}, c.mode) {
@@ -88,22 +64,18 @@ func load(s provider.Source) (c config, warnings []string, err error) {
 	if len(c.tag) > maxTag {
 		return c, nil, fmt.Errorf("Supermemory: the container tag %q is longer than %d characters: shorten container_tag in %s or SUPERMEMORY_CONTAINER_TAG", c.tag, maxTag, fileName)
 	}
-	if truth(v["enable_custom_container_tags"], false) {
+	if file.Bool("enable_custom_container_tags", false) {
 		c.containers = []string{c.tag}
-		list, _ := v["custom_containers"].([]any)
-		for _, x := range list {
-			if name := text(x); name != "" {
-				c.containers = append(c.containers, cleanTag(name))
-			}
+		for _, name := range file.List("custom_containers") {
+			c.containers = append(c.containers, cleanTag(name))
 		}
 	}
-	return c, warnings, nil
+	file.Skip("custom_containers", "profile_frequency", "capture_mode")
+	return c, file.Unknown(), nil
 }
 
 var (
 	noTag       = lazyregexp.New(`[^a-zA-Z0-9]+`) // an underscore too: a run becomes one
-	trueWords   = strings.Fields("true 1 yes y on")
-	falseWords  = strings.Fields("false 0 no n off")
 	preferences = lazyregexp.New(`(?i)prefer|like|love|hate|want`)
 	decisions   = lazyregexp.New(`(?i)decided|will use|going with`)
 	facts       = lazyregexp.New(`(?i)\b(is|are|has|have)\b`)
@@ -125,29 +97,4 @@ func category(text string) string {
 		return "fact"
 	}
 	return "other"
-}
-
-func text(v any) string {
-	s, _ := v.(string)
-	return strings.TrimSpace(s)
-}
-
-func truth(v any, def bool) bool {
-	if b, ok := v.(bool); ok {
-		return b
-	}
-	word := strings.ToLower(text(v))
-	return slices.Contains(trueWords, word) || def && !slices.Contains(falseWords, word)
-}
-
-// number returns v, a number or its digits, between low and high; def if it is neither.
-func number(v any, def, low, high float64) float64 {
-	n, ok := v.(float64)
-	if !ok {
-		var err error
-		if n, err = strconv.ParseFloat(text(v), 64); err != nil || math.IsNaN(n) {
-			return def
-		}
-	}
-	return min(max(n, low), high)
 }

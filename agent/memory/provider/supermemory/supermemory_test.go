@@ -106,7 +106,7 @@ func TestAHomeOfUpstream(t *testing.T) {
 	t.Cleanup(s.Close)
 	h := home{env: map[string]string{"SUPERMEMORY_BASE_URL": "https://example.invalid"}, file: `{"base_url":"` + s.URL + `/","container_tag":"home","auto_recall":"off","auto_capture":"no","max_recall_results":"3",
 		"profile_frequency":5,"capture_mode":"everything","search_mode":" Memories ","entity_context":"` + strings.Repeat("é", 1600) + `","api_timeout":99,
-		"enable_custom_container_tags":"yes","custom_containers":["work stuff",7,"private"],"custom_container_instructions":"Work goes to work_stuff.","colour":1}`}
+		"enable_custom_container_tags":"yes","custom_containers":["work stuff","","private"],"custom_container_instructions":"Work goes to work_stuff.","colour":1}`}
 	p, warnings, err := h.open(t, s)
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], `"colour"`) {
 		t.Fatalf("%q, %v", warnings, err)
@@ -138,7 +138,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	t.Cleanup(s.Close)
 	for want, h := range map[string]home{
 		"SUPERMEMORY_API_KEY is missing": {env: map[string]string{"SUPERMEMORY_API_KEY": " "}},
-		"correct or remove it":           {file: `[1]`},
+		"correct or remove the file":     {file: `[1]`},
 		"is not an http or https URL":    {env: map[string]string{"SUPERMEMORY_BASE_URL": "localhost:6767"}},
 		"shorten container_tag":          {file: `{"container_tag":"` + strings.Repeat("a", 101) + `"}`},
 	} {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/settings"
 	"hermesd/internal/shorten"
 )
 
@@ -36,47 +37,36 @@ func (c *client) tools() []provider.Tool {
 	return tools
 }
 
-// An input is the input of any of the tools.
-type input struct {
-	Content  string          `json:"content"`
-	Metadata json.RawMessage `json:"metadata"`
-	Query    string          `json:"query"`
-	ID       string          `json:"id"`
-	Limit    json.RawMessage `json:"limit"`
-	Tag      string          `json:"container_tag"`
-}
-
 func (c *client) Call(ctx context.Context, s provider.Scope, tool string, raw json.RawMessage) (string, error) {
-	var in input
-	if err := json.Unmarshal(raw, &in); err != nil {
-		return refuse("the input is not valid: " + err.Error()), nil
+	in, err := settings.Parse("the input of "+tool, raw)
+	if err != nil {
+		return refuse(err.Error()), nil
 	}
-	in.Content, in.Query, in.ID = strings.TrimSpace(in.Content), strings.TrimSpace(in.Query), strings.TrimSpace(in.ID)
+	content, query, id := in.Text("content"), in.Text("query"), in.Text("id")
 	tag, named := c.tagOf(s.Person), ""
-	if t := strings.TrimSpace(in.Tag); t != "" && c.containers != nil {
+	if t := in.Text("container_tag"); t != "" && c.containers != nil {
 		named = cleanTag(t)
 		if s.Person != "" || !slices.Contains(c.containers, named) {
 			return refuse(fmt.Sprintf("container tag %q is not allowed", named)), nil
 		}
 		tag = named
 	}
-	var out any
-	var err error
+	var out map[string]any
 	switch {
-	case tool == "supermemory_store" && in.Content != "":
-		out, err = c.store(ctx, tag, in)
+	case tool == "supermemory_store" && content != "":
+		out, err = c.store(ctx, tag, content, in.Raw("metadata"))
 	case tool == "supermemory_store":
 		return refuse("content is required"), nil
-	case tool == "supermemory_search" && in.Query != "":
-		out, err = c.searchTool(ctx, tag, in)
+	case tool == "supermemory_search" && query != "":
+		out, err = c.searchTool(ctx, tag, query, int(in.Number("limit", 5, 1, 20)))
 	case tool == "supermemory_search":
 		return refuse("query is required"), nil
-	case tool == "supermemory_forget" && in.ID+in.Query != "":
-		out, err = c.forgetOne(ctx, tag, in)
+	case tool == "supermemory_forget" && id+query != "":
+		out, err = c.forgetOne(ctx, tag, id, query)
 	case tool == "supermemory_forget":
 		return refuse("give an id or a query"), nil
 	case tool == "supermemory_profile":
-		out, err = c.profileTool(ctx, tag, in)
+		out, err = c.profileTool(ctx, tag, query)
 	default:
 		return refuse("unknown tool: " + tool), nil
 	}
@@ -86,8 +76,8 @@ func (c *client) Call(ctx context.Context, s provider.Scope, tool string, raw js
 	case err != nil:
 		return "", err
 	}
-	if m, ok := out.(map[string]any); ok && named != "" && tool != "supermemory_forget" {
-		m["container_tag"] = named
+	if named != "" && tool != "supermemory_forget" {
+		out["container_tag"] = named
 	}
 	b, err := json.Marshal(out)
 	return string(b), err
@@ -98,10 +88,10 @@ func refuse(text string) string {
 	return string(b)
 }
 
-func (c *client) store(ctx context.Context, tag string, in input) (any, error) {
+func (c *client) store(ctx context.Context, tag, content string, more json.RawMessage) (map[string]any, error) {
 	var given map[string]any
-	_ = json.Unmarshal(in.Metadata, &given) // anything else than an object is left out, as upstream does
-	metadata := map[string]any{"type": category(in.Content)}
+	_ = json.Unmarshal(more, &given) // anything else than an object is left out, as upstream does
+	metadata := map[string]any{"type": category(content)}
 	for name, v := range given {
 		switch v.(type) {
 		case string, float64, bool: // the service takes nothing else
@@ -110,8 +100,8 @@ func (c *client) store(ctx context.Context, tag string, in input) (any, error) {
 	}
 	delete(metadata, "source")
 	metadata["sm_source"] = "hermes"
-	r, err := c.add(ctx, document{Content: in.Content, Tag: tag, Metadata: metadata, Context: c.context})
-	preview := in.Content
+	r, err := c.add(ctx, document{Content: content, Tag: tag, Metadata: metadata, Context: c.context})
+	preview := content
 	if n := shorten.Offset(preview, 80); n < len(preview) {
 		preview = preview[:n] + "..."
 	}
@@ -126,10 +116,8 @@ func (c *client) search(ctx context.Context, tag, query string, limit int) ([]hi
 	return out.Results, err
 }
 
-func (c *client) searchTool(ctx context.Context, tag string, in input) (any, error) {
-	var limit any
-	_ = json.Unmarshal(in.Limit, &limit) // absent or not a number: the default
-	hits, err := c.search(ctx, tag, in.Query, int(number(limit, 5, 1, 20)))
+func (c *client) searchTool(ctx context.Context, tag, query string, limit int) (map[string]any, error) {
+	hits, err := c.search(ctx, tag, query, limit)
 	type result struct {
 		ID         string `json:"id"`
 		Content    string `json:"content"`
@@ -147,10 +135,10 @@ func (c *client) searchTool(ctx context.Context, tag string, in input) (any, err
 	return map[string]any{"results": results, "count": len(results)}, err
 }
 
-func (c *client) forgetOne(ctx context.Context, tag string, in input) (any, error) {
-	out := map[string]any{"forgotten": true, "id": in.ID}
-	if in.ID == "" {
-		hits, err := c.search(ctx, tag, in.Query, 5)
+func (c *client) forgetOne(ctx context.Context, tag, id, query string) (map[string]any, error) {
+	out := map[string]any{"forgotten": true, "id": id}
+	if id == "" {
+		hits, err := c.search(ctx, tag, query, 5)
 		switch {
 		case err != nil:
 			return nil, err
@@ -159,14 +147,14 @@ func (c *client) forgetOne(ctx context.Context, tag string, in input) (any, erro
 		case hits[0].ID == "":
 			return map[string]any{"success": false, "message": "Best matching memory has no id."}, nil
 		}
-		in.ID = hits[0].ID
-		out = map[string]any{"success": true, "id": in.ID, "message": fmt.Sprintf("Forgot: %q", shorten.To(hits[0].text(), 100))}
+		id = hits[0].ID
+		out = map[string]any{"success": true, "id": id, "message": fmt.Sprintf("Forgot: %q", shorten.To(hits[0].text(), 100))}
 	}
-	return out, c.write(ctx, http.MethodDelete, "/v4/memories", map[string]any{"containerTag": tag, "id": in.ID}, new(accepted))
+	return out, c.write(ctx, http.MethodDelete, "/v4/memories", map[string]any{"containerTag": tag, "id": id}, new(accepted))
 }
 
-func (c *client) profileTool(ctx context.Context, tag string, in input) (any, error) {
-	p, err := c.profileOf(ctx, tag, in.Query)
+func (c *client) profileTool(ctx context.Context, tag, query string) (map[string]any, error) {
+	p, err := c.profileOf(ctx, tag, query)
 	var parts []string
 	for _, x := range []struct {
 		title string
