@@ -168,8 +168,9 @@ func (t typed[In]) Run(ctx context.Context, c Call) (string, error) {
 // (prompt.Inputs.Short) it takes at most 2,000 tokens.
 const Small = "small"
 
-// Toolsets returns the groups of tools by name. Skills name the toolsets that they require
-// or replace, so some groups contain tools that hermesd does not have.
+// Toolsets returns the groups of tools by name. A tool that is in none is a toolset of its
+// own. Skills name the toolsets that they require or replace, so some groups contain tools
+// that hermesd does not have.
 func Toolsets() map[string][]string {
 	return map[string][]string{
 		"web":            {"web_search", "web_extract"},
@@ -180,13 +181,8 @@ func Toolsets() map[string][]string {
 		"tts":            {"text_to_speech"},
 		"browser":        {"browser_navigate"},
 		"skills":         {"skills_list", "skill_view", "skill_manage"},
-		"todo":           {"todo"},
-		"memory":         {"memory"},
-		"session_search": {"session_search"},
-		"clarify":        {"clarify"},
 		"code_execution": {"execute_code"},
 		"delegation":     {"delegate_task"},
-		"cronjob":        {"cronjob"},
 		"messaging":      {"send_message"},
 		Small:            {"terminal", "read_file", "write_file", "memory", "session_search"},
 		"context_engine": {"lcm_grep", "lcm_describe", "lcm_expand"},
@@ -226,13 +222,17 @@ func Without(tools []Tool, names []string) []Tool {
 // others, is not among them.
 func ToolsetsOf(tools []llm.Tool) []string {
 	sets := []string{}
-	for set, names := range Toolsets() {
-		if set != Small && slices.ContainsFunc(tools, func(t llm.Tool) bool { return slices.Contains(names, t.Name) }) {
-			sets = append(sets, set)
+	for _, t := range tools {
+		of := t.Name
+		for set, names := range Toolsets() {
+			if set != Small && slices.Contains(names, t.Name) {
+				of = set
+			}
 		}
+		sets = append(sets, of)
 	}
 	slices.Sort(sets)
-	return sets
+	return slices.Compact(sets)
 }
 
 // A UserChannel holds the functions with which a tool reaches the users of its turn. The

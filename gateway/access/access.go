@@ -73,10 +73,6 @@ func (g *Grant) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &g.principal)
 }
 
-// ToolLevels returns the levels of tools by name. Tools that are not in it require an
-// owner.
-func ToolLevels() map[string]Level { return toolLevels() }
-
 // A Rule describes a rule that authorizes or denies a sender.
 type Rule struct {
 	Name        string // as shown by `why`
@@ -117,14 +113,14 @@ func DenyRules() []Rule {
 // call, because the tools of a session are the same for all its users. A tool that is
 // not in the table requires an owner.
 func ToolLevel(name string) Level {
-	if l, ok := toolLevels()[name]; ok {
+	if l, ok := ToolLevels()[name]; ok {
 		return l
 	}
 	return Owner
 }
 
-// toolLevels returns the table of ToolLevel.
-func toolLevels() map[string]Level {
+// ToolLevels returns the tools by name, with the table of ToolLevel.
+func ToolLevels() map[string]Level {
 	return map[string]Level{
 		"todo":           Guest,
 		"skills_list":    Guest,

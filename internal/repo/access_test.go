@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/agent/tool"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
@@ -81,6 +82,24 @@ func TestDocsAccessPage(t *testing.T) {
 			t.Errorf("%s does not say what an event of kind %q does", name, kind)
 		}
 	}
+}
+
+// Toolsets with tools that hermesd does not have are named by skills of upstream Hermes only.
+func TestDocsToolsets(t *testing.T) {
+	sets, levels := tool.Toolsets(), access.ToolLevels()
+	own := maps.Clone(levels)
+	var rows [][]string
+	for _, set := range slices.Sorted(maps.Keys(sets)) {
+		if _, ok := levels[sets[set][0]]; !ok {
+			continue
+		}
+		rows = append(rows, []string{"`" + set + "`", "`" + strings.Join(sets[set], "` `") + "`"})
+		if set != tool.Small {
+			maps.DeleteFunc(own, func(name string, _ access.Level) bool { return slices.Contains(sets[set], name) })
+		}
+	}
+	rows = append(rows, []string{"`" + strings.Join(slices.Sorted(maps.Keys(own)), "`, `") + "`", "the tool of that name"})
+	requireTables(t, "docs/platforms.md", table([]string{"toolset", "tools"}, rows...))
 }
 
 // requireTables compares the generated tables of a page with what the code says, or

@@ -10,6 +10,7 @@ import (
 
 	"hermesd/agent/tool"
 	"hermesd/cmd/internal/config/yamlconf"
+	"hermesd/gateway/access"
 )
 
 // guards applies settings of upstream Hermes that restrict the agent in a way that
@@ -141,7 +142,8 @@ func matchedTools(matcher *yaml.Node) (names []string) {
 	if err != nil { // a regular expression of Python may have more
 		return []string{"all"}
 	}
-	all := slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(tool.Toolsets()))...)))
+	all := slices.Concat(append(slices.Collect(maps.Values(tool.Toolsets())), slices.Collect(maps.Keys(access.ToolLevels())))...)
+	slices.Sort(all)
 	all = slices.Compact(all)
 	names = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !re.MatchString(name) })
 	if len(names) == len(all) {
