@@ -155,6 +155,16 @@ func eventTests() map[string]func(*harness) {
 			w.nextEvents(9, "3", "2")
 			w.checkCounts("q")
 		},
+		"events are added in a write of their own": func(w *harness) {
+			before := w.Stats().Writes
+			w.ok(w.EnqueueEvents(w.Context(), []store.Event{newEvent("a", "1"), newEvent("a", "2"), newEvent("b", "1")}))
+			equal(w, "writes", w.Stats().Writes-before, 1)
+			w.ok(w.EnqueueEvents(w.Context(), nil))
+			w.ok(w.EnqueueEvents(w.Context(), []store.Event{newEvent("a", "3")}))
+			w.queuedEvents("q", "2", "1", "3")
+			w.nextEvents(9, "2", "1")
+			w.checkCounts("q")
+		},
 		"names may be long": func(w *harness) {
 			long := strings.Repeat("x", 40_000)
 			e, other := newEvent(long+"1", long+"1"), newEvent(long+"2", long+"2")
