@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"context"
 	"crypto/sha1"
 	"encoding/json"
 	"fmt"
@@ -139,6 +140,33 @@ func (s *Service) ForgetEvents(scopes ...provider.Scope) []store.Event {
 		s.forget(scope)
 	}
 	return list
+}
+
+// ForgetPerson drops the waiting events of a person and queues that the provider forgets
+// them. "" is the owner. About.Cannot says what stays.
+func (s *Service) ForgetPerson(ctx context.Context, person string) error {
+	if s.off() {
+		return nil
+	}
+	queued, err := s.parts.Store.QueuedEvents(ctx, Queue)
+	if err != nil {
+		return err
+	}
+	var ids []uint64
+	for _, q := range queued {
+		var r row
+		if json.Unmarshal(q.Doc, &r) == nil && r.Provider == s.about.Name && r.Event.Scope.Person == person {
+			ids = append(ids, q.ID)
+		}
+	}
+	if len(ids) > 0 { // without IDs it is the whole queue
+		if _, err := s.parts.Store.DropEvents(ctx, Queue, ids...); err != nil {
+			return err
+		}
+	}
+	err = s.parts.Store.EnqueueEvents(ctx, s.ForgetEvents(provider.Scope{Person: person}))
+	s.Wake()
+	return err
 }
 
 // forget drops what is known here of a session, and of the person that spoke in it.

@@ -3,7 +3,6 @@ package memory_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -138,6 +137,8 @@ type queue struct {
 	rows   []store.QueuedEvent
 	values map[string][]byte
 	reads  int   // calls of NextEvents
+	writes int   // calls of SetValue
+	bytes  int64 // that EventCounts adds
 	fail   error // of SettleEvent
 }
 
@@ -153,6 +154,7 @@ func (q *queue) SetValue(_ context.Context, key string, v []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.values[key] = v
+	q.writes++
 	return nil
 }
 
@@ -239,13 +241,18 @@ func (q *queue) RetryEvents(_ context.Context, _ string, ids ...uint64) (n int, 
 	return n, nil
 }
 
-func (q *queue) DropEvents(context.Context, string, ...uint64) (int, error) {
-	return 0, errors.New("no test drops events")
+func (q *queue) DropEvents(_ context.Context, _ string, ids ...uint64) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before := len(q.rows)
+	q.rows = slices.DeleteFunc(q.rows, func(r store.QueuedEvent) bool { return len(ids) == 0 || slices.Contains(ids, r.ID) })
+	return before - len(q.rows), nil
 }
 
 func (q *queue) EventCounts(string) (c store.EventCounts) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	c.Bytes = q.bytes
 	for _, r := range q.rows {
 		if r.Aside != "" {
 			c.Aside++

@@ -113,11 +113,11 @@ func (s *Service) held() time.Time {
 // heldUntil returns until when no event may be told; zero if there is no such time. The
 // caller holds s.mu.
 func (s *Service) heldUntil() time.Time {
-	if s.hold.After(s.breaker.until) {
+	switch {
+	case s.hold.After(s.breaker.until) && s.hold.After(time.Now()):
 		return s.hold
-	}
-	if s.breaker.probing {
-		return time.Time{}
+	case s.breaker.probing:
+		return time.Time{} // the end of the probe wakes
 	}
 	return s.breaker.until
 }
@@ -188,27 +188,12 @@ func (s *Service) tell(q store.QueuedEvent, unsure bool) (r row, settled store.E
 
 // send calls the provider. done is false if the provider has not processed the event yet.
 func (s *Service) send(ctx context.Context, r *row) (receipt provider.Receipt, done bool, err error) {
+	if r.Receipt != nil {
+		receipt = *r.Receipt
+	}
 	if r.Receipt != nil || r.Unsure {
-		if r.Receipt != nil {
-			receipt = *r.Receipt
-		}
-		began := time.Now()
-		has, err := s.parts.Provider.Synced(ctx, r.Event, receipt)
-		s.result("", "synced", began, err)
-		switch {
-		case err == nil && has:
-			return receipt, true, nil
-		case err == nil && r.Receipt != nil:
-			return receipt, false, nil
-		case errors.Is(err, provider.ErrUnknown) && r.Receipt != nil:
-			return receipt, true, nil // it was accepted
-		case errors.Is(err, provider.ErrFailed):
-			r.Receipt, r.Asked = nil, 0
-			if r.Refused++; r.Refused >= maxRefused {
-				return receipt, false, err
-			}
-		case err != nil && !errors.Is(err, provider.ErrUnknown):
-			return receipt, false, err
+		if known, done, err := s.ask(ctx, r, receipt); known || err != nil {
+			return receipt, done, err
 		}
 		r.Unsure = false // it did not arrive, or may arrive again
 	}
@@ -216,6 +201,30 @@ func (s *Service) send(ctx context.Context, r *row) (receipt provider.Receipt, d
 	receipt, err = s.parts.Provider.Sync(ctx, r.Event)
 	s.result(writes, "sync", began, err)
 	return receipt, !receipt.Pending, err
+}
+
+// ask asks the provider whether it has an event. known is false if it is to be sent again.
+func (s *Service) ask(ctx context.Context, r *row, receipt provider.Receipt) (known, done bool, err error) {
+	began := time.Now()
+	has, err := s.parts.Provider.Synced(ctx, r.Event, receipt)
+	unknown, failed := errors.Is(err, provider.ErrUnknown), errors.Is(err, provider.ErrFailed)
+	if failed {
+		r.Receipt, r.Asked = nil, 0
+		r.Refused++
+	}
+	switch {
+	case err == nil && has:
+		s.result(writes, "synced", began, nil)
+		return true, true, nil
+	case r.Receipt != nil && (err == nil || unknown): // it was accepted
+		s.result("", "synced", began, nil)
+		return true, unknown, nil
+	case err != nil && !unknown && (!failed || r.Refused >= maxRefused):
+		s.result("", "synced", began, err)
+		return false, false, err
+	}
+	s.parts.Observe(Call{"synced", "ok", time.Since(began)}) // what follows shows whether the provider works
+	return false, false, nil
 }
 
 // done returns the settlement of an event that was told.

@@ -61,7 +61,10 @@ func TestEnds(t *testing.T) {
 		if want := []string{"one", "two"}; !slices.Equal(f.texts(), want) {
 			t.Errorf("%q", f.texts())
 		}
-		b.Reload() // does not end it
+		b.Reload()
+		if later(0); len(f.told) != 2 {
+			t.Errorf("a reload ends it: %q", f.texts())
+		}
 		later(time.Minute)
 		if want := []string{"one", "two", "end"}; !slices.Equal(f.texts(), want) {
 			t.Errorf("%q", f.texts())
@@ -364,6 +367,42 @@ func TestLongOutage(t *testing.T) {
 	})
 }
 
+// A refused key holds all sessions back for 15 minutes, or until the configuration is
+// loaded again, or until a call of another kind succeeds.
+func TestRefusedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		var err error = &provider.Error{Class: provider.Auth, Status: 401, Text: "the key is refused"}
+		f.sync = func(context.Context, provider.Event) (provider.Receipt, error) { return provider.Receipt{}, err }
+		b := open(t, f, newQueue(), settings())
+		calls := func(want int) {
+			t.Helper()
+			if later(0); len(f.told) != want {
+				t.Errorf("%d calls at %v, want %d", len(f.told), f.at, want)
+			}
+			f.told, f.at = nil, nil
+		}
+		synctest.Wait()
+		for i := range 20 {
+			b.say(session.ID(fmt.Sprint("s", i)), "one")
+			synctest.Wait()
+		}
+		calls(1)
+		later(15*time.Minute - time.Second)
+		calls(0)
+		later(time.Second)
+		calls(1)
+		b.Reload()
+		calls(2)
+		err = nil
+		later(3 * time.Minute)
+		b.begin(owner("other", 1, question)) // probes
+		calls(18)
+		later(15 * time.Minute)
+		calls(22) // with the ends
+	})
+}
+
 func TestFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, set := newFake(), settings()
@@ -380,7 +419,11 @@ func TestFullQueue(t *testing.T) {
 			t.Errorf("%+v, %q", st, b.told())
 		}
 		f.sync = nil
-		b.Reload()
+		b.store.bytes = 64 << 20
+		if b.Reload(); b.TurnEvents(owner("s", 1, ""), "k", "x", "y", time.Now()) != nil {
+			t.Error("64 MiB are no limit")
+		}
+		b.store.bytes = 0
 		later(time.Hour)
 		b.say("s", "six")
 		later(0)

@@ -71,6 +71,48 @@ func TestRecallThatIsLate(t *testing.T) {
 	})
 }
 
+// A recall that ends before its turn is ready is in time, and a late one does not replace
+// the result of a newer one.
+func TestRecallsThatOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, set := newFake(), settings()
+		f.about.Wait = true
+		takes := map[string]time.Duration{"question 0": 10 * time.Second}
+		f.recall = func(ctx context.Context, _ provider.Scope, q string) ([]provider.Item, error) {
+			return items("about " + q), pause(ctx, takes[q])
+		}
+		b := open(t, f, newQueue(), set)
+		for range 3 {
+			b.begin(owner("s", 0, "question 0"))
+		}
+		b.begin(owner("s", 1, "question 1"))
+		later(20 * time.Second)
+		takes["question 2"] = time.Minute
+		if block, took := b.begin(owner("s", 2, "question 2")); took != 800*time.Millisecond || !strings.Contains(block, "about question 1") {
+			t.Errorf("after %v: %q", took, block)
+		}
+	})
+}
+
+func TestRecallsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.recall = func(ctx context.Context, _ provider.Scope, _ string) ([]provider.Item, error) {
+			return nil, pause(ctx, 20*time.Second)
+		}
+		b := open(t, f, newQueue(), settings())
+		for range 2 {
+			f.queries = nil
+			for range 40 {
+				b.Recall(owner("s", 1, question))
+			}
+			if later(time.Minute); len(f.queries) != 32 {
+				t.Errorf("%d run at the same time", len(f.queries))
+			}
+		}
+	})
+}
+
 func TestRecallWaitsInTheFirstTurnOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
@@ -207,6 +249,12 @@ func TestBreaker(t *testing.T) {
 		later(7*time.Minute - time.Second)
 		ask(0, 0)
 		later(time.Second)
+		ask(1, 500*time.Millisecond)
+		err = &provider.Error{Class: provider.Down, Text: "connection refused"}
+		later(7 * time.Minute)
+		ask(1, 500*time.Millisecond) // the probe fails
+		ask(0, 0)
+		later(2 * time.Minute)
 		ask(1, 500*time.Millisecond)
 	})
 }
