@@ -39,6 +39,7 @@ const (
 	readTimeout = 8 * time.Second
 	maxTokens   = 1200  // of a context, as upstream asks
 	maxItem     = 1_000 // characters of an item that is recalled
+	maxQuery    = 2_000 // characters; the open-source server refuses 5,000 UTF-16 units
 )
 
 type client struct {
@@ -105,7 +106,7 @@ func (c *client) About() provider.About {
 	return provider.About{
 		Name: "retaindb", Label: label, Place: c.rest.Base, Tools: c.tools(), Wait: true,
 		Header: "# RetainDB\nActive. retaindb_search finds memories, retaindb_remember keeps a fact, retaindb_profile shows what is known about the person, retaindb_context what matters for a task.",
-		Cannot: "memories, which RetainDB marks as expired, and uploaded files",
+		Cannot: "memories, which RetainDB only marks as expired, what it has stored for a whole project, and uploaded files",
 	}
 }
 
@@ -190,7 +191,7 @@ func (c *client) context(ctx context.Context, s scope, query string, out any) er
 		Query     string `json:"query"`
 		Include   bool   `json:"include_memories"`
 		MaxTokens int    `json:"max_tokens"`
-	}{s, query, true, maxTokens}}, out)
+	}{s, cut(query), true, maxTokens}}, out)
 }
 
 func (c *client) search(ctx context.Context, s scope, query string, limit int, out any) error {
@@ -199,8 +200,10 @@ func (c *client) search(ctx context.Context, s scope, query string, limit int, o
 		Query   string `json:"query"`
 		Limit   int    `json:"top_k"`
 		Pending bool   `json:"include_pending"`
-	}{s, query, limit, true}}, out)
+	}{s, cut(query), limit, true}}, out)
 }
+
+func cut(query string) string { return query[:shorten.Offset(query, maxQuery)] }
 
 func (c *client) Check(ctx context.Context) error {
 	return c.profile(ctx, c.scope(provider.Scope{}), new(memories))

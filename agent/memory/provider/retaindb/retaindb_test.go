@@ -177,6 +177,9 @@ func TestProjectsAndUsers(t *testing.T) {
 	if err := p.Check(t.Context()); err != nil || last(s).Query.Get("project") != "hermes-agent" {
 		t.Errorf("%v, %v", last(s).Query, err)
 	}
+	if _, err := p.Recall(t.Context(), provider.Scope{}, strings.Repeat("é", 10_000)); err != nil || strings.Count(string(last(s).Body), "é") != 2_000 {
+		t.Errorf("%d bytes asked, %v", len(last(s).Body), err)
+	}
 }
 
 func TestWhatIsConfigured(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"hermesd/internal/sim/memory"
@@ -23,13 +24,16 @@ type query struct {
 	MaxTokens int    `json:"max_tokens"`
 }
 
+// maxQuery is the length of the longest query in UTF-16 units.
+const maxQuery = 5_000
+
 // readQuery returns the body of a query; ok is false if the call was refused.
 func readQuery(w http.ResponseWriter, r *http.Request) (q query, ok bool) {
 	err := memory.Read(r, &q)
-	if err == nil && q.Query != "" && q.User != "" && q.Project != "" {
+	if err == nil && q.Query != "" && len(utf16.Encode([]rune(q.Query))) <= maxQuery && q.User != "" && q.Project != "" {
 		return q, true
 	}
-	refuse(w, http.StatusBadRequest, "VALIDATION_ERROR", "project, query and user_id are required")
+	refuse(w, http.StatusBadRequest, "VALIDATION_ERROR", "project, query and user_id are required, and a query has at most 5,000 characters")
 	return q, false
 }
 

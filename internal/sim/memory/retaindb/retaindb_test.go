@@ -121,6 +121,7 @@ func TestMemoriesChange(t *testing.T) {
 	}
 	c.Call(400, "POST", "/v1/memory", strings.Replace(fact, "preference", "mood", 1))
 	c.Call(400, "POST", "/v1/memory/search", `{"query":"tea"}`)
+	c.Call(400, "POST", "/v1/memory/search", strings.Replace(query, "tea", strings.Repeat("𝄞", 2501), 1))
 	c.With("X-API-Key", "").Call(401, "POST", "/v1/memory/search", query)
 	c.Call(200, "POST", "/v1/memory/agent/hermes/seed", `{"project":"p","content":"You are kind.","source":"soul_md"}`)
 	if got := c.Call(200, "GET", "/v1/memory/agent/hermes/model?project=p", "").Text; !strings.Contains(got, "You are kind.") {
