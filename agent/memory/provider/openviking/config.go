@@ -2,12 +2,7 @@ package openviking
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,11 +10,12 @@ import (
 	"time"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/settings"
 	"hermesd/internal/secret"
 )
 
-// settings are upstream's settings of this provider.
-type settings struct {
+// options are upstream's settings of this provider.
+type options struct {
 	url                  string
 	key                  secret.Value
 	account, user, peer  string
@@ -33,10 +29,10 @@ type settings struct {
 
 // load reads the settings: the environment, then the linked file of OpenViking's command
 // line program, then the defaults.
-func load(s provider.Source) (settings, []string, error) {
+func load(s provider.Source) (options, []string, error) {
 	profile, warnings, err := loadProfile(s)
 	if err != nil {
-		return settings{}, nil, err
+		return options{}, nil, err
 	}
 	env := func(names ...string) string {
 		for _, name := range names {
@@ -46,7 +42,7 @@ func load(s provider.Source) (settings, []string, error) {
 		}
 		return ""
 	}
-	c := settings{
+	c := options{
 		url:     cmp.Or(env("OPENVIKING_URL", "OPENVIKING_ENDPOINT"), profile["url"], "http://127.0.0.1:1933"),
 		key:     secret.Value(cmp.Or(env("OPENVIKING_API_KEY"), profile["api_key"], profile["root_api_key"])),
 		account: cmp.Or(env("OPENVIKING_ACCOUNT"), profile["account"], "default"),
@@ -79,57 +75,36 @@ func load(s provider.Source) (settings, []string, error) {
 	return c, warnings, nil
 }
 
-// otherKeys are keys of the linked file that only OpenViking's command line program uses.
-const otherKeys = "agent_id timeout output echo_command upload profile extra_headers"
-
 // loadProfile returns the texts of the linked file; none if no file is linked.
 func loadProfile(s provider.Source) (texts map[string]string, warnings []string, err error) {
-	var section struct {
-		Use  bool   `json:"use_ovcli_config"`
-		Path string `json:"ovcli_config_path"`
+	if len(s.Section) == 0 {
+		return nil, nil, nil
 	}
-	var keys map[string]json.RawMessage
-	if len(s.Section) > 0 {
-		if err := errors.Join(json.Unmarshal(s.Section, &section), json.Unmarshal(s.Section, &keys)); err != nil {
-			return nil, nil, fmt.Errorf("memory.openviking: use_ovcli_config is true or false, and ovcli_config_path a path: %w", err)
-		}
+	section, err := settings.Parse("memory.openviking", s.Section)
+	if err != nil {
+		return nil, nil, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if key != "use_ovcli_config" && key != "ovcli_config_path" {
-			warnings = append(warnings, "memory.openviking."+key+": this setting is not known")
-		}
-	}
-	if !section.Use {
+	use := section.Bool("use_ovcli_config", false)
+	path := cmp.Or(section.Text("ovcli_config_path"), s.Getenv("OPENVIKING_CLI_CONFIG_FILE"), "~/.openviking/ovcli.conf")
+	warnings = section.Unknown()
+	if !use {
 		return nil, warnings, nil
 	}
-	home := cmp.Or(s.Getenv("HOME"), s.Getenv("USERPROFILE"))
-	path := cmp.Or(section.Path, s.Getenv("OPENVIKING_CLI_CONFIG_FILE"), "~/.openviking/ovcli.conf")
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		path = filepath.Join(home, rest)
+		path = filepath.Join(cmp.Or(s.Getenv("HOME"), s.Getenv("USERPROFILE")), rest)
 	}
-	raw, err := os.ReadFile(path)
+	linked, found, err := settings.Read(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, fmt.Errorf("memory.openviking: %s is missing: write it with OpenViking's own setup, correct ovcli_config_path, or set use_ovcli_config to false", path)
 	case err != nil:
 		return nil, nil, fmt.Errorf("memory.openviking: %w", err)
-	}
-	var values map[string]any
-	if err := json.Unmarshal(raw, &values); err != nil {
-		return nil, nil, fmt.Errorf("memory.openviking: %s is not a JSON object: %w", path, err)
+	case !found:
+		return nil, nil, fmt.Errorf("memory.openviking: %s is missing: write it with OpenViking's own setup, correct ovcli_config_path, or set use_ovcli_config to false", path)
 	}
 	texts = make(map[string]string)
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		switch {
-		case slices.Contains([]string{"url", "api_key", "root_api_key", "account", "user", "actor_peer_id"}, key):
-			if text, ok := values[key].(string); ok {
-				texts[key] = strings.TrimSpace(text)
-			} else if values[key] != nil {
-				warnings = append(warnings, path+": "+key+" is not a text")
-			}
-		case !slices.Contains(strings.Fields(otherKeys), key):
-			warnings = append(warnings, path+": "+key+" is not known")
-		}
+	for _, key := range []string{"url", "api_key", "root_api_key", "account", "user", "actor_peer_id"} {
+		texts[key] = linked.Text(key)
 	}
-	return texts, warnings, nil
+	// These are only for OpenViking's command line program.
+	linked.Skip("agent_id", "timeout", "output", "echo_command", "upload", "profile", "extra_headers")
+	return texts, append(warnings, linked.Unknown()...), nil
 }

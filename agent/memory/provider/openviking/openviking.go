@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,10 +26,11 @@ const label = "OpenViking"
 const trusted = "Trusted mode requests must include"
 
 type client struct {
-	settings
+	options
 	rest    *rest.Client
-	tenants atomic.Bool // the server wants account and user in spite of the key
-	roots   sync.Map    // URI of a person's data by Scope.Person
+	open    func(path string) (fs.File, error) // a file that the model names; nil: none may be sent
+	tenants atomic.Bool                        // the server wants account and user in spite of the key
+	roots   sync.Map                           // URI of a person's data by Scope.Person
 }
 
 // Open returns the provider.
@@ -41,7 +43,8 @@ func Open(s provider.Source) (provider.Provider, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &client{settings: c, rest: r}, warnings, nil
+	s.Learn(c.key)
+	return &client{options: c, rest: r, open: s.Open}, warnings, nil
 }
 
 func (c *client) About() provider.About {
@@ -49,7 +52,7 @@ func (c *client) About() provider.About {
 		Name: "openviking", Label: label, Place: c.url,
 		Header: "# OpenViking memory\nActive. What is known of earlier conversations is recalled with each message. " +
 			"viking_search finds more, viking_read reads what it found, viking_browse lists directories, viking_remember stores a fact, " +
-			"viking_forget deletes a memory file and viking_add_resource adds a document or repository by its address.",
+			"viking_forget deletes a memory file and viking_add_resource adds a document or repository.",
 		Tools: tools(),
 		Exact: true, Checkpoints: true,
 		Cannot: "what OpenViking has already extracted from a forgotten conversation",

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 	"time"
 
@@ -147,8 +148,8 @@ func TestConfiguration(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range []string{`{"use_ovcli_config":"yes"}`, `{"use_ovcli_config":true,"ovcli_config_path":"/missing/ovcli.conf"}`, `[]`} {
-		if _, _, err := openviking.Open(provider.Source{Getenv: environment(), Section: json.RawMessage(bad)}); err == nil || !strings.Contains(err.Error(), "memory.openviking: ") {
+	for _, bad := range []string{`{"use_ovcli_config":true,"ovcli_config_path":"` + t.TempDir() + `"}`, `{"use_ovcli_config":true,"ovcli_config_path":"/missing/ovcli.conf"}`, `[]`} {
+		if _, _, err := openviking.Open(provider.Source{Getenv: environment(), Section: json.RawMessage(bad)}); err == nil || !strings.Contains(err.Error(), "memory.openviking") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -203,11 +204,14 @@ func TestPeopleAreToldApart(t *testing.T) {
 				"sync":   second(p.Sync(t.Context(), turn(anna, "I like plums."))),
 				"synced": second(p.Synced(t.Context(), turn(anna, "I like plums."), provider.Receipt{})),
 				"recall": second(p.Recall(t.Context(), anna, "tea")),
-				"tool":   second(p.Call(t.Context(), anna, "viking_search", json.RawMessage(`{"query":"tea"}`))),
+				"forget": second(p.Sync(t.Context(), provider.Event{Kind: provider.Forget, Scope: provider.Scope{Person: "anna"}})),
 			} {
 				if provider.ClassOf(err) != provider.Refused {
 					t.Errorf("%s: %v", what, err)
 				}
+			}
+			if got := call(t, p, anna, "viking_search", `{"query":"tea"}`); !strings.Contains(got, "does not tell people apart") {
+				t.Errorf("tool: %s", got)
 			}
 			if n := s.Count("POST", "messages/batch"); n > 1 {
 				t.Errorf("%d turns were stored", n)
@@ -397,6 +401,31 @@ func TestForget(t *testing.T) {
 			t.Errorf("files %+v", got)
 		}
 	})
+}
+
+// Files of this machine are sent if the daemon opens them, and only for an owner.
+func TestUpload(t *testing.T) {
+	s := sim.New(sim.Options{})
+	t.Cleanup(s.Close)
+	files := fstest.MapFS{"plan.md": {Data: []byte("The plan.")}, "dir/x": {}, "large": {Data: make([]byte, 20<<20+1)}}
+	p := open(t, provider.Source{Getenv: environment("OPENVIKING_URL=" + s.URL), HTTP: s.Client(), Open: files.Open})
+	for input, want := range map[string]string{
+		`{"url":"plan.md"}`:                          `"root_uri":"viking://resources/plan.md"`,
+		`{"url":"file://plan.md","to":"viking://a"}`: `"root_uri":"viking://a"`,
+		`{"url":"other.md"}`:                         "cannot be sent",
+		`{"url":"dir"}`:                              "cannot be read",
+		`{"url":"large"}`:                            "larger than 20 MiB",
+	} {
+		if got := call(t, p, owner, "viking_add_resource", input); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", input, got)
+		}
+	}
+	if got := s.Files("default", "default"); len(got) != 2 || got[0].Content != "The plan." || got[1].Content != "The plan." {
+		t.Errorf("files %+v", got)
+	}
+	if got := call(t, p, anna, "viking_add_resource", `{"url":"plan.md"}`); !strings.Contains(got, "only owners") {
+		t.Errorf("others: %s", got)
+	}
 }
 
 func TestTools(t *testing.T) {

@@ -30,7 +30,7 @@ func tools() []provider.Tool {
 		{Name: "viking_browse", Description: "List what is stored: tree and list show a directory, stat one entry.", Schema: json.RawMessage(`{"type":"object","properties":{"action":{"type":"string","enum":["tree","list","stat"]},"path":{"type":"string","description":"viking:// URI, default viking://"}},"required":["action"]}`)},
 		{Name: "viking_remember", Description: "Store a fact for later conversations.", Writes: true, Schema: json.RawMessage(`{"type":"object","properties":{"content":{"type":"string"},"category":{"type":"string","enum":["preference","entity","event","case","pattern"],"description":"default preference"}},"required":["content"]}`)},
 		{Name: "viking_forget", Description: "Delete one memory file by the URI that viking_search or viking_browse shows.", Writes: true, Schema: json.RawMessage(`{"type":"object","properties":{"uri":{"type":"string","description":"URI of a .md file below …/memories/"}},"required":["uri"]}`)},
-		{Name: "viking_add_resource", Description: "Add a document, web page or repository to the resources, by its address.", Writes: true, Owners: true, Schema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string","description":"http, https, ssh or git address"},"reason":{"type":"string"},"to":{"type":"string","description":"URI that it gets"},"parent":{"type":"string","description":"URI of the directory in which it is put"},"instruction":{"type":"string"},"wait":{"type":"boolean"},"timeout":{"type":"number"}},"required":["url"]}`)},
+		{Name: "viking_add_resource", Description: "Add a document, web page or repository to the resources: an address, or a file of this machine.", Writes: true, Owners: true, Schema: json.RawMessage(`{"type":"object","properties":{"url":{"type":"string","description":"http, https, ssh or git address, or the path of a file"},"reason":{"type":"string"},"to":{"type":"string","description":"URI that it gets"},"parent":{"type":"string","description":"URI of the directory in which it is put"},"instruction":{"type":"string"},"wait":{"type":"boolean"},"timeout":{"type":"number"}},"required":["url"]}`)},
 	}
 }
 
@@ -78,12 +78,13 @@ func (c *client) Call(ctx context.Context, s provider.Scope, tool string, raw js
 			return encode(map[string]string{"error": uri + " is not a viking:// URI that may be used here"}), nil
 		}
 	}
-	if err := c.own(ctx, s.Person); err != nil {
-		return "", err
+	err := c.own(ctx, s.Person)
+	var v any
+	if err == nil {
+		v, err = run(ctx, s, in)
 	}
-	v, err := run(ctx, s, in)
-	if p, ok := errors.AsType[problem](err); ok {
-		return encode(map[string]string{"error": string(p)}), nil
+	if _, ok := errors.AsType[problem](err); ok || err != nil && provider.ClassOf(err) == provider.Refused { // the server is well
+		return encode(map[string]string{"error": err.Error()}), nil
 	}
 	if err != nil {
 		return "", err
@@ -263,30 +264,4 @@ func (c *client) toolForget(ctx context.Context, s provider.Scope, in input) (an
 		return nil, err
 	}
 	return map[string]string{"status": "deleted", "uri": in.URI}, nil
-}
-
-func (c *client) toolAdd(ctx context.Context, _ provider.Scope, in input) (any, error) {
-	address := slices.ContainsFunc([]string{"http://", "https://", "ssh://", "git://", "git@"}, func(prefix string) bool { return strings.HasPrefix(in.URL, prefix) })
-	switch {
-	case !address:
-		return nil, problem("url must be an http, https, ssh or git address; files of this machine are not sent")
-	case in.To != "" && in.Parent != "":
-		return nil, problem("only one of to and parent is allowed")
-	}
-	body := map[string]any{"path": in.URL, "wait": in.Wait}
-	for key, value := range map[string]string{"to": in.To, "parent": in.Parent, "reason": in.Reason, "instruction": in.Instruction} {
-		if value != "" {
-			body[key] = value
-		}
-	}
-	if in.Timeout > 0 {
-		body["timeout"] = in.Timeout
-	}
-	var out struct {
-		Status string            `json:"status"`
-		Root   string            `json:"root_uri"`
-		Task   string            `json:"task_id,omitempty"`
-		Errors []json.RawMessage `json:"errors,omitempty"`
-	}
-	return &out, c.do(ctx, "", rest.Call{Method: "POST", Path: "/api/v1/resources", Body: body, Timeout: rest.WriteTimeout}, &out)
 }

@@ -2,6 +2,7 @@ package openviking
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"path"
 	"slices"
@@ -128,7 +129,25 @@ func (s *Server) remove(tenant string, w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"uri": uri, "estimated_deleted_count": 1})
 }
 
-// addResource stores the address as if it were what is found there.
+// upload keeps a file until it is added as a resource.
+func (s *Server) upload(_ string, w http.ResponseWriter, r *http.Request) {
+	f, header, err := r.FormFile("file")
+	if err != nil {
+		refuse(w, "INVALID_ARGUMENT", err.Error())
+		return
+	}
+	content, err := io.ReadAll(f)
+	if err != nil {
+		refuse(w, "INVALID_ARGUMENT", err.Error())
+		return
+	}
+	id := memory.UUID()
+	s.uploads[id] = [2]string{header.Filename, string(content)}
+	answer(w, map[string]any{"temp_file_id": id})
+}
+
+// addResource stores a file that was uploaded, or the address as if it were what is found
+// there.
 func (s *Server) addResource(tenant string, w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Path        string   `json:"path"`
@@ -145,16 +164,20 @@ func (s *Server) addResource(tenant string, w http.ResponseWriter, r *http.Reque
 		refuse(w, "INVALID_ARGUMENT", err.Error())
 		return
 	}
-	if in.Path == "" || in.To != "" && in.Parent != "" {
-		refuse(w, "INVALID_ARGUMENT", "path is required, and only one of to and parent is allowed")
+	name, content := in.Path, in.Path
+	if up, ok := s.uploads[in.File]; ok {
+		name, content = up[0], up[1]
+	}
+	if (in.Path == "") == (in.File == "") || name == "" || in.To != "" && in.Parent != "" {
+		refuse(w, "INVALID_ARGUMENT", "one of path and temp_file_id is required, and only one of to and parent is allowed")
 		return
 	}
 	root := in.To
 	if root == "" {
-		root = "viking://resources/" + path.Base(in.Path)
+		root = "viking://resources/" + path.Base(name)
 	}
 	uri := root + "/content.md"
-	s.filesLocked(tenant)[uri] = &File{URI: uri, Content: in.Path, Changed: time.Now()}
+	s.filesLocked(tenant)[uri] = &File{URI: uri, Content: content, Changed: time.Now()}
 	answer(w, map[string]any{"status": "success", "root_uri": root, "task_id": memory.UUID(), "errors": []string{}})
 }
 

@@ -101,6 +101,7 @@ type Server struct {
 	sessions map[string]*session
 	files    map[string]map[string]*File // by tenant and URI
 	tasks    []*task
+	uploads  map[string][2]string // name and content by ID
 	fail     int
 	next     int
 }
@@ -110,7 +111,7 @@ func New(o Options) *Server {
 	if o.Extract == 0 {
 		o.Extract = 5 * time.Second
 	}
-	s := &Server{o: o, sessions: make(map[string]*session), files: make(map[string]map[string]*File)}
+	s := &Server{o: o, sessions: make(map[string]*session), files: make(map[string]map[string]*File), uploads: make(map[string][2]string)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		mode := "trusted"
@@ -151,6 +152,7 @@ func New(o Options) *Server {
 	in("POST /api/v1/sessions/{id}/commit", s.commit)
 	in("GET /api/v1/tasks/{id}", s.task)
 	in("POST /api/v1/resources", s.addResource)
+	in("POST /api/v1/resources/temp_upload", s.upload)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { refuse(w, "NOT_FOUND", "Not Found") })
 	s.Server = memory.New(mux, func(status int, message string) any { return envelope(codeOf(status), message) })
 	return s
