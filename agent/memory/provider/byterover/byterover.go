@@ -10,16 +10,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/settings"
 	"hermesd/internal/lazyregexp"
 	"hermesd/internal/secret"
 	"hermesd/internal/shorten"
@@ -33,7 +32,7 @@ const missing = label + ": brv is not installed: npm install -g byterover-cli, t
 // Time limits of the commands.
 const (
 	statusTime = 15 * time.Second
-	searchTime = 15 * time.Second // up to 4 s, more if its background process starts
+	searchTime = 25 * time.Second // 1 to 8 s, more if its background process starts
 	queryTime  = 30 * time.Second
 	curateTime = 120 * time.Second
 )
@@ -60,28 +59,23 @@ type client struct {
 
 // Open returns the provider.
 func Open(s provider.Source) (provider.Provider, []string, error) {
-	section := struct {
-		Auto *bool `json:"auto_extract"`
-	}{}
-	var keys map[string]json.RawMessage
-	if len(s.Section) > 0 {
-		if err := errors.Join(json.Unmarshal(s.Section, &section), json.Unmarshal(s.Section, &keys)); err != nil {
-			return nil, nil, fmt.Errorf("memory.byterover: auto_extract is true or false: %w", err)
-		}
-	}
-	if s.Home == "" || !filepath.IsAbs(s.Home) {
+	if !filepath.IsAbs(s.Home) {
 		return nil, nil, fmt.Errorf("memory.byterover: the home %q is not an absolute path", s.Home)
 	}
-	var warnings []string
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if key != "auto_extract" {
-			warnings = append(warnings, "memory.byterover."+key+": this setting is not known")
-		}
+	section := s.Section
+	if len(section) == 0 {
+		section = json.RawMessage("{}")
+	}
+	o, err := settings.Parse("memory.byterover", section)
+	if err != nil {
+		return nil, nil, err
 	}
 	c := &client{
 		dir: filepath.Join(s.Home, "byterover"), getenv: s.Getenv,
-		key: secret.Value(strings.TrimSpace(s.Getenv("BRV_API_KEY"))), auto: section.Auto == nil || *section.Auto,
+		key: secret.Value(strings.TrimSpace(s.Getenv("BRV_API_KEY"))), auto: o.Bool("auto_extract", true),
 	}
+	s.Learn(c.key)
+	warnings := o.Unknown()
 	if c.binary() == "" {
 		warnings = append(warnings, missing)
 	}
@@ -274,6 +268,14 @@ func (c *client) Synced(context.Context, provider.Event, provider.Receipt) (bool
 }
 
 func (c *client) Call(ctx context.Context, s provider.Scope, tool string, raw json.RawMessage) (string, error) {
+	result, err := c.call(ctx, s, tool, raw)
+	if err != nil && provider.ClassOf(err) == provider.Refused { // brv is well
+		return encode("error", err.Error()), nil
+	}
+	return result, err
+}
+
+func (c *client) call(ctx context.Context, s provider.Scope, tool string, raw json.RawMessage) (string, error) {
 	var in struct {
 		Query   string `json:"query"`
 		Content string `json:"content"`

@@ -128,7 +128,7 @@ func TestConfiguration(t *testing.T) {
 		_, warnings, err := byterover.Open(provider.Source{Home: home, Getenv: environment(env...), Section: json.RawMessage(section)})
 		return warnings, err
 	}
-	if warnings, err := open(`{"auto_extract":false,"colour":"red"}`, i.Environment()...); err != nil || !slices.Equal(warnings, []string{"memory.byterover.colour: this setting is not known"}) {
+	if warnings, err := open(`{"auto_extract":false,"colour":"red"}`, i.Environment()...); err != nil || !slices.Equal(warnings, []string{`memory.byterover: the key "colour" is unknown and has no effect`}) {
 		t.Errorf("%q, %v", warnings, err)
 	}
 	if warnings, err := open("", "PATH=/nowhere:.", "HOME=/nowhere"); err != nil || len(warnings) != 1 && !onThisMachine() {
@@ -146,8 +146,8 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("%s: %q, %v", place, warnings, err)
 		}
 	}
-	if _, err := open(`{"auto_extract":"yes"}`); err == nil {
-		t.Error("a text is accepted as auto_extract")
+	if _, err := open(`[]`); err == nil {
+		t.Error("a list is accepted as the section")
 	}
 	if entries, err := os.ReadDir(home); err != nil || len(entries) > 0 {
 		t.Errorf("opening has made %v, %v", entries, err)
@@ -292,7 +292,7 @@ func TestFailures(t *testing.T) {
 		"half an answer": {brv.Behaviour{Output: `{"command":"curate","success":tr`}, provider.Garbage, "cannot be read"},
 		"no success":     {brv.Behaviour{Output: `{"command":"curate","data":{"status":"completed"}}`}, provider.Garbage, "cannot be read"},
 		"queued":         {brv.Behaviour{Output: `{"success":true,"data":{"status":"queued"}}`}, provider.Garbage, "cannot be read"},
-		"nothing":        {brv.Behaviour{Output: " \n"}, provider.Down, "nothing"},
+		"nothing":        {brv.Behaviour{Output: " \n"}, provider.Down, "written nothing, exit code 0"},
 		"flood":          {brv.Behaviour{Flood: true}, provider.Garbage, "cannot be read"},
 		"refused":        {brv.Behaviour{Output: `{"success":false,"data":{"message":"An argument is required.","status":"error"}}`}, provider.Refused, "required"},
 		"unreachable":    {brv.Behaviour{Output: `{"success":false,"data":{"error":"Failed to start the daemon"}}`}, provider.Down, "daemon"},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -113,7 +114,15 @@ func (c *client) run(ctx context.Context, do command, out any) error {
 	case r.Cause != nil:
 		return &provider.Error{Class: provider.Down, Sent: true, Text: label + " did not answer in time; its background process needs the network to start", Err: r.Cause}
 	}
-	return c.decode(append(r.Head, r.Tail...), out)
+	output := append(r.Head, r.Tail...)
+	if len(bytes.TrimSpace(output)) == 0 {
+		text := fmt.Sprintf("%s: brv has written nothing, exit code %d", label, r.Code)
+		if r.Code == 127 {
+			text = label + ": brv does not start; is node in PATH?"
+		}
+		return &provider.Error{Class: provider.Down, Sent: true, Text: text}
+	}
+	return c.decode(output, out)
 }
 
 func garbage(err error) error {
@@ -124,9 +133,6 @@ func garbage(err error) error {
 // whether the command has failed; the exit code does not.
 func (c *client) decode(output []byte, out any) error {
 	output = bytes.TrimSpace(output)
-	if len(output) == 0 {
-		return &provider.Error{Class: provider.Down, Sent: true, Text: label + " has written nothing"}
-	}
 	var answer struct {
 		Success *bool           `json:"success"`
 		Data    json.RawMessage `json:"data"`
