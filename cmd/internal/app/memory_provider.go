@@ -14,6 +14,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/byterover"
 	"hermesd/agent/memory/provider/hindsight"
 	"hermesd/agent/memory/provider/holographic"
 	"hermesd/agent/memory/provider/honcho"
@@ -39,7 +40,7 @@ type openProvider func(provider.Source) (provider.Provider, []string, error)
 // memoryProviders returns the constructors of the memory providers by name.
 func memoryProviders() map[string]openProvider {
 	return map[string]openProvider{
-		"hindsight": hindsight.Open, "holographic": holographic.Open, "honcho": honcho.Open,
+		"byterover": byterover.Open, "hindsight": hindsight.Open, "holographic": holographic.Open, "honcho": honcho.Open,
 		"mem0": mem0.Open, "openviking": openviking.Open, "retaindb": retaindb.Open, "supermemory": supermemory.Open,
 	}
 }
