@@ -144,7 +144,6 @@ func TestFilesOnlyInListedPackages(t *testing.T) {
 		"agent/memory/provider/retaindb":    "SOUL.md of the home",
 		"agent/memory/provider/settings":    "the settings of a provider, at fixed places or where the operator has said",
 		"agent/memory/provider/openviking":  "the file of OpenViking that the operator has named",
-		"agent/memory/provider/settings":    "files of memory providers, under names that the providers choose",
 		"agent/memory/provider/byterover":   "directories of projects: the owner's, and those of people under their identities, which have letters, digits, - and _ only",
 		"agent/prompt":                      "the prefill file that the operator has named",
 		"agent/engine/plugin":               "programs that the operator has put into the home",
