@@ -34,3 +34,6 @@ func OwnTurn(rec session.Record) Turn {
 func (s *Service) ForgetSession(rec session.Record) []store.Event {
 	return s.ForgetEvents(s.Scope(OwnTurn(rec)))
 }
+
+// On reports whether there is a provider.
+func (s *Service) On() bool { return !s.off() }

@@ -113,7 +113,7 @@ func (n *memoryNotices) take(t externalmemory.Turn) []error {
 // speaks whose session it is.
 func (a *App) ownTurn(r session.Record) externalmemory.Turn {
 	t := externalmemory.OwnTurn(r)
-	if t.Level < access.Owner && !r.Shared {
+	if a.memory.On() && t.Level < access.Owner && !r.Shared {
 		if grant, _ := a.access.Check(chat.Inbound{Address: r.Address, Sender: chat.Person{ID: r.Owner}}); grant.Principal().ID == r.Owner {
 			t.Level = min(grant.Principal().Level, access.Member) // an owner's session would be OwnersOnly
 		}

@@ -61,7 +61,7 @@ func Open(s provider.Source) (provider.Provider, []string, error) {
 		o.timeout = rest.WriteTimeout
 	}
 	c := &client{options: o}
-	if c.rest, err = rest.New("Hindsight", cmp.Or(o.url, cloud), o.key, s.HTTP); err != nil {
+	if c.rest, err = rest.New("Hindsight", cmp.Or(o.url, cloud), o.key, s); err != nil {
 		return nil, warnings, err
 	}
 	c.rest.Header = func() http.Header {

@@ -23,8 +23,8 @@ const maxSessions = 1000
 // client implements provider.Provider.
 type client struct {
 	config
-	rest *rest.Client
-	http *http.Client
+	rest   *rest.Client
+	source provider.Source
 
 	mu     sync.Mutex // guards the fields below
 	token  secret.Value
@@ -40,8 +40,8 @@ func Open(s provider.Source) (p provider.Provider, warnings []string, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &client{config: cfg, http: s.HTTP, token: cfg.key, opened: make(map[string]bool), others: make(map[string]bool), turns: make(map[string]int)}
-	if c.rest, err = rest.New("Honcho", cfg.base, cfg.key, s.HTTP); err != nil {
+	c := &client{config: cfg, source: s, token: cfg.key, opened: make(map[string]bool), others: make(map[string]bool), turns: make(map[string]int)}
+	if c.rest, err = rest.New("Honcho", cfg.base, cfg.key, s); err != nil {
 		return nil, nil, err
 	}
 	c.rest.Header = c.header
@@ -92,13 +92,14 @@ func (c *client) renew(ctx context.Context, refused secret.Value) (changed bool,
 	if c.grant == nil {
 		return false, nil
 	}
-	token, err := c.grant.token(ctx, c.http, refused)
+	token, err := c.grant.token(ctx, c.source, refused)
 	if err != nil {
 		return false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed, c.token = token != c.token, token
+	c.source.Learn(token)
 	return changed, nil
 }
 

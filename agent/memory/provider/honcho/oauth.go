@@ -68,7 +68,7 @@ func (g *grant) take(block map[string]json.RawMessage) bool {
 
 // token returns a token that is valid for some time. refused is one that the server did
 // not accept, or "".
-func (g *grant) token(ctx context.Context, c *http.Client, refused secret.Value) (secret.Value, error) {
+func (g *grant) token(ctx context.Context, s provider.Source, refused secret.Value) (secret.Value, error) {
 	select {
 	case <-g.turn:
 	case <-ctx.Done():
@@ -79,7 +79,7 @@ func (g *grant) token(ctx context.Context, c *http.Client, refused secret.Value)
 		g.reread() // another program may have replaced it
 	}
 	if g.expired() {
-		if err := g.refresh(ctx, c); err != nil {
+		if err := g.refresh(ctx, s); err != nil {
 			return "", err
 		}
 	}
@@ -107,9 +107,9 @@ func (g *grant) reread() {
 }
 
 // refresh replaces the tokens.
-func (g *grant) refresh(ctx context.Context, c *http.Client) (err error) {
+func (g *grant) refresh(ctx context.Context, s provider.Source) (err error) {
 	if g.endpoint == nil {
-		if g.endpoint, err = rest.New("Honcho's sign-in", g.block.Endpoint, secret.Value(g.block.Refresh), c); err != nil {
+		if g.endpoint, err = rest.New("Honcho's sign-in", g.block.Endpoint, secret.Value(g.block.Refresh), s); err != nil {
 			return &provider.Error{Class: provider.Auth, Text: err.Error(), Err: err}
 		}
 	}
@@ -132,6 +132,7 @@ func (g *grant) refresh(ctx context.Context, c *http.Client) (err error) {
 	if !strings.HasPrefix(got.Access, accessPrefix) || got.Refresh == "" {
 		return &provider.Error{Class: provider.Garbage, Text: "Honcho's sign-in has sent no tokens"}
 	}
+	s.Learn(secret.Value(got.Refresh))
 	seconds, _ := strconv.ParseFloat(text(got.Expires), 64) // without it the next call asks again
 	g.access = secret.Value(got.Access)
 	g.block = oauth{

@@ -60,7 +60,7 @@ func Open(s provider.Source) (provider.Provider, []string, error) {
 	case mode != "platform":
 		warnings = append(warnings, fmt.Sprintf("mem0: mode %q is unknown, platform is used", mode))
 	}
-	if c.rest, err = rest.New("Mem0", cmp.Or(host, cloud), key, s.HTTP); err != nil {
+	if c.rest, err = rest.New("Mem0", cmp.Or(host, cloud), key, s); err != nil {
 		return nil, warnings, err
 	}
 	c.rest.Header = func() http.Header {

@@ -39,7 +39,7 @@ func Open(s provider.Source) (provider.Provider, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := rest.New(label, c.url, c.key, s.HTTP)
+	r, err := rest.New(label, c.url, c.key, s)
 	if err != nil {
 		return nil, nil, err
 	}

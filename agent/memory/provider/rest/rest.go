@@ -48,10 +48,12 @@ type Client struct {
 	http *http.Client
 }
 
-// New returns a client of the server at base, a URL. c is used for the calls; nil: a new
-// client that reaches only this server and, through the proxy of the environment, the
-// public internet.
-func New(label, base string, key secret.Value, c *http.Client) (*Client, error) {
+// New returns a client of the server at base, a URL, whose key is masked from now on. The
+// calls are made with s.HTTP; nil: with a new client that reaches only this server and,
+// through the proxy of the environment, the public internet.
+func New(label, base string, key secret.Value, s provider.Source) (*Client, error) {
+	s.Learn(key)
+	c := s.HTTP
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%s: %q is not an http or https URL", label, base)

@@ -30,7 +30,7 @@ func serve(t *testing.T, api http.HandlerFunc) (*memory.Server, *rest.Client) {
 	t.Helper()
 	s := memory.New(api, func(_ int, message string) any { return map[string]any{"detail": message} })
 	t.Cleanup(s.Close)
-	c, err := rest.New("Sim", s.URL+"/", secret.Value(key), s.Client())
+	c, err := rest.New("Sim", s.URL+"/", secret.Value(key), provider.Source{HTTP: s.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestCall(t *testing.T) {
 
 func TestAddressesOfServers(t *testing.T) {
 	for _, base := range []string{"", "localhost:8000", "ftp://x", "http://", "http://%zz", "/v1"} {
-		if _, err := rest.New("Sim", base, "", nil); err == nil {
+		if _, err := rest.New("Sim", base, "", provider.Source{}); err == nil {
 			t.Errorf("%q was accepted", base)
 		}
 	}
@@ -266,7 +266,7 @@ func TestOwnClientReachesTheServer(t *testing.T) {
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := rest.New("Sim", s.URL, key, nil)
+	c, err := rest.New("Sim", s.URL, key, provider.Source{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func FuzzAnswer(f *testing.F) {
 		if status < 100 || status > 999 {
 			return // no transport returns it
 		}
-		c, err := rest.New("Sim", "http://sim.test", key, &http.Client{Transport: transport{status, after, body}})
+		c, err := rest.New("Sim", "http://sim.test", key, provider.Source{HTTP: &http.Client{Transport: transport{status, after, body}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,7 @@ func Open(s provider.Source) (p provider.Provider, warnings []string, err error)
 	c := &client{project: cmp.Or(set("RETAINDB_PROJECT", "project"), projectOf(s)), open: s.Open}
 	base := cmp.Or(set("RETAINDB_BASE_URL", "base_url"), defaultBase)
 	warnings = section.Unknown()
-	if c.rest, err = rest.New(label, base, key, s.HTTP); err != nil {
+	if c.rest, err = rest.New(label, base, key, s); err != nil {
 		return nil, nil, err
 	}
 	c.rest.Header = func() http.Header {

@@ -47,7 +47,7 @@ func Open(s provider.Source) (p provider.Provider, warnings []string, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := rest.New(label, c.base, key, s.HTTP)
+	r, err := rest.New(label, c.base, key, s)
 	if err != nil {
 		return nil, nil, err
 	}
