@@ -27,7 +27,7 @@ import (
 // label names the provider to people.
 const label = "ByteRover"
 
-const missing = label + ": brv is not installed: npm install -g byterover-cli, then brv providers connect byterover"
+const missing = label + ": brv is not installed: npm install -g byterover-cli, then brv providers connect"
 
 // Time limits of the commands.
 const (
@@ -97,9 +97,20 @@ func (c *client) About() provider.About {
 	}
 }
 
+// Check asks for the model that brv is set up with: without one it answers, and stores
+// nothing.
 func (c *client) Check(ctx context.Context) error {
-	var status json.RawMessage
-	return c.run(ctx, command{args: []string{"status"}, limit: statusTime}, &status)
+	var active struct {
+		ID      string `json:"providerId"`
+		Warning string `json:"warning"` // that a login is missing
+	}
+	if err := c.run(ctx, command{args: []string{"providers"}, limit: statusTime}, &active); err != nil {
+		return err
+	}
+	if active.ID == "" || active.Warning != "" {
+		return &provider.Error{Class: provider.Auth, Text: label + ": " + cmp.Or(shorten.Line(active.Warning, 200), "no model is set up: run brv providers connect")}
+	}
+	return nil
 }
 
 // Standing returns nothing: ByteRover knows only what is asked.

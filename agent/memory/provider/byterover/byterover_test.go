@@ -310,6 +310,20 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// Check sees that no model is set up, or that a login is missing.
+func TestCheck(t *testing.T) {
+	i, _, p := newTarget(t, "")
+	if err := p.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, b := range []brv.Behaviour{{NoProvider: true}, {Output: `{"success":true,"data":{"providerId":"byterover","warning":"Not logged in. Run 'brv login' to authenticate."}}`}} {
+		i.Set(t, b)
+		if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || !strings.Contains(err.Error(), "brv ") {
+			t.Errorf("%+v: %v", b, err)
+		}
+	}
+}
+
 // A background process that cannot be reached makes every command wait; a call ends with
 // its context all the same.
 func TestHang(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package brv implements a stand-in for brv, the command line program of ByteRover, for
-// tests: search, query, curate and status with JSON output. It exits with 0 even if a
+// tests: search, query, curate, status and providers with JSON output. It exits with 0 even if a
 // command fails, as the program does, and finds its project as the program does.
 //
 // The test's own binary is the program: TestMain calls Main if Called says so.
@@ -24,7 +24,7 @@ import (
 type Behaviour struct {
 	Hang       bool          // its background process cannot be reached: it waits and writes nothing
 	Delay      time.Duration // before it works
-	NoProvider bool          // no model is set up: query and curate fail
+	NoProvider bool          // no model is set up: query and curate fail, search does not
 	Fail       string        // tasks fail with this message
 	Output     string        // it writes only this
 	Flood      bool          // it writes without end
@@ -118,7 +118,7 @@ type command struct {
 
 // parse parses the arguments: a command, its flags and, after --, its text.
 func parse(args []string) (*command, error) {
-	known := map[string]string{"search": "limit scope format", "query": "format timeout", "curate": "format timeout", "status": "format"}
+	known := map[string]string{"search": "limit scope format", "query": "format timeout", "curate": "format timeout", "status": "format", "providers": "format"}
 	if len(args) == 0 || known[args[0]] == "" {
 		return nil, errors.New("command not found")
 	}
@@ -176,6 +176,10 @@ func (c *command) run() error {
 	switch {
 	case c.name == "status":
 		return c.write(true, map[string]string{"cliVersion": "3.14.0", "projectRoot": c.project, "authStatus": "not_logged_in"})
+	case c.name == "providers" && c.b.NoProvider:
+		return c.write(true, map[string]string{"providerId": "", "providerName": ""})
+	case c.name == "providers":
+		return c.write(true, map[string]string{"providerId": "openai", "providerName": "OpenAI", "activeModel": "m"})
 	case strings.TrimSpace(c.text) == "":
 		return c.write(false, map[string]string{"message": "An argument is required.", "status": "error"})
 	case c.name != "search" && c.b.NoProvider:
