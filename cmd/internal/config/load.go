@@ -219,8 +219,8 @@ func (l *loader) finish(c *Config) {
 		l.TakeOver("provider_routing.models", name, &r, c.ProviderRouting.Routing)
 		c.ProviderRouting.Models[name] = r
 	}
-	for _, p := range c.Platforms.all() {
-		p.finish(l, "platforms."+string(p.platform))
+	for p, s := range c.Platforms.all() {
+		s.finish(l, "platforms."+string(p))
 	}
 }
 

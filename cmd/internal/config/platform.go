@@ -115,16 +115,11 @@ func (s *Section[C]) all() map[string]Account {
 	return m
 }
 
-// A named is a platform with its section.
-type named struct {
-	platform chat.Platform
-	section
-}
-
-func (p *Platforms) all() (all []named) {
+func (p *Platforms) all() map[chat.Platform]section {
+	all := make(map[chat.Platform]section)
 	for f, v := range reflect.ValueOf(p).Elem().Fields() {
 		if s, ok := v.Addr().Interface().(section); ok {
-			all = append(all, named{chat.Platform(f.Tag.Get("yaml")), s})
+			all[chat.Platform(f.Tag.Get("yaml"))] = s
 		}
 	}
 	return all
@@ -153,9 +148,9 @@ func (c *Config) Accounts() map[chat.Account]Account {
 
 func (c *Config) allAccounts() map[chat.Account]Account {
 	m := make(map[chat.Account]Account)
-	for _, p := range c.Platforms.all() {
-		for name, a := range p.all() {
-			m[chat.Account{Platform: p.platform, Name: name}] = a
+	for p, s := range c.Platforms.all() {
+		for name, a := range s.all() {
+			m[chat.Account{Platform: p, Name: name}] = a
 		}
 	}
 	return m

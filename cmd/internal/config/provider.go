@@ -52,15 +52,14 @@ func (l *loader) endpoints(c *Config) (main Endpoint, fallbacks []Endpoint) {
 // summary resolves the model that writes summaries.
 func (l *loader) summary(c *Config) Endpoint {
 	t := c.Auxiliary.Compression
-	if (t.Provider == "auto" || t.Provider == "main") && t.Model == "" && t.BaseURL == "" && t.APIKey == "" {
-		return Endpoint{}
+	said := OptionalTask{Provider: t.Provider, Model: t.Model, BaseURL: t.BaseURL, APIKey: t.APIKey}
+	if t.BaseURL == "" && t.APIKey == "" && (t.Provider == "auto" || t.Provider == "main") {
+		if t.Model == "" {
+			return Endpoint{}
+		}
+		said.Provider = "main" // another model of the same provider
 	}
-	said := Fallback{Provider: t.Provider, Model: t.Model, BaseURL: t.BaseURL, APIKey: t.APIKey}
-	if t.Provider == "main" || t.Provider == "auto" && t.BaseURL == "" && t.APIKey == "" { // another model of the same provider
-		main := c.Model
-		said.Provider, said.BaseURL, said.APIKey = main.Provider, main.BaseURL, main.APIKey
-	}
-	return l.endpoint("auxiliary.compression", "model", said)
+	return l.aside("auxiliary.compression", c, said)
 }
 
 // aside resolves the model of an optional task; the zero Endpoint if none is named.

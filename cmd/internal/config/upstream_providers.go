@@ -16,13 +16,11 @@ var languageName = regexp.MustCompile(`^[a-z]{2,3}([-_][a-z0-9]{2,8})?$|^[a-z]{4
 type hosted struct {
 	baseURL   string
 	variables []string // that hold its key, the first that is set
-	anthropic bool
 }
 
 // hostedProviders returns providers by upstream's names for them.
 func hostedProviders() map[string]hosted {
-	of := func(baseURL string, variables ...string) hosted { return hosted{baseURL, variables, false} }
-	messages := func(baseURL string, variables ...string) hosted { return hosted{baseURL, variables, true} }
+	of := func(baseURL string, variables ...string) hosted { return hosted{baseURL, variables} }
 	return map[string]hosted{
 		"nous":           of("https://inference-api.nousresearch.com/v1", "NOUS_API_KEY"),
 		"nous-api":       of("https://inference-api.nousresearch.com/v1", "NOUS_API_KEY"),
@@ -31,8 +29,8 @@ func hostedProviders() map[string]hosted {
 		"zai":            of("https://api.z.ai/api/paas/v4", "GLM_API_KEY", "ZAI_API_KEY", "Z_AI_API_KEY"),
 		"kimi-coding":    of("https://api.moonshot.ai/v1", "KIMI_API_KEY", "KIMI_CODING_API_KEY"),
 		"kimi-coding-cn": of("https://api.moonshot.cn/v1", "KIMI_CN_API_KEY"),
-		"minimax":        messages("https://api.minimax.io/anthropic", "MINIMAX_API_KEY"),
-		"minimax-cn":     messages("https://api.minimaxi.com/anthropic", "MINIMAX_CN_API_KEY"),
+		"minimax":        of("https://api.minimax.io/anthropic", "MINIMAX_API_KEY"),
+		"minimax-cn":     of("https://api.minimaxi.com/anthropic", "MINIMAX_CN_API_KEY"),
 		"huggingface":    of("https://router.huggingface.co/v1", "HF_TOKEN"),
 		"nvidia":         of("https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
 		"xiaomi":         of("https://api.xiaomimimo.com/v1", "XIAOMI_API_KEY"),
@@ -120,11 +118,7 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // hosted sets the API, the address and the key of a provider in m.
 func (l *loader) hosted(path string, m, name *yaml.Node, h hosted) *yaml.Node {
-	api := "custom"
-	if h.anthropic {
-		api = "anthropic"
-	}
-	set(m, "provider", scalar(name, api))
+	set(m, "provider", scalar(name, ofURL(h.baseURL)))
 	if at := get(m, "base_url"); at == nil || empty(at) || h.baseURL != "" && !sameHost(at.Value, h.baseURL) && ServiceOf(ofURL(at.Value)).Variable != "" {
 		set(m, "base_url", scalar(name, h.baseURL)) // the address in upstream's example is that of OpenRouter
 	}

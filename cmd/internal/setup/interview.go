@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"hermesd/cmd/internal/config"
@@ -73,23 +74,24 @@ func (i *interview) parts(ctx context.Context) ([]string, error) {
 	if !i.s.Fresh() {
 		return i.choose(ctx, "Which parts do you want to set up or change?")
 	}
-	f := &Field{Kind: MultiSelect, Title: "From where do you want to reach the agent?", Help: "Space marks, Enter goes on. The terminal (`hermesd chat`) always works."}
-	for _, p := range platforms.All() {
-		f.Options = append(f.Options, Option{string(p.Platform), p.Name})
-	}
+	f := &Field{Kind: MultiSelect, Title: "From where do you want to reach the agent?", Help: "Space marks, Enter goes on. The terminal (`hermesd chat`) always works.", Options: platformOptions()}
 	if err := i.a.Ask(ctx, Page{Fields: []*Field{f}}); err != nil {
 		return nil, err
 	}
 	return append(append([]string{partModel}, f.Values...), partWorkspace), nil
 }
 
+func platformOptions() (options []Option) {
+	for _, p := range platforms.All() {
+		options = append(options, Option{string(p.Platform), p.Name})
+	}
+	return options
+}
+
 // choose asks which parts to set up.
 func (i *interview) choose(ctx context.Context, title string) ([]string, error) {
-	f := &Field{Kind: MultiSelect, Title: title, Help: "Space marks, Enter goes on. What is not marked stays as it is.", Options: []Option{{partModel, "The model"}}}
-	for _, p := range platforms.All() {
-		f.Options = append(f.Options, Option{string(p.Platform), p.Name})
-	}
-	f.Options = append(f.Options, Option{partWorkspace, "The workspace, where tools work"})
+	f := &Field{Kind: MultiSelect, Title: title, Help: "Space marks, Enter goes on. What is not marked stays as it is."}
+	f.Options = slices.Concat([]Option{{partModel, "The model"}}, platformOptions(), []Option{{partWorkspace, "The workspace, where tools work"}})
 	err := i.a.Ask(ctx, Page{Fields: []*Field{f}})
 	return f.Values, err
 }

@@ -52,24 +52,23 @@ func verifyEndpoint(ctx context.Context, e config.Endpoint) (string, error) {
 	if e.Provider == "demo" {
 		return "The demo model needs nothing.", nil
 	}
-	h := http.Header{}
+	header, ask := map[string]string{}, asker(ctx, "")
 	switch {
 	case e.Service().API == config.Anthropic:
 		e.BaseURL += "/v1"
-		h.Set("X-Api-Key", e.APIKey.Reveal())
-		h.Set("Anthropic-Version", "2023-06-01")
+		header = map[string]string{"X-Api-Key": e.APIKey.Reveal(), "Anthropic-Version": "2023-06-01"}
 	case e.APIKey != "":
-		h.Set("Authorization", "Bearer "+e.APIKey.Reveal())
+		header["Authorization"] = "Bearer " + e.APIKey.Reveal()
 	}
 	if path := e.Service().KeyPath; path != "" {
-		if err := fetch(ctx, request{url: e.BaseURL + path, header: h}, nil); err != nil {
+		if err := ask(http.MethodGet, e.BaseURL+path, header, nil); err != nil {
 			return "", err
 		}
 	}
 	var list struct {
 		Data []struct{ ID string }
 	}
-	if err := fetch(ctx, request{url: e.BaseURL + "/models?limit=1000", header: h}, &list); err != nil {
+	if err := ask(http.MethodGet, e.BaseURL+"/models?limit=1000", header, &list); err != nil {
 		return "", err
 	}
 	var names []string
@@ -170,38 +169,34 @@ func (s *State) VerifyToken(ctx context.Context, p chat.Platform, l Login) (stri
 	if try == nil { // the token must not reach another platform
 		return "", fmt.Errorf("set-up cannot try a token of %s", p)
 	}
-	text, err := try(strings.TrimRight(a.APIURL, "/"), secrets, func(method, url string, header map[string]string, to any) error {
-		q := request{method: method, url: url, header: http.Header{}, proxy: a.Secrets["proxy"]}
-		for k, v := range header {
-			q.header.Set(k, v)
-		}
-		return fetch(ctx, q, to)
-	})
+	text, err := try(strings.TrimRight(a.APIURL, "/"), secrets, asker(ctx, a.Secrets["proxy"]))
 	return text, maskError(err, slices.Collect(maps.Values(secrets))...)
 }
 
-// A request is one request to a server that the operator has configured.
-type request struct {
-	method, url string
-	header      http.Header
-	proxy       secret.Value
+// asker returns a function that sends a request to a server that the operator has
+// configured, and decodes the JSON response into to, unless that is nil.
+func asker(ctx context.Context, proxy secret.Value) chat.Ask {
+	return func(method, url string, header map[string]string, to any) error {
+		ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, method, url, http.NoBody)
+		if err != nil {
+			return errors.New("this is not an address")
+		}
+		for k, v := range header {
+			r.Header.Set(k, v)
+		}
+		return fetch(r, proxy, to)
+	}
 }
 
-// fetch sends a request and decodes the JSON response into to, unless that is nil.
-// Redirects are not followed, because a token may be in the URL or a header.
-func fetch(ctx context.Context, q request, to any) error {
-	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
-	defer cancel()
-	q.method = cmp.Or(q.method, http.MethodGet)
-	r, err := http.NewRequestWithContext(ctx, q.method, q.url, http.NoBody)
-	if err != nil {
-		return errors.New("this is not an address")
-	}
-	r.Header = q.header
+// fetch sends a request and decodes the response. Redirects are not followed, because a
+// token may be in the URL or a header.
+func fetch(r *http.Request, through secret.Value, to any) error {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	defer t.CloseIdleConnections()
-	if q.proxy != "" {
-		proxy, err := url.Parse(q.proxy.Reveal())
+	if through != "" {
+		proxy, err := url.Parse(through.Reveal())
 		if err != nil {
 			return errors.New("the proxy is not an address")
 		}
