@@ -148,7 +148,7 @@ func (c *Client) Say(ctx context.Context, id, text string) (string, error) {
 		id = NewID()
 	}
 	switch {
-	case !word(id):
+	case !word().MatchString(id):
 		return "", fmt.Errorf("%w: its id is not a word", ErrLine)
 	case strings.TrimSpace(text) == "":
 		return "", fmt.Errorf("%w: it is empty", ErrLine)

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"hermesd/gateway/chat"
+	"hermesd/internal/lazyregexp"
 )
 
 // Default is the conversation of a client that names none.
@@ -168,7 +169,7 @@ func (a *Adapter) Attached() int {
 // until it is detached, or until the adapter stops; ctx limits only the call.
 func (a *Adapter) Attach(ctx context.Context, conversation string, has ...string) (*Client, error) {
 	conversation = cmp.Or(conversation, Default)
-	if !word(conversation) {
+	if !word().MatchString(conversation) {
 		return nil, fmt.Errorf("console: %q cannot name a conversation: use up to 64 letters, digits, - and _", conversation)
 	}
 	if err := ctx.Err(); err != nil {
@@ -244,17 +245,5 @@ func NewID() string {
 	return "l" + hex.EncodeToString(b[:])
 }
 
-// word reports whether s is valid in IDs and addresses.
-func word(s string) bool {
-	if s == "" || len(s) > 64 {
-		return false
-	}
-	for _, r := range s {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
-		default:
-			return false
-		}
-	}
-	return true
-}
+// word matches what is valid in IDs and addresses.
+var word = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)

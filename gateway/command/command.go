@@ -15,6 +15,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/session"
+	"hermesd/internal/lazyregexp"
 	"hermesd/internal/similar"
 )
 
@@ -109,7 +110,7 @@ func Parse(text string) (name, args string, ok bool) {
 		word, rest = word[:i], word[i:]+" "+rest
 	}
 	word, _, _ = strings.Cut(word, "@")
-	if !isName(word) {
+	if !commandName().MatchString(word) {
 		return "", "", false
 	}
 	// Clients of some phones turn two hyphens into dashes.
@@ -117,19 +118,7 @@ func Parse(text string) (name, args string, ok bool) {
 	return strings.ToLower(strings.ReplaceAll(word, "_", "-")), strings.TrimSpace(rest), true
 }
 
-func isName(s string) bool {
-	if s == "" || len(s) > 64 {
-		return false
-	}
-	for _, r := range s {
-		switch {
-		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-', r == '_':
-		default:
-			return false
-		}
-	}
-	return true
-}
+var commandName = lazyregexp.New(`^[a-zA-Z0-9_-]{1,64}$`)
 
 // A Table is an immutable list of commands with their handlers.
 type Table struct {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	bbolt "go.etcd.io/bbolt"
+
+	"hermesd/internal/atomicfile"
 )
 
 // compactBatch is the number of bytes that a compaction copies per transaction.
@@ -55,7 +57,7 @@ func (s *Store) replaceFile(tmp string) error {
 		err = os.Rename(tmp, s.path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(s.path))
+		err = atomicfile.SyncDir(filepath.Dir(s.path))
 	}
 	if reopenErr := s.reopen(); reopenErr != nil {
 		err = errors.Join(err, fmt.Errorf("reopen file: %w", reopenErr))
@@ -93,5 +95,5 @@ func backup(db *bbolt.DB, path string) error {
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return atomicfile.SyncDir(filepath.Dir(path))
 }

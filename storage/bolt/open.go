@@ -14,6 +14,7 @@ import (
 	bbolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"hermesd/internal/atomicfile"
 	"hermesd/storage"
 )
 
@@ -148,19 +149,7 @@ func createFile(path string) error {
 	if err := os.Rename(tmp, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes a renamed file durable.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // Windows cannot sync a directory and does not need to
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return atomicfile.SyncDir(filepath.Dir(path))
 }
 
 // reopenAfterFailure opens the file again after a failure that bbolt does not undo:
