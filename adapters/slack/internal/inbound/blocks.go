@@ -3,6 +3,7 @@ package inbound
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -238,13 +239,7 @@ func (r *blockReader) inline(b block) string {
 }
 
 func joinLines(lines []string) string {
-	var out []string
-	for _, s := range lines {
-		if s != "" {
-			out = append(out, s)
-		}
-	}
-	return strings.Join(out, "\n")
+	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n")
 }
 
 // unsaid returns the texts of blocks that the text of their message does not

@@ -3,6 +3,7 @@ package inbound
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf16"
 
@@ -155,13 +156,7 @@ func (r *richReader) block(raw json.RawMessage, depth int) string {
 }
 
 func joinLines(lines []string) string {
-	var out []string
-	for _, s := range lines {
-		if s != "" {
-			out = append(out, s)
-		}
-	}
-	return strings.Join(out, "\n")
+	return strings.Join(slices.DeleteFunc(lines, func(s string) bool { return s == "" }), "\n")
 }
 
 // indent puts first before the first line of s and rest before all others.
