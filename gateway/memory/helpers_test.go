@@ -284,8 +284,18 @@ func settings() memory.Settings {
 // open returns a running service. It is closed at the end of the test.
 func open(t *testing.T, f *fake, q *queue, set memory.Settings) *bench {
 	b := &bench{t: t, f: f, store: q}
-	b.Service = memory.New(memory.Parts{
-		Provider: f, Store: q, Settings: set, Log: zaptest.NewLogger(t),
+	p := b.parts(set)
+	p.Provider, p.Store = f, q
+	b.Service = memory.New(p)
+	b.Start(t.Context())
+	t.Cleanup(b.Close)
+	return b
+}
+
+// parts returns the parts of b without provider and store.
+func (b *bench) parts(set memory.Settings) memory.Parts {
+	return memory.Parts{
+		Settings: set, Log: zaptest.NewLogger(b.t),
 		Mask: func(text string) string { return text },
 		Observe: func(c memory.Call) {
 			b.mu.Lock()
@@ -297,10 +307,7 @@ func open(t *testing.T, f *fake, q *queue, set memory.Settings) *bench {
 			defer b.mu.Unlock()
 			b.notices = append(b.notices, notice.Error())
 		},
-	})
-	b.Start(t.Context())
-	t.Cleanup(b.Close)
-	return b
+	}
 }
 
 func (b *bench) told() []string {

@@ -141,7 +141,7 @@ func (s *Service) handle(q store.QueuedEvent, unsure bool) {
 	delete(s.flying, q.Group)
 	s.mu.Unlock()
 	s.Wake()
-	if settled.Done && r.Event.Kind == provider.End {
+	if k := r.Event.Kind; settled.Done && (k == provider.End || k == provider.Added || k == provider.Removed) {
 		ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
 		defer cancel()
 		s.fetchStanding(ctx, r.Event.Scope)

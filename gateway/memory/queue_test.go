@@ -373,14 +373,18 @@ func TestRefusedKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var err error = &provider.Error{Class: provider.Auth, Status: 401, Text: "the key is refused"}
-		f.sync = func(context.Context, provider.Event) (provider.Receipt, error) { return provider.Receipt{}, err }
+		f.sync = func(context.Context, provider.Event) (provider.Receipt, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return provider.Receipt{}, err
+		}
 		b := open(t, f, newQueue(), settings())
 		calls := func(want int) {
 			t.Helper()
 			if later(0); len(f.told) != want {
 				t.Errorf("%d calls at %v, want %d", len(f.told), f.at, want)
 			}
-			f.told, f.at = nil, nil
+			f.locked(func() { f.told, f.at = nil, nil })
 		}
 		synctest.Wait()
 		for i := range 20 {
@@ -394,7 +398,7 @@ func TestRefusedKey(t *testing.T) {
 		calls(1)
 		b.Reload()
 		calls(2)
-		err = nil
+		f.locked(func() { err = nil })
 		later(3 * time.Minute)
 		b.begin(owner("other", 1, question)) // probes
 		calls(18)
