@@ -18,6 +18,7 @@ import (
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/erase"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/schedule"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
@@ -112,7 +113,15 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 		defer func() { err = errors.Join(err, x.Close()) }()
 		search, everywhere.Index, upkeep = app.Search(x), x, app.Maintenance(store, x)
 	}
-	client := admin.Local(admin.NewHandler(admin.Options{Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), nil), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
+	external := memory.Off()
+	if cfg != nil {
+		if external, err = app.MemoryService(cfg, report, home, memory.Parts{Store: store}); err != nil {
+			external, err = memory.Off(), nil // nothing can be told to a provider that is not configured
+		}
+	}
+	defer external.Close()
+	everywhere.Forget = external.ForgetSession
+	client := admin.Local(admin.NewHandler(admin.Options{Events: store, Memory: external, Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), nil), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()

@@ -72,7 +72,8 @@ func (m memoryOf) open(c *cli) (s *memory.Store, targets []memory.Target, home s
 func (c *cli) memoryCmd() *cobra.Command {
 	cmd := group(&cobra.Command{Use: "memory", Short: "Show and change what the agent remembers"})
 	cmd.Long = `Show and change what the agent remembers: its own notes (memory, MEMORY.md) and
-what it knows of you (user, USER.md). A daemon may run meanwhile.`
+what it knows of you (user, USER.md), and the external memory provider. A daemon may
+run meanwhile.`
 	var m memoryOf
 	show := &cobra.Command{
 		Use: "show", Short: "Show the entries of the stores, and how full they are", Args: args(0, 0),
@@ -90,11 +91,19 @@ what it knows of you (user, USER.md). A daemon may run meanwhile.`
 	}
 	cmd.AddCommand(show, change("add TEXT", "Add an entry", (*memory.Store).Add),
 		change("remove TEXT", "Remove the one entry that holds TEXT", (*memory.Store).Remove), imp)
-	f := cmd.PersistentFlags()
+	for _, sub := range cmd.Commands() {
+		m.flags(sub)
+	}
+	cmd.AddCommand(c.memoryProviderCmds()...)
+	return cmd
+}
+
+// flags adds the flags that select a store to a command.
+func (m *memoryOf) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&m.target, "target", "", "`store`: memory or user (show and import: both; add and remove: memory)")
 	f.StringVar(&m.platform, "platform", "", "whose memory, where memory.scope is platform or user")
 	f.StringVar(&m.user, "user", "", "whose memory, where memory.scope is user: the id of the `user`")
-	return cmd
 }
 
 // remembered is the output for one target.

@@ -62,6 +62,9 @@ func statusText(s admin.Status, now time.Time) string {
 		}
 		line("hygiene", "%s", counts)
 	}
+	if m := s.Memory; m != nil {
+		line("memory", "%s", memoryLine(*m))
+	}
 	if f := s.Fallbacks; f.Count > 0 {
 		line("fallback", "%s answered %s (%s); %s since the start that another model did", f.Model, text.Ago(f.At, now), f.Reason, text.Count(f.Count, "time"))
 	}

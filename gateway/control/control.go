@@ -14,7 +14,7 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm/pricing"
-	"hermesd/agent/memory"
+	builtin "hermesd/agent/memory"
 	"hermesd/agent/skills"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
@@ -64,7 +65,7 @@ type Targets interface {
 type Host interface {
 	// Memories returns the memory store of a session and the targets in use; without
 	// targets the store may be nil.
-	Memories(session.Record) (s *memory.Store, in []memory.Target)
+	Memories(session.Record) (s *builtin.Store, in []builtin.Target)
 	// Skills returns the current skill catalog, nil if there are no skills at all, and the
 	// names of disabled skills.
 	Skills() (c *skills.Catalog, disabled []string)
@@ -96,6 +97,7 @@ type Runtime struct {
 	Usage    *usage.Meter
 	Cron     Cron
 	Delivery *delivery.Delivery
+	Memory   *memory.Service // the external memory
 }
 
 // Options are the values that a Control reports.

@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/lane"
+	externalmemory "hermesd/gateway/memory"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
@@ -129,7 +130,7 @@ func newHarness(t *testing.T) *harness {
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: gatewaytest.NoNote}, overlay.Settings{Personality: map[string]string{"poet": "", "pirate": ""}}),
 		Runtime: control.Runtime{
 			Lanes: lanes, Turns: &w.turns, Accounts: connected, Pause: control.NewPause(store, "", ""),
-			Usage: usage.NewMeter(new(active.Turns)), Cron: schedule.NewScheduler(store, nil, schedule.Options{Log: zap.NewNop()}), Delivery: out,
+			Usage: usage.NewMeter(new(active.Turns)), Cron: schedule.NewScheduler(store, nil, schedule.Options{Log: zap.NewNop()}), Delivery: out, Memory: externalmemory.Off(),
 		},
 		Options: control.Options{Version: "1.2.3", Model: "demo", Prices: pricing.Builtin(), Log: zap.NewNop()},
 	}

@@ -11,6 +11,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/schedule"
 	"hermesd/hygiene"
 )
@@ -36,6 +37,7 @@ type Status struct {
 	// BackgroundCompactions counts the compactions that run in the background of turns.
 	BackgroundCompactions hygiene.Stats         `json:"background_compactions"`
 	Fallbacks             failure.FallbackStats `json:"fallbacks"`
+	Memory                *memory.Status        `json:"memory,omitempty"` // nil: there is no external memory
 }
 
 // Status returns the current status.
@@ -46,6 +48,10 @@ func (ctl *Control) Status() Status {
 	s.TurnsRunning, s.TurnsQueued = run.Lanes.Running()
 	s.Breaks, s.Caching, s.CallStats = run.Usage.Breaks(), o.Caching, ctl.callStats()
 	s.BackgroundCompactions, s.Fallbacks = run.Turns.Compactions(), run.Usage.Fallbacks()
+	if run.Memory.On() {
+		m := run.Memory.Status()
+		s.Memory = &m
+	}
 	s.Accounts = run.Accounts.Health()
 	for i := range s.Accounts {
 		h := &s.Accounts[i].Health

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/skills"
@@ -13,6 +14,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/i18n"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
@@ -75,8 +77,9 @@ func (ctl *Control) describeMemory(_ context.Context, c command.Call) (string, e
 		rec = session.Record{Address: c.Inbound.Address, Owner: c.Inbound.Sender.ID}
 	}
 	memories, in := ctl.parts.Host.Memories(rec)
+	external := ctl.describeExternalMemory(c, rec)
 	if len(in) == 0 {
-		return c.T("Memories are switched off (`memory.memory_enabled`, `memory.user_profile_enabled`)."), nil
+		return strings.TrimSpace(c.T("Memories are switched off (`memory.memory_enabled`, `memory.user_profile_enabled`).") + "\n\n" + external), nil
 	}
 	var b strings.Builder
 	b.WriteString(c.T("**Memories**") + "\n\n")
@@ -95,7 +98,35 @@ func (ctl *Control) describeMemory(_ context.Context, c command.Call) (string, e
 		}
 	}
 	b.WriteString("\n" + c.T("A conversation goes on with what it began with; `/reload` reads them again. `hermesd memory show` prints the entries."))
-	return b.String(), nil
+	return strings.TrimSpace(b.String() + "\n\n" + external), nil
+}
+
+// describeExternalMemory describes the external memory to an owner; "" if there is none.
+func (ctl *Control) describeExternalMemory(c command.Call, rec session.Record) string {
+	m := ctl.parts.Runtime.Memory
+	if !m.On() {
+		return ""
+	}
+	s := m.Status()
+	var b strings.Builder
+	b.WriteString(c.T("**External memory** (%s)", s.Provider) + "\n\n")
+	fmt.Fprintln(&b, c.T("- place: %s", s.Place))
+	if who := m.Scope(memory.TurnOf(rec, c.Principal)).Person; who != "" {
+		fmt.Fprintln(&b, c.T("- you are %s there", inlineCode(who)))
+	}
+	for _, last := range []struct {
+		what, problem string
+		at            time.Time
+	}{{c.T("recalled"), s.Recall.LastError, s.Recall.LastOK}, {c.T("sent"), s.Sync.LastError, s.Sync.LastOK}} {
+		switch {
+		case last.problem != "":
+			fmt.Fprintln(&b, c.T("- ⚠️ %s: %s", last.what, last.problem))
+		case !last.at.IsZero():
+			fmt.Fprintln(&b, c.T("- %s: %s ago", last.what, time.Since(last.at).Round(time.Second)))
+		}
+	}
+	fmt.Fprint(&b, c.T("- events: %d waiting, %d set aside", s.Queue.Waiting, s.Queue.Aside))
+	return b.String()
 }
 
 // maxListedSkills is the maximum number of skills in one list.

@@ -127,7 +127,7 @@ func New(p Parts) *Pipeline {
 		Store: p.Store, Host: p.Host, Models: p.Agent.Models, Overlay: p.Agent.Overlay, Targets: p.Chat.Targets, Options: p.Settings.Control,
 		Runtime: control.Runtime{
 			Lanes: p.Work.Lanes, Turns: turns{p.Work.Active, passes}, Accounts: p.Chat.Accounts, Pause: p.Work.Pause, Usage: p.Work.Usage,
-			Cron: p.Work.Cron, Delivery: p.Chat.Delivery,
+			Cron: p.Work.Cron, Delivery: p.Chat.Delivery, Memory: p.Agent.Memory.External,
 		},
 	})
 	specs := command.Localized(p.Settings.Admission.Printer, command.Specs())

@@ -26,6 +26,9 @@
 //	POST /reload               reload the configuration
 //	GET  /pairing              approved users and pending requests
 //	POST /pairing/approve, /pairing/revoke, /pairing/clear   grant and revoke access
+//	GET  /memory/queue         events that wait for the external memory
+//	POST /memory/queue/retry?id=, /memory/queue/drop?id=   send events now; delete them
+//	POST /memory/forget?person= have the external memory forget a person
 //	GET  /approvals            permanent approvals
 //	POST /approvals/add?shape=&job=, /approvals/remove?which=&job=   grant and remove them
 //	GET  /cron                 scheduled prompts; POST creates one
@@ -61,6 +64,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/control"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/store"
 	"hermesd/internal/secret"
@@ -93,6 +97,10 @@ type Options struct {
 	Tell    func(ctx context.Context, to chat.Address, text string) error
 	// Approvals manages permanent approvals; nil if that is not available.
 	Approvals *approval.Manager
+	// Events are the queues of events, Memory is the external memory; nil if that is not
+	// available.
+	Events store.Events
+	Memory *memory.Service
 	// Cron manages scheduled prompts; nil if there are none. CronStatus returns the
 	// state of the scheduler; nil if no daemon is running.
 	Cron       *schedule.Manager
@@ -207,6 +215,10 @@ func (h *Handler) operations() map[string]operation {
 		"GET /approvals":            needs(h.opts.Approvals != nil, noApprovals, h.approvals),
 		"POST /approvals/add":       needs(h.opts.Approvals != nil, noApprovals, h.addApproval),
 		"POST /approvals/remove":    needs(h.opts.Approvals != nil, noApprovals, h.removeApprovals),
+		"GET /memory/queue":         needs(h.opts.Events != nil, noMemory, h.memoryQueue),
+		"POST /memory/queue/retry":  needs(h.opts.Events != nil, noMemory, h.retryMemoryEvents),
+		"POST /memory/queue/drop":   needs(h.opts.Events != nil, noMemory, h.dropMemoryEvents),
+		"POST /memory/forget":       needs(h.opts.Events != nil, noMemory, h.forgetPerson),
 		"GET /cron":                 needs(h.opts.Cron != nil, noCron, h.jobs),
 		"POST /cron":                needs(h.opts.Cron != nil, noCron, h.createJob),
 		"GET /cron/status":          needs(h.opts.Cron != nil, noCron, h.cronStatus),
@@ -222,6 +234,7 @@ const (
 	noPairing   = "there is no pairing here"
 	noApprovals = "there are no approvals here"
 	noCron      = "there are no scheduled prompts here"
+	noMemory    = "there is no queue for the external memory here"
 )
 
 // needs returns do, or an operation that fails with text if what do needs is not

@@ -106,6 +106,7 @@ func (a *App) applyConfig(c *config.Config) error {
 	a.access.checker.Store(check)
 	a.overlay.Apply(a.overlaySettings(c))
 	a.pipeline.Targets().SetConfigured(homeChannels(c))
+	a.memory.Reload()
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
 	}

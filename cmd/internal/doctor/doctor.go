@@ -109,6 +109,7 @@ func Run(ctx context.Context, o Options) []Finding {
 		v.checkToolset()
 		v.checkPersona()
 		v.checkMemories()
+		v.checkMemoryProvider(ctx)
 		v.checkSkills()
 	}
 	v.checkMachine(ctx)

@@ -77,6 +77,12 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 		e.account(a)
 	}
 	w.outbox(e, s)
+	if m := s.Memory; m != nil {
+		e.emit(memoryUp, truth(m.Up))
+		e.emit(memoryEvents, float64(m.Queue.Waiting), "waiting")
+		e.emit(memoryEvents, float64(m.Queue.Aside), "aside")
+		e.emit(memoryOldest, float64(m.Queue.Oldest))
+	}
 	e.background(s.BackgroundCompactions)
 	read, ok, waiting := w.s.Config()
 	if !read.IsZero() {

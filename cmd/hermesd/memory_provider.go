@@ -1,0 +1,310 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/setup/yamledit"
+	"hermesd/cmd/internal/tui/text"
+	"hermesd/gateway/memory"
+	"hermesd/internal/atomicfile"
+)
+
+// memoryLine describes the external memory in one line.
+func memoryLine(s memory.Status) string {
+	line := s.Provider
+	if s.Mode != "" {
+		line += " (" + s.Mode + ")"
+	}
+	line += ", " + s.Place
+	if !s.Up {
+		line += "; it does not answer: " + errorOf(s)
+	}
+	if n := s.Queue.Waiting; n > 0 {
+		line += fmt.Sprintf("; %s wait, the oldest for %s", text.Count(n, "event"), text.Span(time.Duration(s.Queue.Oldest)*time.Second))
+	}
+	if n := s.Queue.Aside; n > 0 {
+		line += fmt.Sprintf("; %s set aside, see `hermesd memory queue`", text.Count(n, "event"))
+	}
+	return line
+}
+
+// errorOf returns the last error of a provider that does not answer.
+func errorOf(s memory.Status) string {
+	if s.Recall.LastError != "" {
+		return s.Recall.LastError
+	}
+	return s.Sync.LastError
+}
+
+func memoryStatusText(s memory.Status, now time.Time) string {
+	if s.Provider == "" {
+		return "There is no external memory; `hermesd memory setup` configures one.\n"
+	}
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-9s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
+	}
+	line("provider", "%s", s.Provider)
+	if s.Mode != "" {
+		line("mode", "%s", s.Mode)
+	}
+	line("place", "%s", s.Place)
+	state := "answers"
+	if !s.Up {
+		state = "does not answer"
+	}
+	if s.Breaker != "closed" {
+		state += "; calls are held back (" + s.Breaker + ")"
+	}
+	line("state", "%s", state)
+	side := func(name string, at time.Time, problem, more string) {
+		when := "never since the start"
+		if !at.IsZero() {
+			when = text.Ago(at, now)
+		}
+		line(name, "last success %s%s", when, more)
+		if problem != "" {
+			line("", "last error %s", problem)
+		}
+	}
+	side("recall", s.Recall.LastOK, s.Recall.LastError, fmt.Sprintf("; half within %d ms, 95 %% within %d ms, %d late", s.Recall.P50, s.Recall.P95, s.Recall.Late))
+	side("sync", s.Sync.LastOK, s.Sync.LastError, "")
+	line("queue", "%d wait, %d set aside", s.Queue.Waiting, s.Queue.Aside)
+	if s.Queue.Waiting > 0 {
+		line("", "the oldest for %s; ends of conversations wait 30 minutes", text.Span(time.Duration(s.Queue.Oldest)*time.Second))
+	}
+	return b.String()
+}
+
+// memoryProviderCmds returns the commands for the external memory.
+func (c *cli) memoryProviderCmds() []*cobra.Command {
+	status := &cobra.Command{
+		Use: "status", Short: "Show the external memory: whether it answers, and what waits for it", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withDaemon(cmd.Context(), func(client *admin.Client) error {
+				s, err := client.Status(cmd.Context())
+				if err != nil {
+					return err
+				}
+				if s.Memory == nil {
+					s.Memory = new(memory.Status)
+				}
+				return c.show(*s.Memory, func() string { return memoryStatusText(*s.Memory, time.Now()) })
+			})
+		},
+	}
+	return []*cobra.Command{status, c.memorySetupCmd(), c.memoryOffCmd(), c.memoryQueueCmd(), c.memoryForgetCmd()}
+}
+
+// A providerTrial is the output of `memory setup`.
+type providerTrial struct {
+	Provider string   `json:"provider"`
+	Place    string   `json:"place,omitempty"`
+	Took     int64    `json:"took_ms"`
+	Warnings []string `json:"warnings,omitempty"`
+	Error    string   `json:"error,omitempty"`
+	Written  bool     `json:"written"`
+}
+
+func (c *cli) memorySetupCmd() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "setup NAME", Short: "Try a memory provider and set it as memory.provider", Args: args(0, 1),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			if len(names) == 0 {
+				return &usageError{"name a provider: " + strings.Join(app.MemoryProviders(), ", ") + `
+holographic needs no account: its facts are in a file of the home, and it finds words, not
+meanings. openviking and hindsight run as servers of your own. docs/memory-providers.md says
+where each reads its key and address`}
+			}
+			return c.memorySetup(cmd.Context(), names[0], force)
+		},
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "set it although it does not answer")
+	return cmd
+}
+
+// trialTimeout limits the call with which a provider is tried.
+const trialTimeout = 15 * time.Second
+
+func (c *cli) memorySetup(ctx context.Context, name string, force bool) error {
+	cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env})
+	if err != nil {
+		return err
+	}
+	p, warnings, err := app.OpenMemoryProvider(name, cfg, report, report.Home)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = p.Close() }() // nothing was written
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
+	defer cancel()
+	began := time.Now()
+	err = p.Check(ctx)
+	t := providerTrial{Provider: name, Place: p.About().Place, Took: time.Since(began).Milliseconds(), Warnings: warnings}
+	if err != nil {
+		t.Error = report.Secrets.Mask(err.Error())
+		if !force {
+			return fmt.Errorf("%s; nothing was changed (--force sets it all the same)", t.Error)
+		}
+	}
+	if err := c.setMemoryProvider(report, name); err != nil {
+		return err
+	}
+	t.Written = true
+	return c.show(t, func() string {
+		var b strings.Builder
+		for _, w := range warnings {
+			b.WriteString("warning: " + text.Line(w) + "\n")
+		}
+		if t.Error != "" {
+			fmt.Fprintf(&b, "%s does not answer: %s\n", name, text.Line(t.Error))
+		} else {
+			fmt.Fprintf(&b, "%s answers (%s, %d ms).\n", name, text.Line(t.Place), t.Took)
+		}
+		b.WriteString("memory.provider is " + name + ". Restart the daemon; it is used in conversations that begin then.\n")
+		return b.String()
+	})
+}
+
+// setMemoryProvider writes memory.provider.
+func (c *cli) setMemoryProvider(report config.Report, name string) error {
+	file := cmp.Or(report.File, report.Missing)
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	doc, err := yamledit.Parse(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := doc.Set(name, "memory", "provider"); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return atomicfile.Replace(file, doc.Bytes(), 0o600)
+}
+
+func (c *cli) memoryOffCmd() *cobra.Command {
+	var drop bool
+	cmd := &cobra.Command{
+		Use: "off", Short: "Use no external memory; what waits for it stays, unless --drop is given", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env})
+			if err != nil {
+				return err
+			}
+			if err := c.setMemoryProvider(report, ""); err != nil {
+				return err
+			}
+			n := 0
+			if drop {
+				err = c.withClient(cmd.Context(), func(client *admin.Client) (err error) {
+					n, err = client.DropMemoryEvents(cmd.Context())
+					return err
+				})
+			}
+			if err != nil {
+				return err
+			}
+			return c.show(map[string]int{"dropped": n}, func() string {
+				s := "There is no external memory from the next start of the daemon on. Nothing was deleted at the provider.\n"
+				if drop {
+					s += text.Count(n, "waiting event") + " dropped.\n"
+				}
+				return s
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&drop, "drop", false, "delete the events that wait for the provider")
+	return cmd
+}
+
+func (c *cli) memoryQueueCmd() *cobra.Command {
+	list := func(cmd *cobra.Command, _ []string) error {
+		return ask(cmd.Context(), c, (*admin.Client).MemoryEvents, func(es []memory.QueuedEvent) string { return memoryEventsText(es, time.Now()) })
+	}
+	change := func(use, short, said string, do func(*admin.Client, context.Context, ...uint64) (int, error)) *cobra.Command {
+		return &cobra.Command{
+			Use: use, Short: short, Args: args(0, 1000),
+			RunE: func(cmd *cobra.Command, names []string) error {
+				ids := make([]uint64, len(names))
+				for i, s := range names {
+					var err error
+					if ids[i], err = strconv.ParseUint(s, 10, 64); err != nil {
+						return &usageError{fmt.Sprintf("%q is no number of an event; `hermesd memory queue` lists them", s)}
+					}
+				}
+				return c.withClient(cmd.Context(), func(client *admin.Client) error {
+					n, err := do(client, cmd.Context(), ids...)
+					if err != nil {
+						return err
+					}
+					if n < len(ids) {
+						return errors.New("some of these events do not exist any more; `hermesd memory queue` lists what there is")
+					}
+					return c.show(map[string]int{"events": n}, func() string { return text.Count(n, "event") + " " + said + ".\n" })
+				})
+			},
+		}
+	}
+	cmd := &cobra.Command{Use: "queue", Short: "List the events that wait for the external memory, try them again, drop them", Args: args(0, 0), RunE: list}
+	cmd.AddCommand(
+		&cobra.Command{Use: "list", Short: "List the events that wait, and those that are set aside", Args: args(0, 0), RunE: list},
+		change("retry [ID...]", "Send events now, also those that are set aside; all if no ID is given", "will be sent now", (*admin.Client).RetryMemoryEvents),
+		change("drop [ID...]", "Delete events; all if no ID is given", "dropped", (*admin.Client).DropMemoryEvents),
+	)
+	return cmd
+}
+
+func memoryEventsText(es []memory.QueuedEvent, now time.Time) string {
+	if len(es) == 0 {
+		return "Nothing waits for the external memory.\n"
+	}
+	rows := make([][]string, len(es))
+	for i, e := range es {
+		state, due := "waits", text.Ago(e.Due, now)
+		if e.Aside != "" {
+			state, due = "aside", "-"
+		}
+		rows[i] = []string{strconv.FormatUint(e.ID, 10), string(e.Kind), state, text.Line(e.Group), text.Ago(e.Added, now), due, strconv.Itoa(e.Tries), text.Cut(e.Aside, 60)}
+	}
+	return text.Table([]string{"ID", "KIND", "STATE", "GROUP", "ADDED", "DUE", "TRIES", "PROBLEM"}, rows)
+}
+
+func (c *cli) memoryForgetCmd() *cobra.Command {
+	var person string
+	var owner bool
+	cmd := &cobra.Command{
+		Use: "forget", Short: "Have the external memory delete what it knows of a person", Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if owner == (person != "") {
+				return &usageError{"say whom: --person with the identity that `/memory` shows them, or --owner"}
+			}
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Forgotten, error) {
+				return client.ForgetPerson(ctx, person)
+			}, func(f admin.Forgotten) string {
+				s := "The provider will be told; `hermesd memory queue` shows when that is done.\n"
+				if f.Cannot != "" {
+					s += "It cannot delete: " + text.Line(f.Cannot) + ".\n"
+				}
+				return s
+			})
+		},
+	}
+	cmd.Flags().StringVar(&person, "person", "", "the identity of the `person`, as `/memory` shows it to them")
+	cmd.Flags().BoolVar(&owner, "owner", false, "the owner")
+	return cmd
+}

@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"hermesd/gateway/memory"
+)
+
+// memoryQueue lists the events that wait for the external memory.
+func (h *Handler) memoryQueue(r *http.Request) (any, error) {
+	return memory.QueuedEvents(r.Context(), h.opts.Events)
+}
+
+// eventIDs returns the numbers of events that the request names.
+func eventIDs(r *http.Request) ([]uint64, error) {
+	if err := r.ParseForm(); err != nil {
+		return nil, &Error{http.StatusBadRequest, err.Error()}
+	}
+	var ids []uint64
+	for _, s := range r.Form["id"] {
+		id, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return nil, &Error{http.StatusBadRequest, fmt.Sprintf("%q is no number of an event; `hermesd memory queue` lists them", s)}
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+func (h *Handler) retryMemoryEvents(r *http.Request) (any, error) {
+	ids, err := eventIDs(r)
+	if err != nil {
+		return nil, err
+	}
+	n, err := h.opts.Events.RetryEvents(r.Context(), memory.Queue, ids...)
+	h.opts.Memory.Wake()
+	return n, err
+}
+
+func (h *Handler) dropMemoryEvents(r *http.Request) (any, error) {
+	ids, err := eventIDs(r)
+	if err != nil {
+		return nil, err
+	}
+	n, err := h.opts.Events.DropEvents(r.Context(), memory.Queue, ids...)
+	h.opts.Memory.Wake()
+	return n, err
+}
+
+// Forgotten is what comes of the request that a provider forgets a person.
+type Forgotten struct {
+	// Cannot says what the provider cannot delete; "" if it deletes everything.
+	Cannot string `json:"cannot,omitempty"`
+}
+
+func (h *Handler) forgetPerson(r *http.Request) (any, error) {
+	if !h.opts.Memory.On() {
+		return nil, &Error{http.StatusConflict, "there is no external memory; `hermesd memory setup` configures one"}
+	}
+	return Forgotten{h.opts.Memory.Cannot()}, h.opts.Memory.ForgetPerson(r.Context(), r.FormValue("person"))
+}
+
+// MemoryEvents returns the events that wait for the external memory.
+func (c *Client) MemoryEvents(ctx context.Context) ([]memory.QueuedEvent, error) {
+	return get[[]memory.QueuedEvent](ctx, c, "/memory/queue", nil)
+}
+
+// RetryMemoryEvents makes events due now, without ids all, and returns their number.
+func (c *Client) RetryMemoryEvents(ctx context.Context, ids ...uint64) (int, error) {
+	return post[int](ctx, c, "/memory/queue/retry", idValues(ids))
+}
+
+// DropMemoryEvents deletes events, without ids all, and returns their number.
+func (c *Client) DropMemoryEvents(ctx context.Context, ids ...uint64) (int, error) {
+	return post[int](ctx, c, "/memory/queue/drop", idValues(ids))
+}
+
+func idValues(ids []uint64) url.Values {
+	v := url.Values{}
+	for _, id := range ids {
+		v.Add("id", strconv.FormatUint(id, 10))
+	}
+	return v
+}
+
+// ForgetPerson has the external memory delete what it knows of a person; "" is the owner.
+func (c *Client) ForgetPerson(ctx context.Context, person string) (Forgotten, error) {
+	return post[Forgotten](ctx, c, "/memory/forget", url.Values{"person": {person}})
+}
