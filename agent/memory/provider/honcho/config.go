@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/netip"
 	"net/url"
@@ -17,28 +16,30 @@ import (
 	"time"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/settings"
 	"hermesd/internal/lazyregexp"
 	"hermesd/internal/secret"
 )
 
 // A config is the configuration of one Hermes host.
 type config struct {
-	path string // of the file; "" if there is none
-	host string // key of the host's block in the file
-
-	key                                   secret.Value
-	base, workspace, peer, ai             string
-	timeout                               time.Duration // 0: that of package rest
-	pin, save, sync, aiPrefix, peerPrefix bool
-	aliases                               map[string]string
-	prefix, strategy, mode, frequency     string
-	level, maxLevel                       string
-	dynamic, heuristic                    bool
-	cadence, maxAnswer, maxQuery          int
-	maxMessage, tokens                    int
-	sections                              []string // of the standing text
-	observe                               observation
-	grant                                 *grant // nil: key does not expire
+	key                         secret.Value
+	grant                       *grant // nil: the key does not end
+	base, workspace, peer, ai   string
+	timeout                     time.Duration // 0: that of package rest
+	pin, save, waits            bool
+	aliases                     map[string]string
+	prefix                      string
+	aiPrefix, peerPrefix        bool
+	mode                        string
+	first                       bool // recall in the first turn of a conversation only
+	level, maxLevel             string
+	dynamic, heuristic          bool
+	cadence                     int
+	maxAnswer, maxQuery, maxMsg int // characters
+	tokens                      int // of a recall; 0: no limit
+	sections                    []string
+	observe                     observation
 }
 
 // An observation is what the two peers of a session observe.
@@ -52,136 +53,53 @@ type sight struct {
 	Others bool `json:"observeOthers"`
 }
 
+// A file is upstream's file of settings.
+type file struct {
+	path string // "" if there is none
+	host string // key of the Hermes host's block
+	root map[string]json.RawMessage
+	own  map[string]json.RawMessage // the block
+	// all has the settings of the block and, where that has none, those of the root.
+	all *settings.Object
+}
+
+// without are settings of upstream that mean nothing in a daemon.
+var without = []string{
+	"hosts", "oauth", "endpoint", "writeFrequency", "sessions", "sessionStrategy", "a2aSessions", "contextCadence", "logging", "initOnSessionStart",
+	"firstTurnBaseWait", "firstTurnDialecticWait", "dialecticDepthLevels",
+}
+
 // load reads the configuration. Each key is taken from the block of the host, else from
 // the root of the file, else from the environment.
 func load(s provider.Source) (c config, warnings []string, err error) {
-	c.path, err = find(s)
+	f, err := read(s)
 	if err != nil {
 		return c, nil, err
 	}
-	root, host := map[string]json.RawMessage{}, map[string]json.RawMessage{}
-	if c.path != "" {
-		if root, err = readObject(c.path); err != nil {
-			return c, nil, err
-		}
+	o := f.all
+	o.Skip(without...)
+	c = config{
+		workspace: clean(cmp.Or(o.Text("workspace"), f.host)), peer: o.Text("peerName"), ai: clean(cmp.Or(o.Text("aiPeer"), f.host)),
+		pin: o.Bool("pinUserPeer", o.Bool("pinPeerName", false)), prefix: o.Text("runtimePeerPrefix"),
+		peerPrefix: o.Bool("sessionPeerPrefix", false), aiPrefix: o.Bool("sessionAiPeerPrefix", false),
+		save: o.Bool("saveMessages", true), mode: o.Text("recallMode"), waits: o.Bool("recallSync", false), first: o.Text("injectionFrequency") == "first-turn",
+		level: cmp.Or(o.Text("dialecticReasoningLevel"), "low"), maxLevel: cmp.Or(o.Text("reasoningLevelCap"), "high"),
+		dynamic: o.Bool("dialecticDynamic", true), heuristic: o.Bool("reasoningHeuristic", true), cadence: max(o.Int("dialecticCadence", 1), 1),
+		maxAnswer: max(o.Int("dialecticMaxChars", 600), 1), maxQuery: within(o.Int("dialecticMaxInputChars", 0), 10_000),
+		maxMsg: within(o.Int("messageMaxChars", 0), maxContent), tokens: o.Int("contextTokens", 0),
 	}
-	if c.host, host, err = hostBlock(s, root); err != nil {
-		return c, nil, fmt.Errorf("%s: %w", c.path, err)
-	}
-	values := maps.Clone(root)
-	maps.Copy(values, host)
-	for name, raw := range root { // an empty value of the host says nothing
-		if empty(values[name]) {
-			values[name] = raw
-		}
-	}
-	if c, err = c.read(values, len(host) > 0); err != nil {
-		return c, nil, fmt.Errorf("%s: %w", c.path, err)
-	}
-	if err := c.connect(s, root, host, values); err != nil {
-		return c, nil, err
-	}
-	c.grant = grantOf(c.path, c.host, host)
-	return c, c.warnings(s, root, host, values), nil
-}
-
-func empty(raw json.RawMessage) bool {
-	return len(raw) == 0 || string(raw) == "null" || string(raw) == `""`
-}
-
-// find returns the first file of configuration that exists.
-func find(s provider.Source) (string, error) {
-	home := s.Getenv("HOME")
-	for _, path := range []string{filepath.Join(s.Home, "honcho.json"), filepath.Join(home, ".hermes", "honcho.json"), filepath.Join(home, ".honcho", "config.json")} {
-		_, err := os.Stat(path)
-		if err == nil {
-			return path, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("configuration of Honcho: %w", err)
-		}
-	}
-	return "", nil
-}
-
-func readObject(path string) (v map[string]json.RawMessage, err error) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("configuration of Honcho: %w", err)
-	}
-	if err := json.Unmarshal(raw, &v); err != nil || v == nil {
-		return nil, fmt.Errorf("%s is not a JSON object: %w", path, cmp.Or(err, errors.New("null")))
-	}
-	return v, nil
-}
-
-// hostBlock returns the block of the Hermes profile and its key in the file.
-func hostBlock(s provider.Source, root map[string]json.RawMessage) (key string, block map[string]json.RawMessage, err error) {
-	names := []string{"hermes"}
-	if s.Profile != "" {
-		names = []string{"hermes_" + s.Profile, "hermes." + s.Profile}
-	}
-	if name := s.Getenv("HERMES_HONCHO_HOST"); name != "" {
-		names = []string{name}
-	}
-	var hosts map[string]map[string]json.RawMessage
-	if raw := root["hosts"]; raw != nil {
-		if err := json.Unmarshal(raw, &hosts); err != nil {
-			return "", nil, fmt.Errorf("hosts: %w", err)
-		}
-	}
-	for _, name := range names {
-		if hosts[name] != nil {
-			return name, hosts[name], nil
-		}
-	}
-	return names[0], nil, nil
-}
-
-// ignored are upstream's keys that have no effect here.
-var ignored = []string{
-	"hosts", "oauth", "endpoint", "baseUrl", "base_url", "environment", "enabled", "apiKey", "observation", "injection", "observationMode", "timeout", "requestTimeout",
-	"writeFrequency", "sessions", "a2aSessions", "dialecticDepthLevels", "contextCadence", "queryRewrite", "firstTurnBaseWait", "firstTurnDialecticWait",
-	"logging", "initOnSessionStart", "dialecticDepth", "pinPeerName", "sessionStrategy",
-}
-
-// fields returns where the values of keys are stored.
-func (c *config) fields() map[string]any {
-	return map[string]any{
-		"workspace": &c.workspace, "peerName": &c.peer, "aiPeer": &c.ai, "pinUserPeer": &c.pin, "userPeerAliases": &c.aliases, "runtimePeerPrefix": &c.prefix,
-		"recallMode": &c.mode, "recallSync": &c.sync, "saveMessages": &c.save, "sessionPeerPrefix": &c.peerPrefix, "sessionAiPeerPrefix": &c.aiPrefix,
-		"dialecticCadence": &c.cadence, "dialecticReasoningLevel": &c.level, "dialecticDynamic": &c.dynamic, "reasoningHeuristic": &c.heuristic,
-		"reasoningLevelCap": &c.maxLevel, "dialecticMaxChars": &c.maxAnswer, "dialecticMaxInputChars": &c.maxQuery, "contextTokens": &c.tokens,
-		"messageMaxChars": &c.maxMessage, "injectionFrequency": &c.frequency,
-	}
-}
-
-// read decodes values; explicit: the host has a block in the file.
-func (c config) read(values map[string]json.RawMessage, explicit bool) (config, error) {
-	c.save, c.dynamic, c.heuristic = true, true, true
-	c.cadence, c.maxAnswer, c.maxQuery, c.maxMessage = 1, 600, 10_000, maxContent
-	c.mode, c.frequency, c.level, c.maxLevel = "hybrid", "every-turn", "low", "high"
-	if empty(values["pinUserPeer"]) {
-		values["pinUserPeer"] = values["pinPeerName"]
-	}
-	for name, to := range c.fields() {
-		raw := values[name]
-		if empty(raw) {
-			continue
-		}
-		if _, number := to.(*int); number { // upstream's wizard has written numbers as text
-			raw = json.RawMessage(strings.Trim(string(raw), `"`))
-		}
-		if err := json.Unmarshal(raw, to); err != nil {
-			return c, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	c.cadence, c.maxMessage, c.maxQuery = max(c.cadence, 1), within(c.maxMessage, maxContent), within(c.maxQuery, 10_000)
-	c.workspace, c.ai = clean(cmp.Or(c.workspace, c.host)), clean(cmp.Or(c.ai, c.host))
 	if c.mode != "context" && c.mode != "tools" {
 		c.mode = "hybrid"
 	}
-	return c, c.readNested(values, explicit)
+	_ = json.Unmarshal(o.Raw("userPeerAliases"), &c.aliases) // of another form: none
+	c.observe = observations(f)
+	c.sections = sections(o.Raw("injection"))
+	if err := c.connect(s, f); err != nil {
+		return c, nil, err
+	}
+	s.Learn(c.key)
+	c.grant = grantOf(f, s)
+	return c, f.warnings(s), nil
 }
 
 // within returns n, or limit if n is not between 1 and limit.
@@ -192,67 +110,118 @@ func within(n, limit int) int {
 	return n
 }
 
-func (c *config) readNested(values map[string]json.RawMessage, explicit bool) error {
-	var mode string
-	if raw := values["observationMode"]; raw != nil {
-		if err := json.Unmarshal(raw, &mode); err != nil {
-			return fmt.Errorf("observationMode: %w", err)
+// read reads the first file that exists.
+func read(s provider.Source) (f file, err error) {
+	home := cmp.Or(s.Getenv("HOME"), s.Getenv("USERPROFILE"))
+	paths := []string{filepath.Join(s.Home, "honcho.json"), filepath.Join(home, ".hermes", "honcho.json"), filepath.Join(home, ".honcho", "config.json")}
+	for _, path := range paths {
+		if _, err := os.Stat(path); err == nil {
+			f.path = path
+			break
 		}
 	}
-	all := sight{true, true}
-	c.observe = observation{User: all, AI: all}
-	if mode == "unified" || mode == "" && explicit { // files older than the key
-		c.observe = observation{User: sight{Me: true}, AI: sight{Others: true}}
-	}
-	if raw := values["observation"]; raw != nil {
-		if err := json.Unmarshal(raw, &c.observe); err != nil {
-			return fmt.Errorf("observation: %w", err)
+	if f.path != "" {
+		if f.root, err = readObject(f.path); err != nil {
+			return f, fmt.Errorf("honcho: %w", err)
 		}
 	}
-	var injection struct {
+	names := []string{"hermes"}
+	if s.Profile != "" {
+		names = []string{"hermes_" + s.Profile, "hermes." + s.Profile} // the second is an old form
+	}
+	if name := s.Getenv("HERMES_HONCHO_HOST"); name != "" {
+		names = []string{name}
+	}
+	var hosts map[string]map[string]json.RawMessage
+	_ = json.Unmarshal(f.root["hosts"], &hosts) // of another form: none
+	f.host = names[0]
+	for _, name := range slices.Backward(names) {
+		if hosts[name] != nil {
+			f.host, f.own = name, hosts[name]
+		}
+	}
+	all := maps.Clone(f.root)
+	if all == nil {
+		all = make(map[string]json.RawMessage)
+	}
+	for name, value := range f.own {
+		if text := string(value); text != "null" && text != `""` { // which say nothing
+			all[name] = value
+		}
+	}
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return f, err
+	}
+	f.all, err = settings.Parse(f.path, raw)
+	return f, err
+}
+
+func readObject(path string) (v map[string]json.RawMessage, err error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, fmt.Errorf("%s is not a JSON object: %w", path, err)
+	}
+	return v, nil
+}
+
+// observations returns who observes whom. Files with a block of the host and without a
+// mode are older than the mode, and have another one than new ones.
+func observations(f file) observation {
+	mode := f.all.Text("observationMode")
+	o := observation{User: sight{true, true}, AI: sight{true, true}}
+	if mode == "unified" || mode == "" && len(f.own) > 0 {
+		o = observation{User: sight{Me: true}, AI: sight{Others: true}}
+	}
+	_ = json.Unmarshal(f.all.Raw("observation"), &o) // what has another form has no effect
+	return o
+}
+
+// sections returns the names of the sections of the standing text.
+func sections(injection json.RawMessage) []string {
+	var v struct {
 		Start json.RawMessage `json:"sessionStart"`
 	}
-	if raw := values["injection"]; raw != nil {
-		if err := json.Unmarshal(raw, &injection); err != nil {
-			return fmt.Errorf("injection: %w", err)
-		}
+	_ = json.Unmarshal(injection, &v) // of another form: all sections
+	list := settings.List(v.Start)
+	if len(list) == 0 || slices.Contains(list, "all") {
+		return []string{"summary", "peerRepresentation", "peerCard", "aiRepresentation", "aiCard"}
 	}
-	if err := json.Unmarshal(injection.Start, &c.sections); err != nil { // also if it is "all"
-		c.sections = []string{"summary", "peerRepresentation", "peerCard", "aiRepresentation", "aiCard"}
-	}
-	return nil
+	return list
 }
 
 var version = lazyregexp.New(`/v\d+/*$`)
 
 // connect determines the server, the key and the time limit.
-func (c *config) connect(s provider.Source, root, host, values map[string]json.RawMessage) error {
+func (c *config) connect(s provider.Source, f file) error {
+	if !f.all.Bool("enabled", true) {
+		return fmt.Errorf("%s has enabled: false: set it to true, or choose another memory.provider", f.path)
+	}
+	o := f.all
+	section, err := settings.Parse("honcho in config.yaml", []byte(cmp.Or(string(s.Section), "{}")))
+	if err != nil {
+		return err
+	}
 	var endpoint struct {
-		Base json.RawMessage `json:"baseUrl"`
+		Base string `json:"baseUrl"`
 	}
-	_ = json.Unmarshal(root["endpoint"], &endpoint) // a form of other programs
-	var section struct {
-		Base    string          `json:"base_url"`
-		Timeout json.RawMessage `json:"timeout"`
+	_ = json.Unmarshal(f.root["endpoint"], &endpoint) // the form of other programs
+	base := o.Text("baseUrl", "base_url")
+	if f.own["baseUrl"] == nil && f.own["base_url"] == nil {
+		base = cmp.Or(endpoint.Base, base)
 	}
-	if s.Section != nil {
-		if err := json.Unmarshal(s.Section, &section); err != nil {
-			return fmt.Errorf("honcho in config.yaml: %w", err)
-		}
-	}
-	c.base = cmp.Or(text(host["baseUrl"]), text(host["base_url"]), text(endpoint.Base), text(root["baseUrl"]), text(root["base_url"]),
-		s.Getenv("HONCHO_BASE_URL"), s.Getenv("HONCHO_URL"), section.Base)
-	own := text(values["apiKey"])
+	c.base = cmp.Or(base, s.Getenv("HONCHO_BASE_URL"), s.Getenv("HONCHO_URL"), section.Text("base_url"))
+	own := o.Text("apiKey")
 	c.key = secret.Value(cmp.Or(own, s.Getenv("HONCHO_API_KEY")))
-	if text(values["enabled"]) == "false" {
-		return fmt.Errorf("%s has enabled: false: set it to true, or choose another memory.provider", c.path)
-	}
 	if c.key == "" && c.base == "" {
-		return errors.New("Honcho has no key: set HONCHO_API_KEY in .env, or baseUrl in honcho.json for a server of your own") //nolint:staticcheck // a name
+		return errors.New("honcho: no key: set HONCHO_API_KEY in .env, or baseUrl in honcho.json for a server of your own")
 	}
 	if c.base == "" {
 		c.base = "https://api.honcho.dev"
-		if cmp.Or(text(values["environment"]), s.Getenv("HONCHO_ENVIRONMENT")) == "local" {
+		if environment(s, o) == "local" {
 			c.base = "http://localhost:8000"
 		}
 	}
@@ -260,22 +229,16 @@ func (c *config) connect(s provider.Source, root, host, values map[string]json.R
 	if own == "" && local(c.base) {
 		c.key = "local" // such a server needs none; that of the environment is for the cloud
 	}
-	for _, v := range []string{text(values["timeout"]), text(values["requestTimeout"]), s.Getenv("HONCHO_TIMEOUT"), text(section.Timeout)} {
-		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 {
+	for _, v := range []string{o.Text("timeout"), o.Text("requestTimeout"), s.Getenv("HONCHO_TIMEOUT"), section.Text("timeout", "request_timeout")} {
+		if n, err := strconv.ParseFloat(v, 64); err == nil && n > 0 && n < 1e6 && c.timeout == 0 {
 			c.timeout = time.Duration(n * float64(time.Second))
-			break
 		}
 	}
 	return nil
 }
 
-// text returns a JSON value that is text, a number or a truth value, as text.
-func text(raw json.RawMessage) string {
-	var v any
-	if json.Unmarshal(raw, &v) != nil || v == nil {
-		return ""
-	}
-	return strings.TrimSpace(fmt.Sprint(v))
+func environment(s provider.Source, o *settings.Object) string {
+	return cmp.Or(o.Text("environment"), s.Getenv("HONCHO_ENVIRONMENT"), "production")
 }
 
 // local reports whether a URL names this machine or a private network.
@@ -291,26 +254,20 @@ func local(base string) bool {
 	return err == nil && (a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || netip.MustParsePrefix("100.64.0.0/10").Contains(a))
 }
 
-// warnings names what the file has and is not used. Other programs share the file below
-// ~/.honcho, so only the block of the host is ours there.
-func (c *config) warnings(s provider.Source, root, host, values map[string]json.RawMessage) (list []string) {
-	known := c.fields()
-	ours := []map[string]json.RawMessage{host}
-	if !strings.HasSuffix(c.path, filepath.Join(".honcho", "config.json")) {
-		ours = append(ours, root)
+// warnings names what has no effect. Other programs share the file below ~/.honcho, so
+// their keys in it are none of ours.
+func (f file) warnings(s provider.Source) (list []string) {
+	if n := f.all.Int("dialecticDepth", 1); n > 1 {
+		list = append(list, "honcho: dialecticDepth has no effect: one pass is made")
 	}
-	for _, block := range ours {
-		for _, name := range slices.Sorted(maps.Keys(block)) {
-			if _, ok := known[name]; !ok && !slices.Contains(ignored, name) {
-				list = append(list, fmt.Sprintf("%s: unknown key %s", c.path, name))
-			}
-		}
+	if f.all.Bool("queryRewrite", false) {
+		list = append(list, "honcho: queryRewrite has no effect here")
 	}
-	if n, _ := strconv.Atoi(text(values["dialecticDepth"])); n > 1 {
-		list = append(list, c.path+": dialecticDepth: one pass is made")
+	if e := environment(s, f.all); e != "production" && e != "local" {
+		list = append(list, fmt.Sprintf("honcho: the environment %q is unknown, production is used", e))
 	}
-	if env := cmp.Or(text(values["environment"]), s.Getenv("HONCHO_ENVIRONMENT")); env != "" && env != "production" && env != "local" {
-		list = append(list, fmt.Sprintf("%s: unknown environment %q, production is used", c.path, env))
+	if filepath.Base(f.path) == "honcho.json" {
+		list = append(list, f.all.Unknown()...)
 	}
 	return list
 }

@@ -59,9 +59,13 @@ var headers = map[string]string{
 }
 
 func (c *client) About() provider.About {
+	place := c.base
+	if u, err := url.Parse(place); err == nil {
+		place = u.Redacted()
+	}
 	a := provider.About{
-		Name: "honcho", Label: "Honcho", Mode: c.mode, Place: c.base, Header: header + headers[c.mode], Honcho: true,
-		NoRecall: c.mode == "tools", NoTools: c.mode == "context", Wait: c.sync, Ahead: !c.sync, Exact: true,
+		Name: "honcho", Label: "Honcho", Mode: c.mode, Place: place, Header: header + headers[c.mode], Honcho: true,
+		NoRecall: c.mode == "tools", NoTools: c.mode == "context", Wait: c.waits, Ahead: !c.waits, Exact: true,
 		Cannot: "a single conversation of a chat whose session at Honcho holds others too; facts that Honcho has derived from several sessions, unless all of a person's are deleted",
 	}
 	if !a.NoTools {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,12 +26,12 @@ const (
 // once, so a new one is written to the file before anything else happens.
 type grant struct {
 	path, host string
+	learn      func(secret.Value)
 	turn       chan struct{} // holds one value while nobody uses the fields below
 
 	access   secret.Value
 	block    oauth
-	unstored bool         // the file does not have the tokens yet
-	endpoint *rest.Client // nil before the first refresh
+	unstored bool // the file does not have the tokens yet
 }
 
 // oauth is the grant's object in the file.
@@ -46,9 +45,9 @@ type oauth struct {
 }
 
 // grantOf returns the grant of a host, or nil if it has a plain key.
-func grantOf(path, host string, block map[string]json.RawMessage) *grant {
-	g := &grant{path: path, host: host, turn: make(chan struct{}, 1)}
-	if !g.take(block) {
+func grantOf(f file, s provider.Source) *grant {
+	g := &grant{path: f.path, host: f.host, learn: s.Learn, turn: make(chan struct{}, 1)}
+	if !g.take(f.own) {
 		return nil
 	}
 	g.turn <- struct{}{}
@@ -57,13 +56,22 @@ func grantOf(path, host string, block map[string]json.RawMessage) *grant {
 
 // take sets the grant to that of a host's block, and reports whether there is one.
 func (g *grant) take(block map[string]json.RawMessage) bool {
+	var access string
 	var o oauth
-	access := text(block["apiKey"])
-	if json.Unmarshal(block["oauth"], &o) != nil || !strings.HasPrefix(access, accessPrefix) || o.Refresh == "" || o.Endpoint == "" || o.Client == "" {
+	if json.Unmarshal(block["apiKey"], &access) != nil || json.Unmarshal(block["oauth"], &o) != nil {
 		return false
 	}
-	g.access, g.block = secret.Value(access), o
+	if !strings.HasPrefix(access, accessPrefix) || o.Refresh == "" || o.Endpoint == "" || o.Client == "" {
+		return false
+	}
+	g.set(access, o)
 	return true
+}
+
+func (g *grant) set(access string, o oauth) {
+	g.access, g.block = secret.Value(access), o
+	g.learn(g.access)
+	g.learn(secret.Value(o.Refresh))
 }
 
 // token returns a token that is valid for some time. refused is one that the server did
@@ -100,29 +108,28 @@ func (g *grant) expired() bool {
 func (g *grant) reread() {
 	if root, err := readObject(g.path); err == nil {
 		var hosts map[string]map[string]json.RawMessage
-		if json.Unmarshal(root["hosts"], &hosts) == nil && g.take(hosts[g.host]) {
-			g.endpoint = nil
+		if json.Unmarshal(root["hosts"], &hosts) == nil {
+			g.take(hosts[g.host]) // otherwise the grant stays as it is
 		}
 	}
 }
 
 // refresh replaces the tokens.
-func (g *grant) refresh(ctx context.Context, s provider.Source) (err error) {
-	if g.endpoint == nil {
-		if g.endpoint, err = rest.New("Honcho's sign-in", g.block.Endpoint, secret.Value(g.block.Refresh), s); err != nil {
-			return &provider.Error{Class: provider.Auth, Text: err.Error(), Err: err}
-		}
+func (g *grant) refresh(ctx context.Context, s provider.Source) error {
+	endpoint, err := rest.New("Honcho's sign-in", g.block.Endpoint, secret.Value(g.block.Refresh), s)
+	if err != nil {
+		return &provider.Error{Class: provider.Auth, Text: err.Error(), Err: err}
 	}
-	defer func() { g.endpoint.Close(); g.endpoint = nil }() // its key is used up
+	defer endpoint.Close()
 	var got struct {
-		Access  string          `json:"access_token"`
-		Refresh string          `json:"refresh_token"`
-		Expires json.RawMessage `json:"expires_in"`
-		Scope   string          `json:"scope"`
-		Type    string          `json:"token_type"`
+		Access  string  `json:"access_token"`
+		Refresh string  `json:"refresh_token"`
+		Expires float64 `json:"expires_in"` // seconds; 0: the next call asks again
+		Scope   string  `json:"scope"`
+		Type    string  `json:"token_type"`
 	}
 	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {g.block.Client}, "refresh_token": {g.block.Refresh}}
-	err = g.endpoint.Do(ctx, rest.Call{Method: http.MethodPost, Raw: []byte(form.Encode()), ContentType: "application/x-www-form-urlencoded", Timeout: refreshTimeout}, &got)
+	err = endpoint.Do(ctx, rest.Call{Method: http.MethodPost, Raw: []byte(form.Encode()), ContentType: "application/x-www-form-urlencoded", Timeout: refreshTimeout}, &got)
 	if provider.ClassOf(err) == provider.Refused || provider.ClassOf(err) == provider.Auth {
 		return &provider.Error{Class: provider.Auth, Text: "Honcho's sign-in has ended: sign in again with hermes memory setup honcho, or set a key", Err: err}
 	}
@@ -132,13 +139,10 @@ func (g *grant) refresh(ctx context.Context, s provider.Source) (err error) {
 	if !strings.HasPrefix(got.Access, accessPrefix) || got.Refresh == "" {
 		return &provider.Error{Class: provider.Garbage, Text: "Honcho's sign-in has sent no tokens"}
 	}
-	s.Learn(secret.Value(got.Refresh))
-	seconds, _ := strconv.ParseFloat(text(got.Expires), 64) // without it the next call asks again
-	g.access = secret.Value(got.Access)
-	g.block = oauth{
-		Refresh: got.Refresh, Expires: float64(time.Now().Unix()) + seconds, Client: g.block.Client, Endpoint: g.block.Endpoint,
+	g.set(got.Access, oauth{
+		Refresh: got.Refresh, Expires: float64(time.Now().Unix()) + got.Expires, Client: g.block.Client, Endpoint: g.block.Endpoint,
 		Scope: cmp.Or(got.Scope, g.block.Scope), Type: cmp.Or(got.Type, g.block.Type),
-	}
+	})
 	g.unstored = true
 	return nil
 }

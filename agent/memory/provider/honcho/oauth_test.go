@@ -14,6 +14,7 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/honcho"
+	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory"
 	sim "hermesd/internal/sim/memory/honcho"
 )
@@ -94,6 +95,26 @@ func TestTokensAreReplacedBeforeTheirEnd(t *testing.T) {
 		for range 3 { // each with the token of the last
 			time.Sleep(59 * time.Minute)
 			check()
+		}
+	})
+}
+
+func TestKeysAndTokensAreMasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _, path := signedIn(t)
+		masker := new(secret.Masker)
+		p, _, err := honcho.Open(provider.Source{Home: filepath.Dir(path), Getenv: env("HOME", "/"), HTTP: s.Client(), Secrets: masker})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if err := p.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range []string{"hch-at-000001", "hch-rt-000001", "hch-at-000002", "hch-rt-000002"} {
+			if got := masker.Mask(token); got == token {
+				t.Errorf("%s is not masked", token)
+			}
 		}
 	})
 }

@@ -117,7 +117,7 @@ func (c *client) turn(session string) int {
 // them the answer of Honcho's reasoning.
 func (c *client) Recall(ctx context.Context, s provider.Scope, query string) (items []provider.Item, err error) {
 	turn := c.turn(s.Session)
-	if c.frequency == "first-turn" && turn > 1 {
+	if c.first && turn > 1 {
 		return nil, nil
 	}
 	v, err := c.view(ctx, s, c.user(s))
@@ -130,7 +130,7 @@ func (c *client) Recall(ctx context.Context, s provider.Scope, query string) (it
 			return nil, err
 		}
 		if answer = strings.TrimSpace(answer); answer != "" {
-			items = append(items, provider.Item{Text: shorten.To(answer, max(c.maxAnswer, 1))})
+			items = append(items, provider.Item{Text: shorten.To(answer, c.maxAnswer)})
 		}
 	}
 	k, err := c.lookUp(ctx, v, query)

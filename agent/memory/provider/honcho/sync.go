@@ -72,7 +72,7 @@ func (c *client) messages(e provider.Event) (list []message) {
 		}
 		rest, prefix := strings.TrimSpace(m.Text), ""
 		for rest != "" {
-			n := shorten.Offset(rest, max(c.maxMessage-len(prefix), 1))
+			n := shorten.Offset(rest, max(c.maxMsg-len(prefix), 1))
 			list = append(list, message{prefix + rest[:n], peer, map[string]string{eventKey: e.Key, conversationKey: e.Scope.Session}, m.At.UTC().Format(time.RFC3339Nano)})
 			rest, prefix = rest[n:], continued
 		}
