@@ -120,10 +120,15 @@ func (c *client) do(ctx context.Context, call rest.Call, out any) error {
 	used := c.token
 	c.mu.Unlock()
 	err := c.rest.Do(ctx, call, out)
-	if c.grant != nil && provider.ClassOf(err) == provider.Auth && err != nil {
-		if changed, _ := c.renew(ctx, used); changed { // otherwise the refusal holds
-			err = c.rest.Do(ctx, call, out)
-		}
+	if c.grant == nil || err == nil || provider.ClassOf(err) != provider.Auth {
+		return err
+	}
+	changed, failed := c.renew(ctx, used)
+	switch {
+	case failed != nil:
+		return failed
+	case changed:
+		return c.rest.Do(ctx, call, out)
 	}
 	return err
 }

@@ -83,10 +83,11 @@ func (g *grant) token(ctx context.Context, s provider.Source, refused secret.Val
 		return "", &provider.Error{Class: provider.Down, Text: "Honcho's sign-in did not answer in time", Err: ctx.Err()}
 	}
 	defer func() { g.turn <- struct{}{} }()
-	if (g.expired() || refused == g.access) && !g.unstored {
+	ended := func() bool { return g.expired() || refused == g.access }
+	if ended() && !g.unstored {
 		g.reread() // another program may have replaced it
 	}
-	if g.expired() {
+	if ended() {
 		if err := g.refresh(ctx, s); err != nil {
 			return "", err
 		}

@@ -142,6 +142,22 @@ func TestTokensOfAnotherProgram(t *testing.T) {
 	})
 }
 
+func TestATokenThatIsRefusedIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p, _ := signedIn(t)
+		for n := 1; n <= 2; n++ {
+			s.EndAccess()
+			if err := p.Check(t.Context()); err != nil || s.Count("POST", "/oauth/token") != n {
+				t.Errorf("%v, refreshed %d times", err, s.Count("POST", "/oauth/token"))
+			}
+		}
+		s.Inject(memory.Fault{Kind: memory.Refuse, Status: 401, Path: "/v3", Times: -1}) // also with a new one
+		if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || s.Count("POST", "/oauth/token") != 3 {
+			t.Errorf("%v, refreshed %d times", err, s.Count("POST", "/oauth/token"))
+		}
+	})
+}
+
 func TestTokensThatCannotBeReplaced(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault memory.Fault

@@ -106,8 +106,13 @@ func (c *client) profile(ctx context.Context, _ provider.Scope, v view, in input
 	var got struct {
 		Card []string `json:"peer_card"`
 	}
-	if err := c.get(ctx, "/peers/"+v.observer+"/card", v.target(), &got); err != nil && !missing(err) {
-		return "", err
+	for _, from := range slices.Compact([]view{v, {v.about, v.about}}) { // some servers keep it with the peer
+		if err := c.get(ctx, "/peers/"+from.observer+"/card", from.target(), &got); err != nil && !missing(err) {
+			return "", err
+		}
+		if len(got.Card) > 0 {
+			break
+		}
 	}
 	if len(got.Card) == 0 {
 		return result(object{"result": "No profile facts available yet.", "hint": "This is not an error: Honcho makes the card from what is said over time. Set it with card, or try honcho_search."})

@@ -23,6 +23,7 @@ func TestTools(t *testing.T) {
 		return out
 	}
 	sync(t, p, turn("1", owner, "I like tea."), turn("2", other, "I like coffee."))
+	c.Call(200, "PUT", "/v3/workspaces/hermes/peers/telegram-77/card", `{"peer_card":["Name: Bob"]}`)
 	c.Call(201, "POST", "/v3/workspaces/hermes/conclusions", `{"conclusions":[{"content":"Is brief.","observer_id":"hermes","observed_id":"hermes"}]}`)
 	const refused = `{"error":"Only peer 'user' may be asked about here."}`
 	for _, step := range []struct {
@@ -32,6 +33,7 @@ func TestTools(t *testing.T) {
 		{owner, "honcho_profile", `{}`, `{"hint":"This is not an error: Honcho makes the card from what is said over time. Set it with card, or try honcho_search.","result":"No profile facts available yet."}`},
 		{owner, "honcho_profile", `{"card":["Name: Ann","City: Rome"]}`, `{"card":["Name: Ann","City: Rome"],"result":"Peer card updated (2 facts)."}`},
 		{owner, "honcho_profile", `{"peer":"user"}`, `{"result":["Name: Ann","City: Rome"]}`},
+		{other, "honcho_profile", `{}`, `{"result":["Name: Bob"]}`},
 		{owner, "honcho_search", `{}`, `{"error":"Missing required parameter: query"}`},
 		{owner, "honcho_search", `{"query":"brief","peer":"ai"}`, `{"result":"- Is brief."}`},
 		{owner, "honcho_search", `{"query":"nothing"}`, `{"result":"- Name: Ann\n- City: Rome"}`},

@@ -35,6 +35,13 @@ func (s *Server) Grant() (access, refresh string, ends time.Time) {
 	return s.grant.access, s.grant.refresh, s.grant.ends
 }
 
+// EndAccess ends the access token of the grant before its time.
+func (s *Server) EndAccess() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grant.ends = time.Now()
+}
+
 func (g *grant) rotate() {
 	g.number++
 	g.access, g.refresh = fmt.Sprintf("hch-at-%06d", g.number), fmt.Sprintf("hch-rt-%06d", g.number)
