@@ -139,6 +139,20 @@ func TestItemsOfARecall(t *testing.T) {
 	}
 }
 
+func TestALongQueryIsCut(t *testing.T) {
+	s, p := start(t, `{"dialecticMaxInputChars":2000}`)
+	if _, err := p.Recall(t.Context(), providertest.Owner("c1"), strings.Repeat("世", 20_000)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range s.Calls() {
+		var in struct{ Query string }
+		_ = json.Unmarshal(c.Body, &in) // empty without a body
+		if n, m := len(c.Query.Encode()), utf8.RuneCountInString(in.Query); n > 8000 || m > 2000 {
+			t.Errorf("%s: %d bytes in the address, %d characters in the body", c.Path, n, m)
+		}
+	}
+}
+
 func TestStandingText(t *testing.T) {
 	const all = "## Session Summary\nThey talked about: Tea 0\n\n## User Representation\n- Likes papaya.\n\n## User Peer Card\nName: Ann\nCity: Rome"
 	const ai = "\n\n## AI Self-Representation\n- Is brief.\n\n## AI Identity Card\nBrief"

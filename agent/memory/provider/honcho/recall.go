@@ -13,6 +13,7 @@ import (
 
 const (
 	maxStanding    = 4000 // characters
+	maxSearch      = 500  // of a query in an address
 	maxSection     = 1500 // of a section of the standing text
 	summaryTokens  = "2000"
 	charsPerToken  = 4
@@ -33,7 +34,7 @@ type known struct {
 func (c *client) lookUp(ctx context.Context, v view, query string) (k known, err error) {
 	q := v.target()
 	if query != "" {
-		q.Set("search_query", shorten.To(query, c.maxQuery-1))
+		q.Set("search_query", shorten.To(query, maxSearch))
 		q.Set("search_top_k", conclusionsMax)
 	}
 	err = c.get(ctx, "/peers/"+v.observer+"/context", q, &k)
@@ -67,11 +68,13 @@ func (c *client) Standing(ctx context.Context, s provider.Scope) (string, error)
 			parts = append(parts, "## "+title+"\n"+shorten.To(text, maxSection-1))
 		}
 	}
-	sum, err := c.summary(ctx, s)
-	if err != nil {
-		return "", err
+	if slices.Contains(c.sections, "summary") {
+		sum, err := c.summary(ctx, s)
+		if err != nil {
+			return "", err
+		}
+		add("summary", "Session Summary", sum)
 	}
-	add("summary", "Session Summary", sum)
 	v, err := c.view(ctx, s, c.user(s))
 	if err != nil {
 		return "", err
@@ -82,7 +85,7 @@ func (c *client) Standing(ctx context.Context, s provider.Scope) (string, error)
 	}
 	add("peerRepresentation", "User Representation", user.Representation)
 	add("peerCard", "User Peer Card", strings.Join(user.Card, "\n"))
-	if s.Person == "" {
+	if s.Person == "" && (slices.Contains(c.sections, "aiRepresentation") || slices.Contains(c.sections, "aiCard")) {
 		ai, err := c.lookUp(ctx, view{c.ai, c.ai}, "")
 		if err != nil {
 			return "", err

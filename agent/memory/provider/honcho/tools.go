@@ -163,7 +163,7 @@ func (c *client) reasoning(ctx context.Context, _ provider.Scope, v view, in inp
 func (c *client) showContext(ctx context.Context, s provider.Scope, v view, in input) (string, error) {
 	q := url.Values{"summary": {"true"}, "tokens": {summaryTokens}, "peer_target": {v.about}, "peer_perspective": {v.observer}}
 	if in.Query != "" {
-		q.Set("search_query", shorten.To(in.Query, c.maxQuery-1))
+		q.Set("search_query", shorten.To(in.Query, maxSearch))
 	}
 	var got struct {
 		Summary  *struct{ Content string } `json:"summary"`
