@@ -97,7 +97,6 @@ func load(s provider.Source) (c config, warnings []string, err error) {
 	if err := c.connect(s, f); err != nil {
 		return c, nil, err
 	}
-	s.Learn(c.key)
 	c.grant = grantOf(f, s)
 	return c, f.warnings(s), nil
 }

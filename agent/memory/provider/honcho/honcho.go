@@ -103,7 +103,6 @@ func (c *client) renew(ctx context.Context, refused secret.Value) (changed bool,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed, c.token = token != c.token, token
-	c.source.Learn(token)
 	return changed, nil
 }
 

@@ -180,8 +180,8 @@ func storesAnyLength(s *subject) {
 }
 
 func standingIsShort(s *subject) {
-	for i := range 40 {
-		s.sync(Added(i, Owner("one"), fmt.Sprintf("I prefer fruit %d%s.", i, strings.Repeat(" and apple", 20))))
+	for i := range 8 {
+		s.sync(Added(i, Owner("one"), fmt.Sprintf("I prefer fruit %d%s.", i, strings.Repeat(" and apple", 80))))
 	}
 	time.Sleep(s.o.Settle)
 	text, err := s.Provider.Standing(s.t.Context(), Owner("one"))
