@@ -159,20 +159,29 @@ func (m *memory) path(person string) (string, error) {
 	return filepath.Join(m.home, "memory_store", person+".db"), nil
 }
 
-// with runs do on the file of a person. Errors are *provider.Error, except a mistake.
+// with runs do on the file of a person, again if another connection has a lock. Errors are
+// *provider.Error, except a mistake.
 func (m *memory) with(ctx context.Context, person string, do func(*file) error) error {
 	path, err := m.path(person)
 	if err != nil {
 		return err
 	}
-	f, err := m.acquire(ctx, path)
-	if err == nil {
-		err = errors.Join(do(f), m.release(f))
+	err = m.once(ctx, path, do)
+	for n := 1; n < maxTries && isBusy(err) && ctx.Err() == nil; n++ {
+		err = m.once(ctx, path, do)
 	}
 	if _, ok := errors.AsType[mistake](err); ok || err == nil {
 		return err
 	}
 	return &provider.Error{Class: provider.Down, Text: fmt.Sprintf("the memory file %s cannot be used: %s", path, err), Err: err}
+}
+
+func (m *memory) once(ctx context.Context, path string, do func(*file) error) error {
+	f, err := m.acquire(ctx, path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(f), m.release(f))
 }
 
 // has reports whether a person has a file.

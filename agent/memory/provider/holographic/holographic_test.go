@@ -330,6 +330,38 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
+// SQLite does not notice the end of a context while it waits for a lock.
+func TestWaitForALockEndsWithTheContext(t *testing.T) {
+	home := t.TempDir()
+	p := open(t, home, "")
+	sync1(t, p, added("", "user", "before"))
+	db := rawDB(t, filepath.Join(home, "memory_store.db"))
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	unlocked := make(chan struct{})
+	time.AfterFunc(3*time.Second, func() { // real time: SQLite's waiting is not virtual
+		_, _ = db.Exec("COMMIT")
+		close(unlocked)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := p.Sync(ctx, added("", "user", "during"))
+	select {
+	case <-unlocked:
+		t.Error("the call has waited for the lock")
+	default:
+	}
+	if err == nil || provider.ClassOf(err) != provider.Down {
+		t.Error(err)
+	}
+	if got := recall(t, p, "", "before"); len(got) != 1 {
+		t.Error("a reader waits for a writer:", got)
+	}
+	sync1(t, p, added("", "user", "after")) // waits for it
+}
+
 func TestManyAtOnce(t *testing.T) {
 	home := t.TempDir()
 	both := []provider.Provider{open(t, home, ""), open(t, home, "")} // as during a reload

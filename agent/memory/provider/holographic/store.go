@@ -11,7 +11,8 @@ import (
 	"strings"
 	"sync"
 
-	_ "modernc.org/sqlite" // registers the driver
+	"modernc.org/sqlite" // registers the driver
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // schema is upstream's.
@@ -53,12 +54,23 @@ type file struct {
 	refs, used int // guarded by memory.mu
 }
 
+// maxTries is how often a call tries to get a lock that another connection has, such as
+// upstream's: 5 s. SQLite itself waits for a tenth of a second, since it does not notice the
+// end of a context meanwhile.
+const maxTries = 50
+
+// isBusy reports whether err means that another connection has a lock.
+func isBusy(err error) bool {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	return ok && e.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
 // openFile opens or creates a file. Others of this process, and upstream, may have it open.
 func openFile(ctx context.Context, path string, set settings) (*file, error) {
 	if err := ensurePrivate(path); err != nil {
 		return nil, err
 	}
-	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_txlock=immediate"
+	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(100)&_pragma=journal_mode(WAL)&_txlock=immediate"
 	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, err

@@ -124,10 +124,11 @@ func isName(s string) bool {
 	return len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && strings.Trim(s[1:], "abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// Limits of the name of an entity.
+// Limits of the names of entities.
 const (
 	maxName      = 80 // characters
 	maxNameWords = 8
+	maxNames     = 32 // of one fact
 )
 
 // entities returns the names in a text: two or more capitalized words, what is in
@@ -136,7 +137,7 @@ func entities(text string) (names []string) {
 	all := split(text)
 	add := func(name string) {
 		name = strings.Join(strings.Fields(name), " ")
-		if name == "" || utf8.RuneCountInString(name) > maxName || strings.Count(name, " ") >= maxNameWords ||
+		if len(names) == maxNames || name == "" || utf8.RuneCountInString(name) > maxName || strings.Count(name, " ") >= maxNameWords ||
 			!strings.ContainsFunc(name, isWord) ||
 			slices.ContainsFunc(names, func(s string) bool { return strings.EqualFold(s, name) }) {
 			return
@@ -222,7 +223,7 @@ func isUpper(w word) bool {
 // word.
 func before(all []word) string {
 	i := len(all) - 1
-	for i > 0 && all[i].after && isUpper(all[i]) {
+	for i > 0 && len(all)-i < maxNameWords && all[i].after && isUpper(all[i]) {
 		switch {
 		case isUpper(all[i-1]):
 			i--
@@ -238,7 +239,7 @@ func before(all []word) string {
 // behind returns the name at the beginning of words.
 func behind(all []word) string {
 	end := 1
-	for isUpper(all[0]) && end < len(all) && all[end].after {
+	for isUpper(all[0]) && end < min(len(all), maxNameWords) && all[end].after {
 		switch {
 		case isUpper(all[end]):
 			end++
