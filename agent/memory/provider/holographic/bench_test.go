@@ -55,15 +55,23 @@ func report(b *testing.B, times []time.Duration) {
 
 func BenchmarkRecall(b *testing.B) {
 	p, query := benchmarkFacts(b)
-	var times []time.Duration
-	for b.Loop() {
-		q, start := query(), time.Now()
-		if items, err := p.Recall(b.Context(), provider.Scope{}, q); err != nil || len(items) == 0 {
-			b.Fatal(items, err)
-		}
-		times = append(times, time.Since(start))
+	for _, n := range []int{1, 10} { // a question, and a long message
+		b.Run(fmt.Sprintf("queries=%d", n), func(b *testing.B) {
+			var times []time.Duration
+			for b.Loop() {
+				q := query()
+				for range n - 1 {
+					q += " " + query()
+				}
+				start := time.Now()
+				if items, err := p.Recall(b.Context(), provider.Scope{}, q); err != nil || len(items) == 0 {
+					b.Fatal(items, err)
+				}
+				times = append(times, time.Since(start))
+			}
+			report(b, times)
+		})
 	}
-	report(b, times)
 }
 
 func BenchmarkAdd(b *testing.B) {

@@ -330,6 +330,22 @@ func TestFilesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
+// Of a large memory only the facts with the rarest words of a query are ranked.
+func TestLargeMemory(t *testing.T) {
+	home := t.TempDir()
+	p := open(t, home, "")
+	sync1(t, p, added("", "user", "The user likes the unicorn"))
+	db := rawDB(t, filepath.Join(home, "memory_store.db"))
+	if _, err := db.Exec("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) INSERT INTO facts (content) SELECT 'The user likes thing' || i FROM n"); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]int{"which user likes the unicorn?": 1, "does the user like unicorn or thing7": 2, "user": 5, "zebra": 0, "the": 5, "user zebra": 5} {
+		if got := recall(t, p, "", query); len(got) != want {
+			t.Errorf("%s: %q", query, got)
+		}
+	}
+}
+
 // SQLite does not notice the end of a context while it waits for a lock.
 func TestWaitForALockEndsWithTheContext(t *testing.T) {
 	home := t.TempDir()

@@ -69,23 +69,25 @@ func (f *file) match(ctx context.Context, text string) (string, error) {
 	if len(anyOf) == 0 {
 		return strings.Join(all, " "), nil
 	}
-	count := func(match string) (n int, err error) {
-		err = f.db.QueryRowContext(ctx, "SELECT count(*) FROM facts_fts WHERE facts_fts MATCH ?", match).Scan(&n)
+	count := func(query string, args ...any) (n int, err error) {
+		err = f.db.QueryRowContext(ctx, query, args...).Scan(&n)
 		return n, err
 	}
-	match := strings.Join(anyOf, " OR ")
-	if n, err := count(match); err != nil || n <= maxRanked {
-		return match, err
+	if n, err := count("SELECT COALESCE(max(fact_id), 0) FROM facts"); err != nil || n <= maxRanked { // there are at most n
+		return strings.Join(anyOf, " OR "), err
 	}
 	facts := map[string]int{}
 	for _, term := range anyOf {
-		n, err := count(term)
+		n, err := count("SELECT count(*) FROM facts_fts WHERE facts_fts MATCH ?", term)
 		if err != nil {
 			return "", err
 		}
 		if n > 0 {
 			facts[term] = n
 		}
+	}
+	if len(facts) == 0 {
+		return "", nil
 	}
 	rarest := slices.SortedFunc(maps.Keys(facts), func(a, b string) int { return cmp.Or(facts[a]-facts[b], cmp.Compare(a, b)) })
 	n, sum := 1, facts[rarest[0]]

@@ -62,7 +62,7 @@ func jaccard(a, b map[string]bool) float64 {
 }
 
 // maxTerms is the maximum number of words of a search.
-const maxTerms = 64
+const maxTerms = 32
 
 // terms returns the words of a text that are searched, as FTS5 phrases: any of them is to
 // occur, or, if the text consists of stop words, all.
