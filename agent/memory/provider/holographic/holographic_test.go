@@ -300,11 +300,18 @@ func TestFileOfUpstream(t *testing.T) {
 		t.Error(mode, err)
 	}
 	// Upstream writes at the same time.
-	if _, err := db.Exec("INSERT INTO facts (content) VALUES ('The gate was painted')"); err != nil {
+	if _, err := db.Exec(`INSERT INTO facts (content) VALUES ('The gate was painted');
+		INSERT INTO facts (content, category, tags, trust_score, retrieval_count, helpful_count, created_at, updated_at, hrr_vector)
+		VALUES ('Odd gate', NULL, NULL, 7, 'many', NULL, 'yesterday', NULL, x'00'), ('No trust in this gate', 1, 2, 'none', 3.5, x'01', 4, '2026-01-02T03:04:05Z', 'text')`); err != nil {
 		t.Fatal(err)
 	}
-	if got := recall(t, p, "", "gate"); len(got) != 2 {
-		t.Error(got)
+	if items, err := p.Recall(t.Context(), provider.Scope{}, "gate"); err != nil || len(items) != 4 || items[0].Text != "Odd gate" || items[0].Score != 1 || !items[0].At.IsZero() {
+		t.Error(items, err)
+	}
+	for _, action := range []string{"search", "probe", "related", "reason", "contradict", "list"} {
+		if answer := call(t, p, "fact_store", `{"action":"`+action+`","query":"gate","entity":"gate","entities":["gate"],"min_trust":0}`); answer["error"] != nil {
+			t.Error(action, answer)
+		}
 	}
 }
 

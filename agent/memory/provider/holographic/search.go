@@ -28,9 +28,10 @@ type fact struct {
 	Score      *float64 `json:"score,omitempty"`
 }
 
-// columns are those of a fact. The times are text: the driver would parse them.
-const columns = `f.fact_id, f.content, COALESCE(f.category, ''), COALESCE(f.tags, ''), COALESCE(f.trust_score, 0),
-	COALESCE(f.retrieval_count, 0), COALESCE(f.helpful_count, 0), CAST(COALESCE(f.created_at, '') AS TEXT), CAST(COALESCE(f.updated_at, f.created_at, '') AS TEXT)`
+// columns are those of a fact. Others write the file too, so each value gets its type. The
+// times are text: the driver would parse them.
+const columns = `f.fact_id, f.content, COALESCE(f.category, ''), COALESCE(f.tags, ''), CAST(COALESCE(f.trust_score, 0) AS REAL),
+	CAST(COALESCE(f.retrieval_count, 0) AS INTEGER), CAST(COALESCE(f.helpful_count, 0) AS INTEGER), CAST(COALESCE(f.created_at, '') AS TEXT), CAST(COALESCE(f.updated_at, f.created_at, '') AS TEXT)`
 
 func (f *fact) fields() []any {
 	return []any{&f.ID, &f.Content, &f.Category, &f.Tags, &f.Trust, &f.Retrievals, &f.Helpful, &f.Created, &f.Updated}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/holographic"
 )
 
 // contents returns the contents of results, in their order.
@@ -218,4 +219,31 @@ func TestOlderFactsHaveLowerScores(t *testing.T) {
 			t.Error(got)
 		}
 	}
+}
+
+func FuzzTools(f *testing.F) {
+	p := open(f, f.TempDir(), "")
+	for _, s := range []string{`{"action":"add","content":"Ada Lovelace \"x\"","tags":"a"}`, `{"action":"search","query":"ada","limit":1e300,"min_trust":"NaN"}`, `{"action":"probe","entity":"a"}`,
+		`{"action":"related","entity":"\u0000"}`, `{"action":"reason","entities":["","b"]}`, `{"action":"contradict","limit":-1}`, `{"action":"update","fact_id":1,"trust_delta":1e308,"content":"\ud800"}`,
+		`{"action":"remove","fact_id":9223372036854775808}`, `{"action":"list","category":null}`, `{"action":"helpful","fact_id":1}`, `null`, ``} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, input string) {
+		for _, tool := range p.About().Tools {
+			if s, err := p.Call(t.Context(), provider.Scope{}, tool.Name, json.RawMessage(input)); err != nil || !json.Valid([]byte(s)) {
+				t.Errorf("%s(%s): %q, %v", tool.Name, input, s, err)
+			}
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("HRR1aaaabbbb"))
+	f.Add(holographic.Encode(holographic.Atom("x", 2)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v := make(holographic.Vector, 2)
+		if holographic.Decode(v, b) && math.IsNaN(holographic.Similarity(v, holographic.Atom("x", 2))) {
+			t.Error(v)
+		}
+	})
 }
