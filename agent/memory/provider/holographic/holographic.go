@@ -13,13 +13,11 @@
 package holographic
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +26,7 @@ import (
 	"sync"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/settings"
 	"hermesd/internal/lazyregexp"
 )
 
@@ -36,8 +35,8 @@ Active. A local store of facts with names and trust scores, in addition to the b
 Use fact_store to search, probe (one name), reason (several names), related, contradict (conflicting facts), or to add facts that the user would expect you to remember.
 Use fact_feedback to rate facts after using them.`
 
-// settings are upstream's section plugins.hermes-memory-store.
-type settings struct {
+// options are upstream's section plugins.hermes-memory-store.
+type options struct {
 	path     string
 	extract  bool
 	trust    float64
@@ -47,15 +46,15 @@ type settings struct {
 	halfLife float64
 }
 
-// query returns what the settings say of a search.
-func (s settings) query() query {
+// query returns what the options say of a search.
+func (s options) query() query {
 	return query{minTrust: s.minTrust, weight: s.weight, halfLife: s.halfLife, limit: 10}
 }
 
 // A memory is the provider. Files are opened when they are first used.
 type memory struct {
 	home string
-	set  settings
+	set  options
 
 	mu     sync.Mutex
 	files  map[string]*file // by path
@@ -76,43 +75,28 @@ func Open(s provider.Source) (provider.Provider, []string, error) {
 	return &memory{home: s.Home, set: set, files: map[string]*file{}}, warnings, nil
 }
 
-func load(s provider.Source) (settings, []string, error) {
-	set := settings{path: filepath.Join(s.Home, "memory_store.db"), trust: 0.5, minTrust: 0.3, dim: 1024, weight: 0.3}
-	section := map[string]any{}
-	if len(s.Section) > 0 {
-		d := json.NewDecoder(bytes.NewReader(s.Section))
-		d.UseNumber()
-		if err := d.Decode(&section); err != nil {
-			return set, nil, fmt.Errorf("plugins.hermes-memory-store is not a section with keys: %w", err)
-		}
+func load(s provider.Source) (options, []string, error) {
+	section := s.Section
+	if len(section) == 0 {
+		section = json.RawMessage("{}")
 	}
-	var warnings []string
-	dim := float64(set.dim)
-	numbers := map[string]*float64{"default_trust": &set.trust, "min_trust_threshold": &set.minTrust, "hrr_dim": &dim,
-		"hrr_weight": &set.weight, "temporal_decay_half_life": &set.halfLife}
-	for _, key := range slices.Sorted(maps.Keys(section)) {
-		text := strings.TrimSpace(fmt.Sprint(section[key]))
-		switch p := numbers[key]; {
-		case section[key] == nil:
-		case p != nil:
-			x, err := strconv.ParseFloat(text, 64)
-			if err != nil || !(x >= 0 && x <= 1e6) {
-				return set, nil, fmt.Errorf("plugins.hermes-memory-store.%s is %q: set it to a number that is not negative, or delete the line", key, text)
-			}
-			*p = x
-		case key == "db_path":
-			set.path = expand(s, text)
-		case key == "auto_extract":
-			set.extract = slices.Contains([]string{"1", "true", "yes", "on"}, strings.ToLower(text))
-		default:
-			warnings = append(warnings, "plugins.hermes-memory-store."+key+" is unknown and has no effect")
-		}
+	o, err := settings.Parse("plugins.hermes-memory-store", section)
+	if err != nil {
+		return options{}, nil, err
 	}
-	set.trust, set.dim = min(set.trust, 1), int(dim)
-	if set.dim < 1 || set.dim > 1<<16 {
-		return set, nil, fmt.Errorf("plugins.hermes-memory-store.hrr_dim is %d: set it to 1024, or to what the file was made with", set.dim)
+	set := options{
+		path:     filepath.Join(s.Home, "memory_store.db"),
+		extract:  o.Bool("auto_extract", false),
+		trust:    o.Number("default_trust", 0.5, 0, 1),
+		minTrust: o.Number("min_trust_threshold", 0.3, 0, 1),
+		dim:      int(o.Number("hrr_dim", 1024, 1, 1<<16)),
+		weight:   o.Number("hrr_weight", 0.3, 0, 1),
+		halfLife: o.Number("temporal_decay_half_life", 0, 0, 1e6),
 	}
-	return set, warnings, nil
+	if path := o.Text("db_path"); path != "" {
+		set.path = expand(s, path)
+	}
+	return set, o.Unknown(), nil
 }
 
 // expand returns the file that a db_path names. A relative one is in the Hermes home.

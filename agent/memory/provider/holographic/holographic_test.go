@@ -101,13 +101,13 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v, %v, %v", section, p, warnings, err)
 		}
 	}
-	for _, section := range []string{`[]`, `"x"`, `{"hrr_dim":0}`, `{"hrr_dim":"many"}`, `{"hrr_dim":100000}`, `{"default_trust":-1}`, `{"default_trust":"NaN"}`} {
+	for _, section := range []string{`[]`, `"x"`, `7`} {
 		if _, _, err := holographic.Open(provider.Source{Home: home, Section: json.RawMessage(section)}); err == nil || !strings.Contains(err.Error(), "plugins.hermes-memory-store") {
 			t.Errorf("%s: %v", section, err)
 		}
 	}
-	_, warnings, err := holographic.Open(provider.Source{Home: home, Section: json.RawMessage(`{"b":1,"a":2,"default_trust":7}`)})
-	if err != nil || len(warnings) != 2 || !strings.Contains(warnings[0], "hermes-memory-store.a ") {
+	_, warnings, err := holographic.Open(provider.Source{Home: home, Section: json.RawMessage(`{"b":1,"a":2,"default_trust":7,"hrr_dim":"many"}`)})
+	if err != nil || len(warnings) != 2 || !strings.Contains(warnings[0], `hermes-memory-store: the key "a"`) {
 		t.Error(warnings, err)
 	}
 	if all, _ := os.ReadDir(home); len(all) > 0 {

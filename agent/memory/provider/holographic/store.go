@@ -66,7 +66,7 @@ func isBusy(err error) bool {
 }
 
 // openFile opens or creates a file. Others of this process, and upstream, may have it open.
-func openFile(ctx context.Context, path string, set settings) (*file, error) {
+func openFile(ctx context.Context, path string, set options) (*file, error) {
 	if err := ensurePrivate(path); err != nil {
 		return nil, err
 	}
