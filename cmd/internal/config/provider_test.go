@@ -2,6 +2,8 @@ package config_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -148,6 +150,21 @@ func TestNamesOfModels(t *testing.T) {
 	c, _ := setup{yaml: "custom_providers: [{name: rack, base_url: 'http://h:1/v1', models: {'Qwen/Qwen3-8B:q4.1': {context_length: 9000}}}]"}.good(t)
 	if got := c.CustomProviders[0].Models["Qwen/Qwen3-8B:q4.1"].ContextLength; got != 9000 {
 		t.Errorf("the context is %d", got)
+	}
+}
+
+// README.md names all providers, docs/web.md those whose models get images.
+func TestDocsNameProviders(t *testing.T) {
+	for name, in := range map[string]func(config.Service) bool{"README.md": func(config.Service) bool { return true }, "docs/web.md": func(s config.Service) bool { return s.Vision }} {
+		page, err := os.ReadFile(filepath.Join("..", "..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range config.Services() {
+			if in(s) && !strings.Contains(string(page), s.Name) {
+				t.Errorf("%s does not name %s", name, s.Name)
+			}
+		}
 	}
 }
 
