@@ -40,7 +40,7 @@ func Deliveries() []Delivery {
 			In:       "The next poll confirms an update only when it is on disk. Telegram keeps what is not confirmed for 24 h.",
 			KeyIn:    "chat id : message id", Key: regexp.MustCompile(`^-?[0-9]+:[0-9]+$`),
 			KeyOut: "none",
-			Clear:  "Cannot be asked. `delivery.uncertain`: sent again marked `(may be a repeat)`, held for the operator, or dropped. With `delivery.edit_first` the answer is an edit, which can be repeated.",
+			Clear:  "Cannot be asked: [`delivery.uncertain`](#configuration) decides.",
 			Window: "Between the request and its receipt on disk: one marked repeat.",
 		},
 		{
