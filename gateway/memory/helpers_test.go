@@ -31,15 +31,28 @@ type fake struct {
 	call     func(s provider.Scope, tool string, input json.RawMessage) (string, error)
 	check    error
 
+	record
+	began   time.Time
+	running int
+	most    int
+	closed  bool
+}
+
+// A record is what a fake was asked.
+type record struct {
 	queries []string
 	scopes  []provider.Scope // of recalls, standing texts and tools
 	told    []provider.Event // each call of Sync
 	at      []time.Duration  // of these calls, since began
 	asked   []time.Duration  // calls of Synced
-	began   time.Time
-	running int
-	most    int
-	closed  bool
+}
+
+// got returns what the fake was asked so far.
+func (f *fake) got() record {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	r := f.record
+	return record{slices.Clone(r.queries), slices.Clone(r.scopes), slices.Clone(r.told), slices.Clone(r.at), slices.Clone(r.asked)}
 }
 
 func newFake() *fake {
@@ -140,6 +153,20 @@ type queue struct {
 	writes int   // calls of SetValue
 	bytes  int64 // that EventCounts adds
 	fail   error // of SettleEvent
+}
+
+// all returns all rows.
+func (q *queue) all() []store.QueuedEvent {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.rows)
+}
+
+// count returns one of the counters.
+func (q *queue) count(n *int) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return *n
 }
 
 func newQueue() *queue { return &queue{values: map[string][]byte{}} }

@@ -37,7 +37,7 @@ func TestTurnsAreToldInOrder(t *testing.T) {
 				t.Errorf("out of order: %q", own)
 			}
 		}
-		e := f.told[0]
+		e := f.got().told[0]
 		if e.Kind != provider.Turn || len(e.Messages) != 2 || e.Messages[1] != (provider.Message{Role: "assistant", Text: "yes: " + e.Messages[0].Text, At: e.At}) || !strings.HasPrefix(e.Messages[0].Text, e.Scope.Session) || e.Scope.Person != "" || len(e.Key) != 36 {
 			t.Errorf("%+v", e)
 		}
@@ -62,7 +62,7 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%q", f.texts())
 		}
 		b.Reload()
-		if later(0); len(f.told) != 2 {
+		if later(0); len(f.got().told) != 2 {
 			t.Errorf("a reload ends it: %q", f.texts())
 		}
 		later(time.Minute)
@@ -72,11 +72,11 @@ func TestEnds(t *testing.T) {
 		b.say("s", "three")
 		b.commit(b.EndEvents(owner("s", 3, "")))
 		later(0)
-		if want := []string{"one", "two", "end", "three", "end"}; !slices.Equal(f.texts(), want) || f.told[2].Key == f.told[4].Key {
+		if want := []string{"one", "two", "end", "three", "end"}; !slices.Equal(f.texts(), want) || f.got().told[2].Key == f.got().told[4].Key {
 			t.Errorf("%q", f.texts())
 		}
-		if len(q.rows) != 0 || b.EndEvents(owner("empty", 0, "")) != nil {
-			t.Errorf("%+v are left", q.rows)
+		if len(q.all()) != 0 || b.EndEvents(owner("empty", 0, "")) != nil {
+			t.Errorf("%+v are left", q.all())
 		}
 	})
 }
@@ -88,10 +88,10 @@ func TestQueueSleepsWhenItIsEmpty(t *testing.T) {
 		b.say("s", "one")
 		b.commit(b.EndEvents(owner("s", 1, "")))
 		later(time.Second)
-		before := q.reads
+		before := q.count(&q.reads)
 		later(10 * time.Minute)
-		if q.reads != before || len(q.rows) != 0 {
-			t.Errorf("%d reads in 10 minutes", q.reads-before)
+		if q.count(&q.reads) != before || len(q.all()) != 0 {
+			t.Errorf("%d reads in 10 minutes", q.count(&q.reads)-before)
 		}
 	})
 }
@@ -127,10 +127,10 @@ func TestPausesAfterFailures(t *testing.T) {
 				b.say("s", "one")
 				later(2 * time.Hour)
 				if len(f.texts()) != len(c.errs)+2 { // and the end
-					t.Fatalf("told %q at %v", f.texts(), f.at)
+					t.Fatalf("told %q at %v", f.texts(), f.got().at)
 				}
 				for i, want := range c.want {
-					got := f.at[i+1] - f.at[i]
+					got := f.got().at[i+1] - f.got().at[i]
 					jitter := want / 5
 					if c.says == "slow down" || name == "auth" {
 						jitter = 0
@@ -168,8 +168,8 @@ func TestRefusedEvents(t *testing.T) {
 		if want := []string{"bad", "bad", "bad", "good"}; !slices.Equal(f.texts(), want) {
 			t.Errorf("%q", f.texts())
 		}
-		if st := b.Status(); st.Queue.Aside != 1 || !st.Up || st.Breaker != "closed" || q.rows[0].Aside != "not allowed (HTTP 422)" {
-			t.Errorf("%+v, %+v", st, q.rows)
+		if st := b.Status(); st.Queue.Aside != 1 || !st.Up || st.Breaker != "closed" || q.all()[0].Aside != "not allowed (HTTP 422)" {
+			t.Errorf("%+v, %+v", st, q.all())
 		}
 		if want := []string{"Long-term memory (Fake) does not take something: not allowed (HTTP 422). It is set aside; `hermesd memory queue` shows it."}; !slices.Equal(b.told(), want) {
 			t.Errorf("notices %q", b.told())
@@ -199,9 +199,9 @@ func TestEventsThatAreTooLargeAreHalved(t *testing.T) {
 		b := open(t, f, newQueue(), settings())
 		b.commit(b.TurnEvents(owner("s", 1, ""), "k", strings.Repeat("x", 60000), "short", time.Now()))
 		later(time.Second)
-		last := f.told[len(f.told)-1]
-		if len(f.told) != 5 || len(last.Messages) != 4 || len(last.Messages[0].Text) != (25000+15)/16 || f.told[0].Key != last.Key {
-			t.Errorf("%d calls, %d messages", len(f.told), len(last.Messages))
+		last := f.got().told[len(f.got().told)-1]
+		if len(f.got().told) != 5 || len(last.Messages) != 4 || len(last.Messages[0].Text) != (25000+15)/16 || f.got().told[0].Key != last.Key {
+			t.Errorf("%d calls, %d messages", len(f.got().told), len(last.Messages))
 		}
 		most = -1
 		b.say("s", "never")
@@ -244,8 +244,8 @@ func TestAcceptedEvents(t *testing.T) {
 				f.began = time.Now()
 				b.say("s", "one")
 				later(20 * time.Minute)
-				if !slices.Equal(f.asked, c.asked) || len(f.told) != c.told {
-					t.Errorf("asked at %v, told %d times", f.asked, len(f.told))
+				if !slices.Equal(f.got().asked, c.asked) || len(f.got().told) != c.told {
+					t.Errorf("asked at %v, told %d times", f.got().asked, len(f.got().told))
 				}
 				if st := b.Status(); (st.Queue.Aside == 1) != c.aside || !st.Up {
 					t.Errorf("%+v", st)
@@ -277,8 +277,8 @@ func TestEndOfTheProcessInACall(t *testing.T) {
 		}
 		later(time.Second)
 		b.Close()
-		if !f.closed || len(q.rows) != 8 || q.rows[0].Tries != 0 {
-			t.Errorf("%+v", q.rows)
+		if !f.closed || len(q.all()) != 8 || q.all()[0].Tries != 0 {
+			t.Errorf("%+v", q.all())
 		}
 		dies = false
 		later(time.Second)
@@ -289,8 +289,8 @@ func TestEndOfTheProcessInACall(t *testing.T) {
 				t.Errorf("%s was told %d times", key, n)
 			}
 		}
-		if len(has) != 6 || len(f.asked) != 2 || len(q.rows) != 2 {
-			t.Errorf("%d events, %d questions, %d are left", len(has), len(f.asked), len(q.rows))
+		if len(has) != 6 || len(f.got().asked) != 2 || len(q.all()) != 2 {
+			t.Errorf("%d events, %d questions, %d are left", len(has), len(f.got().asked), len(q.all()))
 		}
 	})
 }
@@ -302,7 +302,7 @@ func TestLostAnswer(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
 				f.sync = func(ctx context.Context, e provider.Event) (r provider.Receipt, err error) {
-					if len(f.at) == 1 {
+					if len(f.got().at) == 1 {
 						err = pause(ctx, time.Hour)
 					}
 					return r, err
@@ -316,8 +316,8 @@ func TestLostAnswer(t *testing.T) {
 				if arrived {
 					want = want[:1]
 				}
-				if !slices.Equal(f.texts(), want) || len(f.asked) != 1 {
-					t.Errorf("told %q, asked %d times", f.texts(), len(f.asked))
+				if !slices.Equal(f.texts(), want) || len(f.got().asked) != 1 {
+					t.Errorf("told %q, asked %d times", f.texts(), len(f.got().asked))
 				}
 			})
 		})
@@ -342,7 +342,7 @@ func TestLongOutage(t *testing.T) {
 			b.say(session.ID(fmt.Sprint("s", i%50)), fmt.Sprintf("%03d", i))
 		}
 		later(24 * time.Hour)
-		if n := len(f.told); n > 1000 {
+		if n := len(f.got().told); n > 1000 {
 			t.Errorf("%d calls in a day of the outage", n)
 		}
 		if len(b.told()) != 1 {
@@ -351,7 +351,7 @@ func TestLongOutage(t *testing.T) {
 		f.locked(func() { down, f.told = false, nil })
 		later(time.Hour)
 		of := map[string][]string{}
-		for _, e := range f.told {
+		for _, e := range f.got().told {
 			if e.Kind == provider.Turn {
 				of[e.Scope.Session] = append(of[e.Scope.Session], e.Messages[0].Text)
 			}
@@ -381,8 +381,8 @@ func TestRefusedKey(t *testing.T) {
 		b := open(t, f, newQueue(), settings())
 		calls := func(want int) {
 			t.Helper()
-			if later(0); len(f.told) != want {
-				t.Errorf("%d calls at %v, want %d", len(f.told), f.at, want)
+			if later(0); len(f.got().told) != want {
+				t.Errorf("%d calls at %v, want %d", len(f.got().told), f.got().at, want)
 			}
 			f.locked(func() { f.told, f.at = nil, nil })
 		}
@@ -448,8 +448,8 @@ func TestEventsOfAnotherProviderAreSetAside(t *testing.T) {
 		other.about.Name = "other"
 		open(t, other, q, settings()).commit(events)
 		later(0)
-		if len(other.told) != 0 || q.rows[0].Aside != "it is for the provider fake" || !strings.HasPrefix(q.rows[1].Aside, "it cannot be read: json: ") {
-			t.Errorf("%+v", q.rows)
+		if len(other.got().told) != 0 || q.all()[0].Aside != "it is for the provider fake" || !strings.HasPrefix(q.all()[1].Aside, "it cannot be read: json: ") {
+			t.Errorf("%+v", q.all())
 		}
 	})
 }
@@ -467,8 +467,8 @@ func TestErrorsOfTheStore(t *testing.T) {
 		q.fail = nil
 		q.mu.Unlock()
 		later(time.Minute)
-		if len(q.rows) != 1 || len(f.told) != 1 || len(f.asked) > 10 {
-			t.Errorf("told %q, asked %d times, %d are left", f.texts(), len(f.asked), len(q.rows))
+		if len(q.all()) != 1 || len(f.got().told) != 1 || len(f.got().asked) > 10 {
+			t.Errorf("told %q, asked %d times, %d are left", f.texts(), len(f.got().asked), len(q.all()))
 		}
 	})
 }

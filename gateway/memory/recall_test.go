@@ -28,8 +28,8 @@ func TestRecallThatIsReadyCostsNoTime(t *testing.T) {
 		if block != want || took != 0 {
 			t.Errorf("after %v:\n%s\nwant:\n%s", took, block, want)
 		}
-		if len(f.queries) != 1 || f.queries[0] != question {
-			t.Errorf("queries %q", f.queries)
+		if len(f.got().queries) != 1 || f.got().queries[0] != question {
+			t.Errorf("queries %q", f.got().queries)
 		}
 	})
 }
@@ -102,12 +102,12 @@ func TestRecallsAreLimited(t *testing.T) {
 		}
 		b := open(t, f, newQueue(), settings())
 		for range 2 {
-			f.queries = nil
+			f.locked(func() { f.queries = nil })
 			for range 40 {
 				b.Recall(owner("s", 1, question))
 			}
-			if later(time.Minute); len(f.queries) != 32 {
-				t.Errorf("%d run at the same time", len(f.queries))
+			if later(time.Minute); len(f.got().queries) != 32 {
+				t.Errorf("%d run at the same time", len(f.got().queries))
 			}
 		}
 	})
@@ -176,8 +176,8 @@ func TestNothingIsRecalled(t *testing.T) {
 		if b.Recall(command) != nil {
 			t.Error("a command is asked")
 		}
-		if len(f.queries) != 0 {
-			t.Errorf("queries %q", f.queries)
+		if len(f.got().queries) != 0 {
+			t.Errorf("queries %q", f.got().queries)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -202,9 +202,9 @@ func TestBreaker(t *testing.T) {
 		synctest.Wait()
 		ask := func(wantCalls int, wantWait time.Duration) {
 			t.Helper()
-			f.queries = nil
-			if _, took := b.begin(owner("s", 0, question)); took != wantWait || len(f.queries) != wantCalls {
-				t.Errorf("%d calls, %v", len(f.queries), took)
+			f.locked(func() { f.queries = nil })
+			if _, took := b.begin(owner("s", 0, question)); took != wantWait || len(f.got().queries) != wantCalls {
+				t.Errorf("%d calls, %v", len(f.got().queries), took)
 			}
 		}
 		for range 5 {
@@ -220,8 +220,8 @@ func TestBreaker(t *testing.T) {
 		later(2 * time.Minute)
 		first, second := b.Recall(owner("s", 0, question)), b.Recall(owner("s", 0, question))
 		synctest.Wait()
-		if second.Await(t.Context()); len(f.queries) != 1 {
-			t.Errorf("%d probes", len(f.queries))
+		if second.Await(t.Context()); len(f.got().queries) != 1 {
+			t.Errorf("%d probes", len(f.got().queries))
 		}
 		first.Await(t.Context()) // fails
 		ask(0, 0)
