@@ -133,7 +133,7 @@ func (s *Service) result(side, kind string, began time.Time, err error) {
 		s.parts.Log.Warn("a call of the memory provider failed", zap.String("provider", s.about.Name), zap.String("call", kind), zap.String("class", result), zap.Error(err))
 	}
 	if notice != nil {
-		s.notify(notice)
+		s.parts.Notify(s.ctx, notice)
 	}
 }
 

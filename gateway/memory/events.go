@@ -107,6 +107,12 @@ func (s *Service) CheckpointEvents(t Turn, key string, messages []provider.Messa
 	now := time.Now()
 	e := provider.Event{Key: uuid(provider.Checkpoint, key), Kind: provider.Checkpoint, Scope: s.Scope(t), At: now}
 	for _, m := range messages {
+		if m.Role != "user" && m.Role != "assistant" {
+			continue
+		}
+		if m.At.IsZero() {
+			m.At = now
+		}
 		e.Messages = append(e.Messages, s.said(m.Role, m.Text, m.At)...)
 	}
 	// The end must stay the last event of the session.
@@ -195,12 +201,7 @@ func (s *Service) isFull() bool {
 		s.parts.Observe(Call{Kind: "queue", Result: "full"})
 	}
 	if first {
-		s.notify(i18n.Errorf("Long-term memory (%s) has not taken what you said for so long that no more is kept for it. `hermesd memory status` says why.", s.about.Label))
+		s.parts.Notify(s.ctx, i18n.Errorf("Long-term memory (%s) has not taken what you said for so long that no more is kept for it. `hermesd memory status` says why.", s.about.Label))
 	}
 	return full
-}
-
-// notify tells an owner something without waiting for it.
-func (s *Service) notify(notice error) {
-	s.spawn(func() { s.parts.Notify(s.ctx, notice) })
 }

@@ -43,7 +43,7 @@ type Parts struct {
 	Log      *zap.Logger
 	Observe  func(Call)
 	// Notify tells an owner something once, without a sound. The notice is an error of
-	// i18n.Errorf.
+	// i18n.Errorf. It must not wait: a turn waits for it, so that it is part of that turn.
 	Notify func(ctx context.Context, notice error)
 }
 

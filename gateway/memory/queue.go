@@ -286,7 +286,7 @@ func (s *Service) aside(why string) store.EventSettlement {
 	s.mu.Unlock()
 	s.parts.Log.Error("an event is set aside: the memory provider does not take it", zap.String("provider", s.about.Name), zap.String("why", why))
 	if first {
-		s.notify(i18n.Errorf("Long-term memory (%s) does not take something: %s. It is set aside; `hermesd memory queue` shows it.", s.about.Label, why))
+		s.parts.Notify(s.ctx, i18n.Errorf("Long-term memory (%s) does not take something: %s. It is set aside; `hermesd memory queue` shows it.", s.about.Label, why))
 	}
 	return store.EventSettlement{Aside: shorten.Line(why, 300)}
 }

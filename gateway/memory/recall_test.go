@@ -200,6 +200,9 @@ func TestBreaker(t *testing.T) {
 		}
 		b := open(t, f, newQueue(), settings())
 		synctest.Wait()
+		if b.Recall(owner("s", 0, question)).Await(t.Context()); len(b.told()) != 1 {
+			t.Errorf("a turn that the outage concerns has %d notices of it", len(b.told()))
+		}
 		ask := func(wantCalls int, wantWait time.Duration) {
 			t.Helper()
 			f.locked(func() { f.queries = nil })
@@ -207,7 +210,7 @@ func TestBreaker(t *testing.T) {
 				t.Errorf("%d calls, %v", len(f.got().queries), took)
 			}
 		}
-		for range 5 {
+		for range 4 {
 			ask(1, 500*time.Millisecond)
 		}
 		ask(0, 0)

@@ -368,5 +368,12 @@ func TestTextsOfEvents(t *testing.T) {
 		if s.CheckpointEvents(turn, "k", m) != nil {
 			t.Error("the provider has no use for checkpoints")
 		}
+		f.about.Checkpoints = true
+		s = memory.New(memory.Parts{Provider: f, Store: q, Settings: set})
+		defer s.Close()
+		events = s.CheckpointEvents(turn, "k", []provider.Message{{Role: "user", Text: "x"}, {Role: "tool", Text: "y"}})
+		if err := json.Unmarshal(events[0].Doc, &row); err != nil || len(row.Event.Messages) != 1 || row.Event.Messages[0].At.IsZero() || events[1].Due.IsZero() {
+			t.Errorf("%+v, %v", row.Event, err)
+		}
 	})
 }
