@@ -66,13 +66,7 @@ func (s *Service) TurnEvents(t Turn, key, question, answer string, at time.Time)
 	if !s.learns(t) || !s.parts.Settings.Sync || t.Command || question == "" && answer == "" || s.isFull() {
 		return nil
 	}
-	messages := s.said("user", question, at)
-	if s.parts.Settings.SyncTools {
-		for _, result := range t.Results {
-			messages = append(messages, s.said("assistant", "[result of a tool]\n"+result, at)...)
-		}
-	}
-	messages = append(messages, s.said("assistant", answer, at)...)
+	messages := append(s.said("user", question, at), s.said("assistant", answer, at)...)
 	e := provider.Event{Key: uuid(provider.Turn, key), Kind: provider.Turn, Scope: s.Scope(t), At: at, Messages: messages}
 	return []store.Event{s.queued(e.Key, string(t.Record.ID), row{Event: e}), s.end(t, key, at, at.Add(endAfter))}
 }

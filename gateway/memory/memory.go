@@ -56,7 +56,7 @@ type Settings struct {
 	CronRecall bool          // scheduled prompts of owners recall
 	Sync       bool          // turns are told to the provider
 	Mirror     bool          // entries of the built-in memory are told to the provider
-	SyncTools  bool          // results of tools are told as well
+	PerUser    bool          // the built-in memory has files for each person
 	QueueMax   int           // events
 }
 

@@ -30,21 +30,26 @@ type fact struct {
 }
 
 // Mirror compares the entries of the built-in memory, by target, with those that the
-// provider was told, and adds the differences to the queue. The provider learns of the
-// memory of owners only.
+// provider was told, and adds the differences to the queue. A memory that is not of one
+// person is that of the owners.
 func (s *Service) Mirror(ctx context.Context, t Turn, entries map[string][]string) error {
-	if !s.learns(t) || !s.parts.Settings.Mirror || t.Record.Shared || t.Level < access.Owner {
+	perUser := s.parts.Settings.PerUser
+	if !s.learns(t) || !s.parts.Settings.Mirror || t.Record.Shared || t.Level < access.Owner && !perUser {
 		return nil
 	}
 	s.mirroring.Lock()
 	defer s.mirroring.Unlock()
 	scope := s.Scope(t)
-	key := "memory/mirror/" + s.about.Name + "/" + scope.Person
+	of := s.about.Name + "/" + scope.Person
+	if perUser {
+		of += "/" + Identity(t.Platform+"-"+t.Record.Owner)
+	}
+	key := "memory/mirror/" + of
 	known, err := store.Load[mirrored](ctx, s.parts.Store, key)
 	if err != nil {
 		return err
 	}
-	if known.Events = append(known.Events, s.differences(&known, scope, entries)...); len(known.Events) == 0 {
+	if known.Events = append(known.Events, s.differences(&known, scope, of, entries)...); len(known.Events) == 0 {
 		return nil
 	}
 	// The set comes first: what it lists as told is added to the queue by the next
@@ -64,8 +69,8 @@ func (s *Service) Mirror(ctx context.Context, t Turn, entries map[string][]strin
 }
 
 // differences changes known to entries and returns the events for that: first what is
-// gone, each in order.
-func (s *Service) differences(known *mirrored, scope provider.Scope, entries map[string][]string) []store.Event {
+// gone, each in order. of is the name of known.
+func (s *Service) differences(known *mirrored, scope provider.Scope, of string, entries map[string][]string) []store.Event {
 	now := map[string]fact{}
 	var order []string
 	for _, target := range slices.Sorted(maps.Keys(entries)) {
@@ -85,7 +90,7 @@ func (s *Service) differences(known *mirrored, scope provider.Scope, entries map
 	add := func(kind provider.Kind, f fact) {
 		known.Count++
 		e := provider.Event{
-			Key: uuid(kind, scope.Person+"\x00"+strconv.Itoa(known.Count)+"\x00"+f.Target+"\x00"+f.Text), Kind: kind,
+			Key: uuid(kind, of+"\x00"+strconv.Itoa(known.Count)+"\x00"+f.Target+"\x00"+f.Text), Kind: kind,
 			Scope: scope, At: time.Now(), Fact: provider.Fact{Target: f.Target, Text: f.Text},
 		}
 		events = append(events, s.queued(e.Key, "facts:"+scope.Person, row{Event: e, FactKey: f.Key}))
@@ -99,7 +104,7 @@ func (s *Service) differences(known *mirrored, scope provider.Scope, entries map
 	for _, id := range order {
 		if _, ok := known.Facts[id]; !ok {
 			f := now[id]
-			f.Key = "memory/fact/" + s.about.Name + "/" + scope.Person + "/" + strconv.Itoa(known.Count+1)
+			f.Key = "memory/fact/" + of + "/" + strconv.Itoa(known.Count+1)
 			add(provider.Added, f)
 			known.Facts[id] = f
 		}

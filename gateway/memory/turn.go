@@ -24,9 +24,8 @@ type Turn struct {
 	Text string
 	// Frozen is the frozen prompt of the session: what it says is not recalled again.
 	Frozen  string
-	Results []string // of the tools of the turn, told with Settings.SyncTools
-	Command bool     // the text is a command
-	Cron    bool     // nobody speaks: it is a scheduled prompt
+	Command bool // the text is a command
+	Cron    bool // nobody speaks: it is a scheduled prompt
 }
 
 // Allows reports whether the memory of the provider may be used in a turn: whether it

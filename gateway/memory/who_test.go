@@ -249,6 +249,30 @@ func TestMirror(t *testing.T) {
 	})
 }
 
+// With files for each person, those of an owner on two platforms are two memories of one
+// identity.
+func TestMirrorOfEachPerson(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, set := newFake(), settings()
+		set.PerUser, set.People = true, "members"
+		b := open(t, f, newQueue(), set)
+		telegram, discord, bob := owner("t", 1, ""), owner("d", 1, ""), owner("b", 1, "")
+		discord.Platform, bob.Level, bob.Person = "discord", access.Member, "bob"
+		bob.Record.Owner = "8"
+		for range 2 {
+			for i, turn := range []memory.Turn{telegram, discord, bob} {
+				if err := b.Mirror(t.Context(), turn, map[string][]string{"user": {[]string{"tea", "milk", "tea"}[i]}}); err != nil {
+					t.Error(err)
+				}
+				later(0)
+			}
+		}
+		if want := []string{"added tea", "added milk", "added tea"}; !slices.Equal(f.texts(), want) || f.got().told[2].Scope.Person != "bob" || f.got().told[1].Scope.Person != "" {
+			t.Errorf("told %q", f.texts())
+		}
+	})
+}
+
 // A process that ends while it compares loses no difference.
 func TestMirrorThatIsInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -345,11 +369,9 @@ func TestTools(t *testing.T) {
 func TestTextsOfEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, q, set := newFake(), newQueue(), settings()
-		set.SyncTools = true
 		s := memory.New(memory.Parts{Provider: f, Store: q, Settings: set, Mask: func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }})
 		defer s.Close()
 		turn := owner("s", 1, "")
-		turn.Results = []string{"ls: hunter2"}
 		events := s.TurnEvents(turn, "k", "my password is hunter2", strings.Repeat("ä", 250000), time.Now())
 		if again := s.TurnEvents(turn, "k", "x", "y", time.Now()); again[0].Key != events[0].Key || again[1].Key != events[1].Key || again[0].Group != "s" {
 			t.Error("the keys differ in a repetition")
@@ -359,7 +381,7 @@ func TestTextsOfEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := row.Event.Messages
-		if len(m) != 10 || m[0].Text != "my password is ***" || m[1].Text != "[result of a tool]\nls: ***" || len(m[9].Text) != 50000 || m[9].Role != "assistant" {
+		if len(m) != 9 || m[0].Text != "my password is ***" || len(m[8].Text) != 50000 || m[8].Role != "assistant" {
 			t.Errorf("%d messages, %.200q", len(m), m)
 		}
 		if events[1].Due != row.Event.At.Add(30*time.Minute) && time.Until(events[1].Due) != 30*time.Minute {
