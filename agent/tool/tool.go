@@ -184,6 +184,14 @@ func Toolsets() map[string][]string {
 		"code_execution": {"execute_code"},
 		"delegation":     {"delegate_task"},
 		"messaging":      {"send_message"},
+		"memory": { // and the tools of the external memory providers
+			"memory", "memory_recall", "honcho_profile", "honcho_search", "honcho_reasoning", "honcho_context", "honcho_conclude",
+			"viking_search", "viking_read", "viking_browse", "viking_remember", "viking_forget", "viking_add_resource",
+			"mem0_list", "mem0_search", "mem0_add", "mem0_update", "mem0_delete", "hindsight_retain", "hindsight_recall", "hindsight_reflect",
+			"fact_store", "fact_feedback", "retaindb_profile", "retaindb_search", "retaindb_context", "retaindb_remember", "retaindb_forget",
+			"retaindb_upload_file", "retaindb_list_files", "retaindb_read_file", "retaindb_ingest_file", "retaindb_delete_file",
+			"brv_query", "brv_curate", "brv_status", "supermemory_store", "supermemory_search", "supermemory_forget", "supermemory_profile",
+		},
 		Small:            {"terminal", "read_file", "write_file", "memory", "session_search"},
 		"context_engine": {"lcm_grep", "lcm_describe", "lcm_expand"},
 	}

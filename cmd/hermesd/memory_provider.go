@@ -28,7 +28,9 @@ func memoryLine(s memory.Status) string {
 	if s.Mode != "" {
 		line += " (" + s.Mode + ")"
 	}
-	line += ", " + s.Place
+	if s.Place != "" {
+		line += ", " + s.Place
+	}
 	if !s.Up {
 		line += "; it does not answer: " + errorOf(s)
 	}
@@ -61,7 +63,9 @@ func memoryStatusText(s memory.Status, now time.Time) string {
 	if s.Mode != "" {
 		line("mode", "%s", s.Mode)
 	}
-	line("place", "%s", s.Place)
+	if s.Place != "" {
+		line("place", "%s", s.Place)
+	}
 	state := "answers"
 	if !s.Up {
 		state = "does not answer"

@@ -48,8 +48,7 @@ func (ctl *Control) Status() Status {
 	s.TurnsRunning, s.TurnsQueued = run.Lanes.Running()
 	s.Breaks, s.Caching, s.CallStats = run.Usage.Breaks(), o.Caching, ctl.callStats()
 	s.BackgroundCompactions, s.Fallbacks = run.Turns.Compactions(), run.Usage.Fallbacks()
-	if run.Memory.On() {
-		m := run.Memory.Status()
+	if m := run.Memory.Status(); m.Provider != "" {
 		s.Memory = &m
 	}
 	s.Accounts = run.Accounts.Health()

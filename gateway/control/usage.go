@@ -104,13 +104,15 @@ func (ctl *Control) describeMemory(_ context.Context, c command.Call) (string, e
 // describeExternalMemory describes the external memory to an owner; "" if there is none.
 func (ctl *Control) describeExternalMemory(c command.Call, rec session.Record) string {
 	m := ctl.parts.Runtime.Memory
-	if !m.On() {
+	s := m.Status()
+	if s.Provider == "" {
 		return ""
 	}
-	s := m.Status()
 	var b strings.Builder
 	b.WriteString(c.T("**External memory** (%s)", s.Provider) + "\n\n")
-	fmt.Fprintln(&b, c.T("- place: %s", s.Place))
+	if s.Place != "" {
+		fmt.Fprintln(&b, c.T("- place: %s", s.Place))
+	}
 	if who := m.Scope(memory.TurnOf(rec, c.Principal)).Person; who != "" {
 		fmt.Fprintln(&b, c.T("- you are %s there", inlineCode(who)))
 	}

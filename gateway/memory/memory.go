@@ -76,6 +76,8 @@ type Service struct {
 	about provider.About
 	scans injection.Cache
 
+	unusable error // why there is no provider
+
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
@@ -135,6 +137,12 @@ func New(p Parts) *Service {
 
 // Off returns a Service without provider.
 func Off() *Service { return &Service{} }
+
+// Unusable returns a Service like Off for a provider that cannot be used because of err,
+// which Status reports.
+func Unusable(name string, err error) *Service {
+	return &Service{about: provider.About{Name: name}, unusable: err}
+}
 
 func (s *Service) off() bool { return s == nil || s.parts.Provider == nil }
 

@@ -92,6 +92,9 @@ func (s *stats) percentile(p int) int64 {
 
 // Status returns the state of the Service. It calls nobody.
 func (s *Service) Status() Status {
+	if s != nil && s.unusable != nil {
+		return Status{Provider: s.about.Name, Breaker: "open", Recall: RecallStatus{LastError: s.unusable.Error()}}
+	}
 	if s.off() {
 		return Status{Breaker: "closed"}
 	}

@@ -121,9 +121,7 @@ func (a *App) open(ctx context.Context) (err error) {
 	if a.printer, err = i18n.For(a.opts.Config.Display.Language); err != nil {
 		return keyError("display.language", err)
 	}
-	if err := a.openMemory(); err != nil {
-		return err
-	}
+	a.openMemory()
 	if err := a.loadPromptInputs(); err != nil {
 		return err
 	}

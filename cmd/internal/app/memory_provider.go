@@ -27,6 +27,7 @@ import (
 	"hermesd/cmd/internal/config/profile"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/i18n"
 	externalmemory "hermesd/gateway/memory"
 	"hermesd/gateway/session"
 )
@@ -49,16 +50,18 @@ func memoryProviders() map[string]openProvider {
 func MemoryProviders() []string { return slices.Sorted(maps.Keys(memoryProviders())) }
 
 // openMemory opens the external memory that is configured.
-func (a *App) openMemory() (err error) {
+func (a *App) openMemory() {
 	p := externalmemory.Parts{
 		Store: a.store, Log: a.opts.Log.Named("memory"), Observe: a.telemetry.MemoryCall,
 		Notify: func(_ context.Context, notice error) { a.memoryNotices.add(notice) },
 	}
-	if a.memory, err = MemoryService(a.opts.Config, a.opts.Report, a.opts.Home, p); err != nil {
-		return keyError(memoryKey, err) // Usable has left out what cannot be opened
+	var err error
+	if a.memory, err = MemoryService(a.opts.Config, a.opts.Report, a.opts.Home, p); err != nil { // Usable has warned of it
+		name := a.opts.Config.Memory.Provider
+		a.memory = externalmemory.Unusable(name, err)
+		a.memoryNotices.add(i18n.Errorf("The external memory (%s) cannot be used: %v. I go on without it. Nothing was deleted.", name, err))
 	}
 	a.cleanups = append(a.cleanups, func() error { a.memory.Close(); return nil })
-	return nil
 }
 
 // MemoryService returns the external memory that is configured, which the caller starts

@@ -57,7 +57,6 @@ func Usable(c *config.Config, r config.Report, home string) (*config.Config, []c
 	if name := c.Memory.Provider; name != "" {
 		if p, _, err := OpenMemoryProvider(name, c, r, home); err != nil {
 			warn(memoryKey, err, "the daemon goes on without it. Nothing was deleted")
-			u.Memory.Provider = ""
 		} else {
 			_ = p.Close() // it was not used
 		}
