@@ -98,8 +98,8 @@ type OverlayParts struct {
 	Ephemeral string
 	// Client is the text of an API client, an editor or a terminal.
 	Client string
-	// Recall is the unmodified result of an external memory provider. The daemon has none
-	// yet and leaves it empty.
+	// Recall is what an external memory provider has for this turn; "" for nothing. It is
+	// scanned already, but not yet wrapped.
 	Recall string
 	// Notes are facts of this turn: the sender, the time, the voice state.
 	Notes []string

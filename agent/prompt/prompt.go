@@ -43,8 +43,8 @@ type Inputs struct {
 	// Enforce selects the models that are instructed to act through their
 	// tools.
 	Enforce Enforcement
-	// Honcho is the static text of that memory provider. The daemon has none yet and
-	// leaves it empty.
+	// Honcho is the static text of that memory provider: its description, and what it
+	// knew of the person when it was last asked. "" if another one is configured, or none.
 	Honcho string
 	// SystemMessage is the operator's or the API client's own text.
 	SystemMessage string
@@ -53,7 +53,7 @@ type Inputs struct {
 	// which several people write, never gets UserProfile.
 	Memory, UserProfile string
 	Shared              bool
-	// ExternalMemory is the static text of another memory provider; empty as Honcho is.
+	// ExternalMemory is the static text of another memory provider. Honcho is "" then.
 	ExternalMemory string
 	// Skills is the index of skills. It is omitted if no skill tool is offered.
 	Skills string
