@@ -6,12 +6,17 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"hermesd/internal/sim/memory/brv"
 )
 
 // TestMain lets all faults run in parallel: they wait far more than they work.
 func TestMain(m *testing.M) {
 	if address := os.Getenv(listenVariable); address != "" {
 		listen(address)
+	}
+	if brv.Called() {
+		brv.Main()
 	}
 	flag.Parse()
 	if err := os.Setenv("SOME_PROVIDER_API_KEY", "sk-nobody-else-sees-this"); err != nil { // a command of the agent looks for it

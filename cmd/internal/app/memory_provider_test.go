@@ -9,6 +9,7 @@ import (
 
 	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/memory"
+	"hermesd/internal/sim/memory/brv"
 	"hermesd/internal/sim/memory/hindsight"
 	"hermesd/internal/sim/memory/honcho"
 	"hermesd/internal/sim/memory/mem0"
@@ -51,6 +52,15 @@ func allMemoryProviders() []memoryProvider {
 				w.writeFile("hindsight/config.json", `{"mode":"local_external","api_url":"`+url+`","recall_sync":true}`)
 			},
 		},
+		{
+			name: "byterover",
+			files: func(w *harness, _ string) {
+				for _, e := range brv.Install(w.T).Environment() {
+					name, value, _ := strings.Cut(e, "=")
+					w.env[name] = value
+				}
+			},
+		},
 		{name: "holographic", config: "plugins:\n  hermes-memory-store:\n    auto_extract: true\n"},
 		{
 			name: "openviking", server: func() *memory.Server { return openviking.New(openviking.Options{Extract: soon}).Server },
@@ -80,12 +90,12 @@ func newProviderHarness(t *testing.T, p memoryProvider, more string) (w *harness
 		t.Cleanup(server.Close)
 		url = server.URL
 	}
-	if p.files != nil {
-		p.files(w, url)
-	}
 	w.env = map[string]string{}
 	for name, value := range p.env {
 		w.env[name] = strings.ReplaceAll(value, "URL", url)
+	}
+	if p.files != nil {
+		p.files(w, url)
 	}
 	w.writeConfig(fmt.Sprintf("access:\n  owners: [$ANN]\n  allow_from: [\"%d\"]\nmemory:\n  provider: %s\n%s%s", bob.ID(), p.name, more, p.config), "")
 	return w, bob, bob.Chat(w.bot), server
@@ -116,7 +126,9 @@ func TestWhatIsSaidIsRecalledInALaterConversation(t *testing.T) {
 			w.say("I prefer my bicycle Zephyr to walking.")
 			w.waitText("done: I prefer my bicycle Zephyr to walking.")
 			for try := 0; ; try++ {
-				w.say("/new")
+				if try%2 == 0 { // some recall for the next message of a conversation
+					w.say("/new")
+				}
 				ask := fmt.Sprintf("What do you know about my bicycle, try %d?", try)
 				w.say(ask)
 				w.waitText("done: " + ask)
