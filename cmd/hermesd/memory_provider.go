@@ -35,7 +35,7 @@ func memoryLine(s memory.Status) string {
 		line += "; it does not answer: " + errorOf(s)
 	}
 	if n := s.Queue.Waiting; n > 0 {
-		line += fmt.Sprintf("; %s wait, the oldest for %s", text.Count(n, "event"), text.Span(time.Duration(s.Queue.Oldest)*time.Second))
+		line += fmt.Sprintf("; %s waiting, the oldest for %s", text.Count(n, "event"), text.Span(time.Duration(s.Queue.Oldest)*time.Second))
 	}
 	if n := s.Queue.Aside; n > 0 {
 		line += fmt.Sprintf("; %s set aside, see `hermesd memory queue`", text.Count(n, "event"))

@@ -89,7 +89,6 @@ type Step struct {
 	// Create, if set, is the session of the turn; it is created unless it exists.
 	Create *Creation
 	Doc    json.RawMessage // opaque to the store
-	Events []Event         // added to their queues
 }
 
 // Sessions reads sessions.

@@ -88,7 +88,7 @@ func (c *claim) runAgent(ctx context.Context) {
 	t.endUnprocessed(&m.End)
 	isFirst := t.session.Stored() == 0
 	if t.commit(ctx, m) {
-		t.remembered(isFirst, m.Events)
+		t.mirrorMemory(isFirst)
 		t.speak(final.Text)
 		t.generateTitle(isFirst, final.Text)
 	}

@@ -251,6 +251,7 @@ func (c *claim) finish(ctx context.Context, m store.Finish) bool {
 		return false
 	}
 	c.ended(m.Outcome, rows)
+	c.wakeMemory(m.Events)
 	if m.Rebuild != nil {
 		c.runner.parts.Settings.OnSessionChanged(m.Rebuild.Session)
 	}

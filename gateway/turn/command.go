@@ -152,11 +152,7 @@ func (c *claim) compressSession(ctx context.Context, focus string) {
 	case err != nil:
 		c.endEarly(ctx, err)
 	case made != nil:
-		m := store.Turn{End: c.replied(text)}
-		m.Events = t.checkpointEvents()
-		if t.commit(ctx, m) {
-			t.wakeMemory(m.Events)
-		}
+		t.commit(ctx, store.Turn{End: c.replied(text)})
 	default:
 		c.finish(ctx, store.Finish{End: c.replied(text)})
 	}

@@ -117,7 +117,7 @@ func (t *turn) commit(ctx context.Context, m store.Turn) bool {
 		t.release(ctx)
 		return false
 	}
-	m.Trace = t.encodeTrace()
+	m.Trace, m.Events = t.encodeTrace(), append(m.Events, t.checkpointEvents()...)
 	rows, ok := t.end(ctx, m.Outcome, func(ctx context.Context) ([]outbox.Row, error) {
 		return t.runner.parts.Store.CommitTurn(ctx, t.Claim, m)
 	})
@@ -126,6 +126,7 @@ func (t *turn) commit(ctx context.Context, m store.Turn) bool {
 	}
 	t.runner.parts.Sessions.Committed(t.session, m)
 	t.ended(m.Outcome, rows)
+	t.wakeMemory(m.Events)
 	t.runner.parts.Settings.OnSessionChanged(m.Session.ID)
 	return true
 }

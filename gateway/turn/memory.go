@@ -37,8 +37,7 @@ func (t *turn) recallText(ctx context.Context) (text string, notices []string) {
 // memoryEvents returns the events of a turn that has ended with answer.
 func (t *turn) memoryEvents(answer string) []store.Event {
 	mt := t.memoryTurn(t.session.Record)
-	events := t.runner.parts.Agent.Memory.External.TurnEvents(mt, t.Turn, mt.Text, answer, time.Now())
-	return append(events, t.checkpointEvents()...)
+	return t.runner.parts.Agent.Memory.External.TurnEvents(mt, t.Turn, mt.Text, answer, time.Now())
 }
 
 // checkpointEvents returns the event of the messages that compactions of the turn have
@@ -67,11 +66,10 @@ func plainText(m llm.Message) string {
 	return strings.Join(parts, "\n")
 }
 
-// remembered is called after the turn was committed with events. If the built-in memory
-// may differ from what the external one has of it, they are compared.
-func (t *turn) remembered(isFirst bool, events []store.Event) {
+// mirrorMemory compares the built-in memory with what the external one was told of it, if
+// they may differ: after the first turn of a conversation, and after one that used the tool.
+func (t *turn) mirrorMemory(isFirst bool) {
 	m := t.runner.parts.Agent.Memory
-	t.wakeMemory(events)
 	if !m.External.Allows(t.memoryTurn(t.session.Record)) || !isFirst && !slices.Contains(t.trace.Tools, memorytool.Name) {
 		return
 	}

@@ -279,7 +279,7 @@ func (b *batch) unfinishedEntries(t turnRecord) ([]inbox.Entry, error) {
 // RecordStep stores step for the turn of the claim and renews the lease of the
 // claim.
 func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, step store.Step) error {
-	return s.do(ctx, "record a step of "+c.Turn, 1024+len(step.Doc)+eventsSize(step.Events), func(b *batch) error {
+	return s.do(ctx, "record a step of "+c.Turn, 1024+len(step.Doc), func(b *batch) error {
 		t, err := b.claimedTurn(c)
 		if err != nil {
 			return err
@@ -290,9 +290,6 @@ func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, step store.Step) 
 			}
 		}
 		if err := b.put(bSteps, stepKey(t.ID, t.Steps), step.Doc); err != nil {
-			return err
-		}
-		if err := b.addEvents(step.Events); err != nil {
 			return err
 		}
 		t.Steps++

@@ -268,14 +268,10 @@ func settlementTests() map[string]func(*harness) {
 
 func eventWriteTests() map[string]func(*harness) {
 	return map[string]func(*harness){
-		"a step, a turn and a command add their events": func(w *harness) {
+		"a turn and a command add their events": func(w *harness) {
 			w.acceptTexts("1")
 			c := w.claim(0, "1")
 			before := w.Stats().Commits
-			step := store.Step{Doc: []byte(`1`), Events: []store.Event{newEvent("s", "step")}}
-			w.ok(w.RecordStep(w.Context(), c, step))
-			w.ok(w.RecordStep(w.Context(), c, step))
-			w.queuedEvents("q", "step")
 			m := sessionCommit("s", 0, `"m"`)
 			m.Create, m.Events = newSession("s"), []store.Event{newEvent("s", "turn")}
 			bad := m
@@ -283,16 +279,15 @@ func eventWriteTests() map[string]func(*harness) {
 			if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
 				w.Errorf("got %v, want %v", err, inbox.ErrConflict)
 			}
-			w.queuedEvents("q", "step")
+			w.queuedEvents("q")
 			w.commit(c, m)
-			equal(w, "commits", w.Stats().Commits-before, 3)
-			w.queuedEvents("q", "step", "turn")
+			equal(w, "commits", w.Stats().Commits-before, 1)
+			w.queuedEvents("q", "turn")
 			late := replied()
 			late.Events = []store.Event{newEvent("s", "late")}
-			step.Events = late.Events
 			_, err1 := w.FinishTurn(w.Context(), c, late)
 			_, err2 := w.CommitTurn(w.Context(), c, store.Turn{End: late.End})
-			for _, err := range []error{err1, err2, w.RecordStep(w.Context(), c, step)} {
+			for _, err := range []error{err1, err2} {
 				if !errors.Is(err, inbox.ErrStale) {
 					w.Errorf("got %v, want %v", err, inbox.ErrStale)
 				}
@@ -304,9 +299,9 @@ func eventWriteTests() map[string]func(*harness) {
 			if _, err := w.FinishTurn(w.Context(), c, bare); !errors.Is(err, inbox.ErrConflict) {
 				w.Errorf("got %v, want %v", err, inbox.ErrConflict)
 			}
-			w.queuedEvents("q", "step", "turn")
+			w.queuedEvents("q", "turn")
 			w.finish(c, late)
-			w.queuedEvents("q", "step", "turn", "late")
+			w.queuedEvents("q", "turn", "late")
 			w.checkCounts("q")
 		},
 		"a deletion drops the events of its session and adds its own": func(w *harness) {
