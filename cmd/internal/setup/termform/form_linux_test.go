@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -137,7 +138,7 @@ func TestFormSetsUpHome(t *testing.T) {
 		for _, step := range [][2]string{
 			{"> [ ] Telegram", " "},
 			{"[•] Telegram", enter},
-			{"> Anthropic", down + down + down + down},
+			{"> Anthropic", strings.Repeat(down, slices.Index(setup.Providers(), "custom"))},
 			{"> Another server", enter},
 			{"┃ Address of the server", enter},
 			{"this is needed", model.URL + "/v1"},
