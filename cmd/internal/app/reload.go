@@ -110,6 +110,7 @@ func (a *App) applyConfig(c *config.Config) error {
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
 	}
+	a.memory.Reload()
 	return nil
 }
 
