@@ -73,9 +73,8 @@ func (c *claim) runAgent(ctx context.Context) {
 	}
 	problems, s.Notes = append(s.Notes, problems...), nil
 	w, texts := t.compaction.Window(ctx, len(steps) > 0)
-	var notices []string
-	t.recalled, notices = t.recallText(ctx)
-	rows := t.reply.Notices(slices.Concat(problems, texts, notices))
+	t.recalled = t.recall.Await(ctx)
+	rows := t.reply.Notices(slices.Concat(problems, texts))
 	final, noticeRows, err := t.consumeEvents(ctx, stream, w, input, steps)
 	rows = append(rows, noticeRows...)
 	preview, settled := stream.Finish()
@@ -83,6 +82,7 @@ func (c *claim) runAgent(ctx context.Context) {
 		t.endFailed(ctx, err, preview)
 		return
 	}
+	rows = append(rows, t.reply.Notices(t.memoryNotices())...)
 	rows = append(rows, t.reply.Rows(t.reply.AnswerDraft(t.lastSeen, t.tokenUsage), stream.FinalText(final.Text), reply.Preview{ID: preview, Settled: settled}, t.session)...)
 	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: rows, Events: t.memoryEvents(final.Text)}}
 	t.endUnprocessed(&m.End)

@@ -24,14 +24,13 @@ func (c *claim) memoryTurn(rec session.Record) memory.Turn {
 	return mt
 }
 
-// recallText waits for what the external memory has for the turn, and returns it with
-// notices for the user.
-func (t *turn) recallText(ctx context.Context) (text string, notices []string) {
-	text = t.recall.Await(ctx)
+// memoryNotices returns what the people of the turn are to be told about the external
+// memory. Each notice is returned once: the caller commits it.
+func (t *turn) memoryNotices() (notices []string) {
 	for _, err := range t.runner.parts.Agent.Memory.Notices(t.memoryTurn(t.session.Record)) {
 		notices = append(notices, t.LocalizeError(err))
 	}
-	return text, notices
+	return notices
 }
 
 // memoryEvents returns the events of a turn that has ended with answer.
