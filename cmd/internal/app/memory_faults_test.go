@@ -1,0 +1,271 @@
+package app_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"hermesd/cmd/internal/config"
+	"hermesd/gateway/chat"
+	"hermesd/internal/sim/llm"
+	"hermesd/internal/sim/memory"
+	"hermesd/internal/sim/memory/honcho"
+	"hermesd/internal/sim/telegram"
+)
+
+// A honchoHarness is a harness with Honcho, which says what it has stored.
+type honchoHarness struct {
+	*harness
+	bob     *telegram.User
+	bobChat *telegram.Chat
+	server  *honcho.Server
+}
+
+// newHonchoHarness returns a harness whose daemon can reload its configuration. settings
+// are more of honcho.json.
+func newHonchoHarness(t *testing.T, settings, config string) honchoHarness {
+	t.Helper()
+	s := honcho.New(honcho.Options{Derive: soon, Think: soon})
+	p := memoryProvider{name: "honcho", server: func() *memory.Server { return s.Server }, files: func(w *harness, url string) {
+		w.writeFile("honcho.json", `{"baseUrl":"`+url+`","apiKey":"key-of-honcho"`+settings+`}`)
+	}}
+	w, bob, bobChat, _ := newProviderHarness(t, p, config)
+	w.load = w.loadConfig
+	return honchoHarness{w, bob, bobChat, s}
+}
+
+func (w *harness) loadConfig() (*config.Config, config.Report, error) {
+	return config.Load(config.Options{Home: w.home, Env: func(name string) (string, bool) {
+		v, ok := w.env[name]
+		return v, ok
+	}})
+}
+
+// turn has a turn of ann and returns when its answer is visible.
+func (w honchoHarness) turn(text string) {
+	w.Helper()
+	w.say(text)
+	w.waitText("done: " + text)
+	w.waitEnded() // the next message would become a part of it
+}
+
+// stored returns how often a text is stored as a message.
+func (w honchoHarness) stored(text string) (n int) {
+	session := ""
+	for _, c := range w.server.Calls() {
+		place, ok := strings.CutSuffix(strings.TrimPrefix(c.Path, "/v3/workspaces/"), "/messages")
+		if workspace, name, found := strings.Cut(place, "/sessions/"); ok && found && name != session {
+			session = name
+			for _, m := range w.server.Messages(workspace, session) {
+				if m.Content == text {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// waitStored returns once all texts are stored, and checks that none is twice.
+func (w honchoHarness) waitStored(texts []string) {
+	w.Helper()
+	for _, text := range texts {
+		w.waitFor(fmt.Sprintf("%q is stored", text), func() bool { return w.stored(text) > 0 })
+	}
+	for _, text := range texts {
+		if n := w.stored(text); n != 1 {
+			w.Errorf("%q is stored %d times", text, n)
+		}
+	}
+}
+
+const outage = "Long-term memory (Honcho) does not answer"
+
+// notices returns how often an outage was told in a chat.
+func (w honchoHarness) notices(c *telegram.Chat) (n int) {
+	for _, m := range c.FromBots() {
+		n += strings.Count(m.Text, outage)
+	}
+	return n
+}
+
+// TestFaultsOfAMemoryProviderHarmNoAnswer has a conversation while Honcho fails in one way,
+// and goes on after it.
+func TestFaultsOfAMemoryProviderHarmNoAnswer(t *testing.T) {
+	for name, f := range map[string]memory.Fault{
+		"slow":                   {Delay: 10 * time.Second},
+		"401":                    {Kind: memory.Refuse, Status: 401},
+		"429":                    {Kind: memory.Refuse, Status: 429, RetryAfter: 40 * time.Second},
+		"500":                    {Kind: memory.Refuse, Status: 500},
+		"502":                    {Kind: memory.Page},
+		"connections break":      {Kind: memory.Cut},
+		"answers are lost":       {Kind: memory.CutAfter},
+		"half of the answers":    {Kind: memory.HalfAfter},
+		"answers without a body": {Kind: memory.Empty},
+		"answers of 50 MB":       {Kind: memory.Huge},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newHonchoHarness(t, `,"recallSync":true,"timeout":2`, "  recall_wait: 50ms\n")
+			w.start()
+			w.waitConnected()
+			said := []string{"It works in the morning."}
+			w.turn(said[0])
+			w.waitStored(said)
+			f.Times = -1
+			w.server.Inject(f)
+			for n := 0; n < 3 || w.notices(w.chat) == 0; n++ {
+				said = append(said, fmt.Sprintf("It fails at noon, message %d.", n))
+				w.turn(said[len(said)-1])
+				if n > 40 {
+					w.fatal("nobody is told")
+				}
+				if n > 3 {
+					time.Sleep(100 * time.Millisecond) // the client waits for an answer
+				}
+			}
+			w.bobChat.Say(w.bob, "Does it work?")
+			w.waitTextIn(w.bobChat, "done: Does it work?")
+			for n := range 3 {
+				said = append(said, fmt.Sprintf("It fails in the evening, message %d.", n))
+				w.turn(said[len(said)-1])
+			}
+			if ann, bob := w.notices(w.chat), w.notices(w.bobChat); ann != 1 || bob != 0 {
+				t.Errorf("the outage was told %d times to an owner, %d times to a member", ann, bob)
+			}
+			w.server.Heal()
+			w.app.Reload(t.Context())
+			w.waitStored(said)
+			said = append(said, "It works at night.")
+			w.turn(said[len(said)-1])
+			w.waitStored(said)
+			if b := w.prefixBreaks(); len(b) > 0 {
+				t.Errorf("breaks: %v", b)
+			}
+			w.stop()
+		})
+	}
+}
+
+// TestAnOutageIsToldToAnOwnerOnce: nobody else is told of it, and a turn that fails takes
+// no notice with it.
+func TestAnOutageIsToldToAnOwnerOnce(t *testing.T) {
+	t.Parallel()
+	w := newHonchoHarness(t, "", "  people: everyone\ngroup_sessions_per_user: false\n")
+	group := w.tg.AddChat(telegram.ChatOptions{Members: []*telegram.User{w.ann, w.bob}, Admins: []*telegram.Bot{w.bot}})
+	w.server.Inject(memory.Fault{Kind: memory.Refuse, Status: 401, Times: -1})
+	w.start()
+	w.waitConnected()
+	w.waitLog("a call of the memory provider failed", "401")
+	w.bobChat.Say(w.bob, "Does it work?")
+	w.waitTextIn(w.bobChat, "done: Does it work?")
+	group.Say(w.ann, "Does it work?")
+	w.waitTextIn(group, "Does it work?")
+	w.model.Inject(llm.Fault{Kind: llm.Unauthorized, Match: func(r llm.Request) bool { return strings.Contains(r.Newest(), "fail") }})
+	w.say("You fail.")
+	w.waitFor("it is told that the turn failed", func() bool { return len(w.chat.FromBots()) > 0 })
+	w.waitEnded()
+	for _, c := range []*telegram.Chat{w.chat, w.bobChat, group} {
+		if n := w.notices(c); n != 0 {
+			t.Errorf("the outage was told %d times in %s", n, c.Type())
+		}
+	}
+	for n := range 3 {
+		w.turn(fmt.Sprintf("Does it work, message %d?", n))
+		if told := w.notices(w.chat); told != 1 {
+			t.Errorf("after message %d the outage was told %d times", n, told)
+		}
+	}
+	w.stop()
+}
+
+// TestAnswersDoNotWaitForAMemoryProviderThatHangs: each answer is there while Honcho has
+// answered no recall.
+func TestAnswersDoNotWaitForAMemoryProviderThatHangs(t *testing.T) {
+	t.Parallel()
+	w := newHonchoHarness(t, `,"recallSync":true,"timeout":3600`, "  recall_wait: 50ms\n")
+	w.start()
+	w.waitConnected()
+	w.waitFor("the check at the start", func() bool { return len(w.server.Calls()) > 0 })
+	w.server.Inject(memory.Fault{Delay: time.Hour, Times: -1})
+	for n := range 6 {
+		w.turn(fmt.Sprintf("What is it that hangs, message %d?", n))
+		asked := 0
+		for _, c := range w.server.Calls()[1:] {
+			if c.Status != 0 || c.Effect {
+				t.Errorf("%s %s was answered", c.Method, c.Path)
+			}
+			if !strings.HasSuffix(c.Path, "/messages") {
+				asked++
+			}
+		}
+		if asked == 0 {
+			t.Error("nothing was asked")
+		}
+	}
+	w.stop() // it does not wait for it either
+}
+
+// TestChangingRecallBreaksNoPrefix has a conversation in which each turn recalls something
+// else, with a restart and an outage.
+func TestChangingRecallBreaksNoPrefix(t *testing.T) {
+	t.Parallel()
+	w := newHonchoHarness(t, `,"recallSync":true`, "  recall_wait: 5s\n")
+	w.start()
+	w.waitConnected()
+	const turns = 30
+	var said []string
+	for n := range turns {
+		switch n {
+		case 10:
+			w.server.Inject(memory.Fault{Kind: memory.Refuse, Status: 500, Times: 3})
+		case 20:
+			if b := w.prefixBreaks(); len(b) > 0 {
+				t.Errorf("breaks: %v", b)
+			}
+			w.stop()
+			w.start()
+			w.waitHealthOf(chat.Account{Platform: chat.Telegram}, chat.Connected, "")
+		}
+		said = append(said, fmt.Sprintf("The bicycle number %d is the best bicycle.", n))
+		w.turn(said[n])
+		if n == 12 {
+			w.app.Reload(t.Context())
+		}
+		if n < 10 || n > 12 {
+			w.waitStored(said)
+		}
+	}
+	if b := w.prefixBreaks(); len(b) > 0 {
+		t.Errorf("breaks: %v", b)
+	}
+	w.stop()
+	blocks := map[string]bool{}
+	for n, r := range w.model.Requests() {
+		block := checkRecallIsInTheOverlay(t, n, r.Request)
+		blocks[block] = true
+	}
+	if len(blocks) < turns*3/4 {
+		t.Errorf("%d different recalls in %d turns", len(blocks), turns)
+	}
+}
+
+// checkRecallIsInTheOverlay checks that recalled text is only in the last message of a
+// request, and returns it.
+func checkRecallIsInTheOverlay(t *testing.T, n int, r llm.Request) (block string) {
+	t.Helper()
+	if strings.Contains(r.System, "<memory-context>") {
+		t.Errorf("request %d: recalled text is in the cached prompt", n)
+	}
+	for i, m := range r.Messages {
+		for _, b := range m.Blocks {
+			_, inside, ok := strings.Cut(b.Text, "<memory-context>")
+			if ok && i < len(r.Messages)-1 {
+				t.Errorf("request %d: recalled text is in message %d of %d", n, i, len(r.Messages))
+			}
+			block += inside
+		}
+	}
+	return block
+}
