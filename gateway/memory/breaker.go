@@ -82,6 +82,7 @@ const (
 	reads      = "recall"
 	writes     = "sync"
 	background = "standing"
+	checks     = "check" // a success of any other kind ends their failure
 )
 
 // acquire reports whether the provider may be called now.
@@ -109,10 +110,11 @@ func (s *Service) result(side, kind string, began time.Time, err error) {
 	held := !s.breaker.until.IsZero()
 	now := time.Now()
 	var notice error
-	if lives(err) {
+	if lives(kind, err) {
 		s.breaker.success()
 		s.hold = time.Time{}
 		delete(s.failing, side)
+		delete(s.failing, checks)
 		s.noticed = s.noticed && len(s.failing) > 0
 	} else {
 		s.breaker.failure(now, err)
@@ -137,13 +139,14 @@ func (s *Service) result(side, kind string, began time.Time, err error) {
 	}
 }
 
-// lives reports whether a provider whose call ended with err answers.
-func lives(err error) bool {
+// lives reports whether a provider whose call ended with err works. That it refuses an
+// event or a call of the model says nothing of others; that it refuses a recall does.
+func lives(kind string, err error) bool {
 	if err == nil || errors.Is(err, provider.ErrUnknown) || errors.Is(err, provider.ErrFailed) {
 		return true
 	}
 	class := provider.ClassOf(err)
-	return class == provider.Refused || class == provider.TooLarge
+	return class == provider.Refused && kind != "recall" && kind != "check" || class == provider.TooLarge
 }
 
 func (s *Service) outage(err error) error {
@@ -153,17 +156,13 @@ func (s *Service) outage(err error) error {
 	return i18n.Errorf("Long-term memory (%s) does not answer: %v. I go on without it; what you say is kept for later.", s.about.Label, err)
 }
 
-// check asks the provider once whether it answers.
+// check asks the provider once whether it works.
 func (s *Service) check() {
 	if !s.acquire() {
 		return
 	}
-	side := reads
-	if s.about.NoRecall {
-		side = writes
-	}
 	ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
 	defer cancel()
 	began := time.Now()
-	s.result(side, "check", began, s.parts.Provider.Check(ctx))
+	s.result(checks, "check", began, s.parts.Provider.Check(ctx))
 }

@@ -212,8 +212,8 @@ func (s *Service) Wake() {
 }
 
 // Reload asks the provider again after a change of the configuration: calls that were
-// held back because of failures are made, and the events of the queue are told now,
-// except ends of conversations that are not due.
+// held back because of failures are made, the provider is checked, and the events of the
+// queue are told now, except ends of conversations that are not due.
 func (s *Service) Reload() {
 	if s.off() {
 		return
@@ -224,6 +224,7 @@ func (s *Service) Reload() {
 	if err := s.retry(); err != nil {
 		s.parts.Log.Error("cannot retry events of the memory provider", zap.Error(err))
 	}
+	s.spawn(s.check)
 	s.Wake()
 }
 

@@ -423,12 +423,13 @@ func TestFullQueue(t *testing.T) {
 			t.Errorf("%+v, %q", st, b.told())
 		}
 		f.sync = nil
+		b.Reload()
+		later(time.Hour)
 		b.store.bytes = 64 << 20
-		if b.Reload(); b.TurnEvents(owner("s", 1, ""), "k", "x", "y", time.Now()) != nil {
+		if b.TurnEvents(owner("s", 1, ""), "k", "x", "y", time.Now()) != nil {
 			t.Error("64 MiB are no limit")
 		}
 		b.store.bytes = 0
-		later(time.Hour)
 		b.say("s", "six")
 		later(0)
 		if got := f.texts(); got[len(got)-1] != "six" {

@@ -262,6 +262,33 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// A provider that refuses what it is asked, such as one with a wrong address, is reported.
+func TestRefusedRecalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		refused := &provider.Error{Class: provider.Refused, Status: 404, Text: "there is no such bank"}
+		f.recall = func(context.Context, provider.Scope, string) ([]provider.Item, error) { return nil, refused }
+		b := open(t, f, newQueue(), settings())
+		b.begin(owner("s", 0, question))
+		if st := b.Status(); st.Up || len(b.told()) != 1 || !strings.Contains(b.told()[0], "there is no such bank (HTTP 404)") {
+			t.Errorf("%+v, notices %q", st, b.told())
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.check = &provider.Error{Class: provider.Auth, Status: 401, Text: "the key is refused"}
+		b := open(t, f, newQueue(), settings())
+		synctest.Wait()
+		if st := b.Status(); st.Up || st.Breaker != "open" || len(b.told()) != 1 {
+			t.Errorf("the check after the start: %+v, notices %q", st, b.told())
+		}
+		later(2 * time.Minute)
+		if b.begin(owner("s", 0, question)); !b.Status().Up {
+			t.Error("a recall that succeeds does not end it")
+		}
+	})
+}
+
 func TestWhatARecallShows(t *testing.T) {
 	long := strings.Repeat("word ", 30)
 	for name, c := range map[string]struct {

@@ -72,7 +72,7 @@ func (s *stats) note(side string, at time.Time, err error) {
 	switch {
 	case side == reads && err == nil:
 		s.recallOK = at
-	case side == reads:
+	case side == reads || side == checks && err != nil:
 		s.recallError = text
 	case err == nil && side == writes:
 		s.syncOK = at

@@ -242,7 +242,7 @@ func TestMirror(t *testing.T) {
 		shared := owner("s", 1, "")
 		shared.Record.Shared = true
 		for _, turn := range []memory.Turn{guest, shared} {
-			if err := b.Mirror(t.Context(), turn, nil); err != nil || b.Status().Queue.Waiting != 0 {
+			if err := b.Mirror(t.Context(), turn, map[string][]string{"user": {"secret"}}); err != nil || b.Status().Queue.Waiting != 0 {
 				t.Errorf("%+v mirrors", turn)
 			}
 		}

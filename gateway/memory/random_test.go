@@ -1,0 +1,101 @@
+package memory_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"hermesd/agent/memory/provider"
+	"hermesd/gateway/session"
+)
+
+// Whatever the provider does, and however often the process ends, each event of a session
+// arrives once and in order if the provider can tell what it has.
+func TestEventsArriveOnceAndInOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		plan := rapid.SliceOfN(rapid.SampledFrom([]string{"say", "say", "say", "wait", "long", "restart", "reload", "ok", "down", "lost", "limit", "slow", "pending", "auth"}), 1, 30).Draw(rt, "plan")
+		synctest.Test(t, func(t *testing.T) {
+			mode, arrived, said := "ok", map[string][]string{}, map[string][]string{}
+			accepted := map[string]time.Time{}
+			has := func(e provider.Event) bool {
+				return slices.Contains(arrived[e.Scope.Session], e.Key)
+			}
+			q := newQueue()
+			connect := func() *bench {
+				f := newFake()
+				f.sync = func(ctx context.Context, e provider.Event) (r provider.Receipt, err error) {
+					f.mu.Lock()
+					how := mode
+					f.mu.Unlock()
+					keep := func() { arrived[e.Scope.Session] = append(arrived[e.Scope.Session], e.Key) }
+					switch how {
+					case "down":
+						return r, &provider.Error{Class: provider.Down, Text: "down"}
+					case "limit":
+						return r, &provider.Error{Class: provider.Limit, Text: "limit", RetryAfter: 3 * time.Minute}
+					case "auth":
+						return r, &provider.Error{Class: provider.Auth, Text: "auth"}
+					case "lost":
+						f.locked(keep)
+						return r, &provider.Error{Class: provider.Down, Text: "cut", Sent: true}
+					case "slow":
+						f.locked(keep)
+						return r, pause(ctx, time.Minute)
+					case "pending":
+						f.locked(func() { accepted[e.Key] = time.Now(); keep() })
+						return provider.Receipt{Pending: true}, nil
+					}
+					f.locked(keep)
+					return r, nil
+				}
+				f.synced = func(e provider.Event, r provider.Receipt) (bool, error) {
+					if mode == "down" {
+						return false, &provider.Error{Class: provider.Down, Text: "down"}
+					}
+					return has(e) && (!r.Pending || time.Since(accepted[e.Key]) > 5*time.Second), nil
+				}
+				return open(t, f, q, settings())
+			}
+			b := connect()
+			for i, step := range plan {
+				switch step {
+				case "say":
+					id := session.ID(fmt.Sprint("s", i%3))
+					events := b.TurnEvents(owner(id, 1, ""), fmt.Sprint(i), "question", "answer", time.Now())
+					said[string(id)] = append(said[string(id)], events[0].Key)
+					b.commit(events[:1])
+				case "wait":
+					time.Sleep(2 * time.Second)
+				case "long":
+					time.Sleep(20 * time.Minute)
+				case "reload":
+					b.Reload()
+				case "restart":
+					b.Close()
+					time.Sleep(time.Second)
+					b = connect()
+				default:
+					b.f.locked(func() { mode = step })
+				}
+			}
+			b.f.locked(func() { mode = "ok" })
+			later(2 * time.Hour)
+			for id, want := range said {
+				if got := arrived[id]; !slices.Equal(got, want) {
+					t.Errorf("%s: %q arrived, %q were said", id, got, want)
+				}
+			}
+			if len(q.all()) != 0 {
+				t.Errorf("%d events are left", len(q.all()))
+			}
+		})
+		if t.Failed() {
+			rt.Fatal("see above")
+		}
+	})
+}
