@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
 	"go.uber.org/zap/zaptest"
 
 	"hermesd/agent/memory/provider"
@@ -18,6 +19,8 @@ import (
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // A fake is a provider that does what a test says. Fields are set before the service
 // starts or with locked.

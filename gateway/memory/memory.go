@@ -96,6 +96,7 @@ type Service struct {
 	refused  bool             // an event was set aside, and an owner was told
 	flying   map[string]bool  // groups whose event is being told
 	asked    map[string]bool  // groups whose first event after the start was told
+	doubt    map[string]bool  // groups whose last event was told, and that could not be stored
 	talks    map[string]*talk // by session
 	standing map[string]int   // recalls of a person since their standing text was fetched
 	recalls  int              // that run
@@ -128,7 +129,7 @@ func New(p Parts) *Service {
 	}
 	s := &Service{
 		parts: p, about: p.Provider.About(), wake: make(chan struct{}, 1), start: time.Now(),
-		failing: map[string]bool{}, flying: map[string]bool{}, asked: map[string]bool{},
+		failing: map[string]bool{}, flying: map[string]bool{}, asked: map[string]bool{}, doubt: map[string]bool{},
 		talks: map[string]*talk{}, standing: map[string]int{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())

@@ -96,8 +96,8 @@ func (s *Service) launch(q store.QueuedEvent) bool {
 		return false
 	}
 	s.flying[q.Group] = true
-	unsure := !q.Added.After(s.start) && !s.asked[q.Group]
-	if unsure {
+	unsure := s.doubt[q.Group] || !q.Added.After(s.start) && !s.asked[q.Group]
+	if delete(s.doubt, q.Group); unsure {
 		s.asked[q.Group] = true
 	}
 	s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *Service) handle(q store.QueuedEvent, unsure bool) {
 			s.parts.Log.Error("cannot store that the memory provider was told", zap.Error(err))
 			s.mu.Lock()
 			s.hold = time.Now().Add(storePause)
-			delete(s.asked, q.Group)
+			s.doubt[q.Group] = true
 			s.mu.Unlock()
 		}
 		cancel()

@@ -461,6 +461,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 		f, q := newFake(), newQueue()
 		f.synced = func(provider.Event, provider.Receipt) (bool, error) { return len(f.told) > 0, nil }
 		b := open(t, f, q, settings())
+		later(time.Nanosecond)
 		q.fail = errors.New("disk full")
 		b.say("s", "one")
 		later(time.Minute)
