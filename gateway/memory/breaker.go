@@ -16,6 +16,7 @@ const (
 	maxFailures = 5
 	openFor     = 2 * time.Minute
 	maxOpen     = time.Hour // whatever the provider asks for
+	sameOutage  = time.Hour // between two outages with the same error
 )
 
 // A breaker keeps calls from a provider that fails: it is open after several failures in
@@ -123,7 +124,7 @@ func (s *Service) result(side, kind string, began time.Time, err error) {
 		}
 		s.failing[side] = true
 		if !s.noticed {
-			s.noticed, notice = true, s.outage(err)
+			notice = s.outage(err, now)
 		}
 	}
 	s.stats.note(side, now, err)
@@ -149,8 +150,17 @@ func lives(kind string, err error) bool {
 	return class == provider.Refused && kind != "recall" && kind != "check" || class == provider.TooLarge
 }
 
-func (s *Service) outage(err error) error {
-	if !s.parts.Settings.Sync {
+// outage returns the notice of an outage that begins with err; nil if the last notice said
+// the same a short time ago: a provider that fails now and then has one long outage. The
+// caller holds s.mu.
+func (s *Service) outage(err error, now time.Time) error {
+	s.noticed = true
+	said := s.lastOutage.text == err.Error() && now.Sub(s.lastOutage.at) < sameOutage
+	s.lastOutage.text, s.lastOutage.at = err.Error(), now
+	switch {
+	case said:
+		return nil
+	case !s.parts.Settings.Sync:
 		return i18n.Errorf("Long-term memory (%s) does not answer: %v. I go on without it.", s.about.Label, err)
 	}
 	return i18n.Errorf("Long-term memory (%s) does not answer: %v. I go on without it; what you say is kept for later.", s.about.Label, err)

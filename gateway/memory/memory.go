@@ -86,12 +86,16 @@ type Service struct {
 
 	mirroring sync.Mutex // one comparison at a time
 
-	mu       sync.Mutex
-	closed   bool
-	breaker  breaker
-	hold     time.Time        // no event is told before: the key was refused
-	failing  map[string]bool  // kinds of calls whose last result was a failure
-	noticed  bool             // of this outage an owner was told
+	mu         sync.Mutex
+	closed     bool
+	breaker    breaker
+	hold       time.Time       // no event is told before: the key was refused
+	failing    map[string]bool // kinds of calls whose last result was a failure
+	noticed    bool            // of this outage an owner was told
+	lastOutage struct {
+		text string
+		at   time.Time
+	}
 	full     bool             // the queue is full, and an owner was told
 	refused  bool             // an event was set aside, and an owner was told
 	flying   map[string]bool  // groups whose event is being told

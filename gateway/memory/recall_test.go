@@ -262,6 +262,31 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// A provider that fails now and then has one outage, until it works for an hour.
+func TestOutagesThatFollowEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, n := newFake(), 0
+		f.recall = func(context.Context, provider.Scope, string) ([]provider.Item, error) {
+			if n++; n%2 == 0 {
+				return nil, nil
+			}
+			return nil, &provider.Error{Class: provider.Down, Text: "connection refused"}
+		}
+		b := open(t, f, newQueue(), settings())
+		for i := range 20 {
+			b.begin(owner("s", i, question))
+			later(time.Minute)
+		}
+		if len(b.told()) != 1 {
+			t.Errorf("notices %q", b.told())
+		}
+		later(time.Hour)
+		if b.begin(owner("s", 20, question)); len(b.told()) != 2 {
+			t.Errorf("notices %q", b.told())
+		}
+	})
+}
+
 // A provider that refuses what it is asked, such as one with a wrong address, is reported.
 func TestRefusedRecalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
