@@ -69,7 +69,7 @@ type Memory struct {
 	Scope              string `yaml:"scope" default:"home" enum:"home|platform|user" doc:"Who shares the memories: the owners, on all platforms; each platform has its own; each person has their own."`
 
 	// What follows configures the external provider.
-	Provider       string        `yaml:"provider" enum:"|honcho|openviking|mem0|hindsight|holographic|retaindb|byterover|supermemory" doc:"External memory, in addition to the files above; empty: none. Its keys are in its own files and variables, as in Hermes; see docs/memory.md."`
+	Provider       string        `yaml:"provider" enum:"|honcho|openviking|mem0|hindsight|holographic|retaindb|byterover|supermemory" doc:"External memory, in addition to the files above; empty: none. Its keys are in its own files and variables, as in Hermes; see docs/memory-providers.md."`
 	RecallWait     time.Duration `yaml:"recall_wait" default:"800ms" range:"0s..10s" doc:"How long an answer waits at most for what the provider remembers."`
 	RecallMaxChars int           `yaml:"recall_max_chars" default:"10000" range:"1000..50000" doc:"Most characters of what is recalled in one turn."`
 	People         string        `yaml:"people" default:"owners" enum:"owners|members|everyone" doc:"Whose words go to the provider and who gets what it remembers: owners, also members, or guests too. Everybody but the owners has a memory of their own."`
