@@ -50,7 +50,9 @@ const (
 
 // excludedTools returns the tools that sub-agents never get: those that reach people, those
 // with effects that outlive the task, and this one.
-func excludedTools() []string { return []string{Name, "clarify", "memory", "send_message", "cronjob"} }
+func excludedTools() []string {
+	return append([]string{Name, "clarify", "send_message", "cronjob"}, tool.Toolsets()["memory"]...)
+}
 
 // A Model is the model that the sub-agents of a session use.
 type Model struct {

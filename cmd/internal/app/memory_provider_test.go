@@ -3,10 +3,13 @@ package app_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"hermesd/agent/tool"
+	"hermesd/gateway/access"
 	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/memory"
 	"hermesd/internal/sim/memory/brv"
@@ -140,6 +143,9 @@ func TestWhatIsSaidIsRecalledInALaterConversation(t *testing.T) {
 				}
 				time.Sleep(50 * time.Millisecond)
 			}
+			if n := w.checkToolset(); n == 0 {
+				t.Error("the provider has no tools")
+			}
 			for range 2 {
 				bobChat.Say(bob, "What do you know about my bicycle Zephyr?")
 				w.waitTextIn(bobChat, "done: What do you know about my bicycle Zephyr?")
@@ -178,4 +184,19 @@ func (w *harness) checkKeyIsMasked(name string) {
 	if n := w.countLogs("key-of-" + name); n > 0 {
 		w.Errorf("the key is in %d lines of the log", n)
 	}
+}
+
+// checkToolset checks that tools of the newest request that are not built in are in the
+// toolset memory, and returns their number.
+func (w *harness) checkToolset() (n int) {
+	w.Helper()
+	for _, t := range w.newestRequest().Tools {
+		if _, ok := access.ToolLevels()[t.Name]; ok {
+			continue
+		}
+		if n++; !slices.Contains(tool.Toolsets()["memory"], t.Name) {
+			w.Errorf("%s is not in the toolset memory", t.Name)
+		}
+	}
+	return n
 }
