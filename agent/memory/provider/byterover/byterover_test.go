@@ -183,16 +183,26 @@ func TestProcess(t *testing.T) {
 func TestPeopleAreToldApart(t *testing.T) {
 	i, home, p := newTarget(t, "")
 	above := filepath.Join(home, ".brv")
-	if err := os.Mkdir(above, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(above, "context-tree"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(above, "config.json"), []byte(`{"createdAt":"2026-01-01"}`), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{"config.json": `{"createdAt":"2026-01-01"}`, "context-tree/other.md": "Others like milk."} {
+		if err := os.WriteFile(filepath.Join(above, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for person, text := range map[string]string{"": "I like jasmine tea.", "anna": "I like espresso.", "bob": "I like water."} {
 		s := provider.Scope{Person: person}
 		if got, err := p.Recall(t.Context(), s, "like"); err != nil || len(got) > 0 {
 			t.Errorf("%q before the first turn: %v, %v", person, got, err)
+		}
+		var config struct{ CreatedAt, Cwd string }
+		dir := filepath.Join(home, "byterover-people", person)
+		if person == "" {
+			dir = filepath.Join(home, "byterover")
+		}
+		if raw, err := os.ReadFile(filepath.Join(dir, ".brv", "config.json")); err != nil || json.Unmarshal(raw, &config) != nil || config.CreatedAt == "" || config.Cwd != dir {
+			t.Errorf("%q: project %s, %v", person, raw, err)
 		}
 		sync(t, p, turn(s, text))
 		if got, err := p.Recall(t.Context(), s, "like"); err != nil || len(got) != 1 || got[0].Text != "User: "+text {
