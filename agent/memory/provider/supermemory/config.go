@@ -43,7 +43,7 @@ type config struct {
 func load(s provider.Source) (c config, warnings []string, err error) {
 	file, _, err := settings.Read(filepath.Join(s.Home, fileName))
 	if err != nil {
-		return c, nil, fmt.Errorf("Supermemory: correct or remove the file: %w", err)
+		return c, nil, fmt.Errorf("supermemory: correct or remove the file: %w", err)
 	}
 	tag := cmp.Or(strings.TrimSpace(s.Getenv("SUPERMEMORY_CONTAINER_TAG")), file.Text("container_tag"), defaultTag)
 	c = config{
@@ -62,7 +62,7 @@ func load(s provider.Source) (c config, warnings []string, err error) {
 		c.mode = "hybrid"
 	}
 	if len(c.tag) > maxTag {
-		return c, nil, fmt.Errorf("Supermemory: the container tag %q is longer than %d characters: shorten container_tag in %s or SUPERMEMORY_CONTAINER_TAG", c.tag, maxTag, fileName)
+		return c, nil, fmt.Errorf("supermemory: the container tag %q is longer than %d characters: shorten container_tag in %s or SUPERMEMORY_CONTAINER_TAG", c.tag, maxTag, fileName)
 	}
 	if file.Bool("enable_custom_container_tags", false) {
 		c.containers = []string{c.tag}

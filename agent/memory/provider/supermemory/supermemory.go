@@ -41,7 +41,7 @@ type client struct {
 func Open(s provider.Source) (p provider.Provider, warnings []string, err error) {
 	key := secret.Value(strings.TrimSpace(s.Getenv("SUPERMEMORY_API_KEY")))
 	if key == "" {
-		return nil, nil, errors.New("Supermemory: SUPERMEMORY_API_KEY is missing: make a key at https://console.supermemory.ai, or take the one that `supermemory local` prints, and write it to .env")
+		return nil, nil, errors.New("supermemory: SUPERMEMORY_API_KEY is missing: make a key at https://console.supermemory.ai, or take the one that `supermemory local` prints, and write it to .env")
 	}
 	c, warnings, err := load(s)
 	if err != nil {
