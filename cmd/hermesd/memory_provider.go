@@ -289,7 +289,7 @@ func memoryEventsText(es []memory.QueuedEvent, now time.Time) string {
 }
 
 func (c *cli) memoryForgetCmd() *cobra.Command {
-	var person string
+	var person, id string
 	var owner bool
 	cmd := &cobra.Command{
 		Use: "forget", Short: "Have the external memory delete what it knows of a person", Args: args(0, 0),
@@ -298,7 +298,7 @@ func (c *cli) memoryForgetCmd() *cobra.Command {
 				return &usageError{"say whom: --person with the identity that `/memory` shows them, or --owner"}
 			}
 			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Forgotten, error) {
-				return client.ForgetPerson(ctx, person)
+				return client.ForgetPerson(ctx, person, id)
 			}, func(f admin.Forgotten) string {
 				s := "The provider will be told; `hermesd memory queue` shows when that is done.\n"
 				if f.Cannot != "" {
@@ -310,5 +310,6 @@ func (c *cli) memoryForgetCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&person, "person", "", "the identity of the `person`, as `/memory` shows it to them")
 	cmd.Flags().BoolVar(&owner, "owner", false, "the owner")
+	cmd.Flags().StringVar(&id, "id", "", "with --owner: the owner's `id` on a platform, if the provider has a person for each")
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -132,7 +133,7 @@ func (s *Service) ForgetEvents(scopes ...provider.Scope) []store.Event {
 	for _, scope := range scopes {
 		group := scope.Session
 		if group == "" {
-			group = "person:" + scope.Person
+			group = "person:" + s.who(scope)
 		}
 		now := time.Now()
 		e := provider.Event{Key: uuid(provider.Forget, group+now.String()), Kind: provider.Forget, Scope: scope, At: now}
@@ -142,11 +143,17 @@ func (s *Service) ForgetEvents(scopes ...provider.Scope) []store.Event {
 	return list
 }
 
-// ForgetPerson drops the waiting events of a person and queues that the provider forgets
-// them. "" is the owner. About.Cannot says what stays.
-func (s *Service) ForgetPerson(ctx context.Context, person string) error {
-	if s.off() {
+// ErrWhichOwner means that each ID of an owner is a person for the provider.
+var ErrWhichOwner = errors.New("for this provider each id of an owner is a person of its own: name the id")
+
+// ForgetPerson drops the waiting events of the person of a scope and queues that the
+// provider forgets them. About.Cannot says what stays.
+func (s *Service) ForgetPerson(ctx context.Context, scope provider.Scope) error {
+	switch {
+	case s.off():
 		return nil
+	case scope.Person == "" && scope.UserID == "" && s.about.PerID:
+		return ErrWhichOwner
 	}
 	queued, err := s.parts.Store.QueuedEvents(ctx, Queue)
 	if err != nil {
@@ -155,7 +162,7 @@ func (s *Service) ForgetPerson(ctx context.Context, person string) error {
 	var ids []uint64
 	for _, q := range queued {
 		var r row
-		if json.Unmarshal(q.Doc, &r) == nil && r.Provider == s.about.Name && r.Event.Scope.Person == person {
+		if json.Unmarshal(q.Doc, &r) == nil && r.Provider == s.about.Name && s.who(r.Event.Scope) == s.who(scope) {
 			ids = append(ids, q.ID)
 		}
 	}
@@ -164,7 +171,7 @@ func (s *Service) ForgetPerson(ctx context.Context, person string) error {
 			return err
 		}
 	}
-	err = s.parts.Store.EnqueueEvents(ctx, s.ForgetEvents(provider.Scope{Person: person}))
+	err = s.parts.Store.EnqueueEvents(ctx, s.ForgetEvents(provider.Scope{Person: scope.Person, UserID: scope.UserID}))
 	s.Wake()
 	return err
 }
@@ -177,7 +184,7 @@ func (s *Service) forget(scope provider.Scope) {
 		clear(s.talks) // those of the person are not known
 	}
 	s.mu.Unlock()
-	if err := s.parts.Store.SetValue(s.ctx, s.standingKey(scope.Person), nil); err != nil {
+	if err := s.parts.Store.SetValue(s.ctx, s.standingKey(scope), nil); err != nil {
 		s.parts.Log.Error("cannot delete the standing text of the memory provider", zap.Error(err))
 	}
 }

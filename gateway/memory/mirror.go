@@ -40,7 +40,7 @@ func (s *Service) Mirror(ctx context.Context, t Turn, entries map[string][]strin
 	s.mirroring.Lock()
 	defer s.mirroring.Unlock()
 	scope := s.Scope(t)
-	of := s.about.Name + "/" + scope.Person
+	of := s.about.Name + "/" + s.who(scope)
 	if perUser {
 		of += "/" + Identity(t.Platform+"-"+t.Record.Owner)
 	}
@@ -93,7 +93,7 @@ func (s *Service) differences(known *mirrored, scope provider.Scope, of string, 
 			Key: uuid(kind, of+"\x00"+strconv.Itoa(known.Count)+"\x00"+f.Target+"\x00"+f.Text), Kind: kind,
 			Scope: scope, At: time.Now(), Fact: provider.Fact{Target: f.Target, Text: f.Text},
 		}
-		events = append(events, s.queued(e.Key, "facts:"+scope.Person, row{Event: e, FactKey: f.Key}))
+		events = append(events, s.queued(e.Key, "facts:"+s.who(scope), row{Event: e, FactKey: f.Key}))
 	}
 	for _, id := range slices.Sorted(maps.Keys(known.Facts)) {
 		if _, ok := now[id]; !ok {

@@ -238,7 +238,7 @@ func (s *Service) done(r row, receipt provider.Receipt) store.EventSettlement {
 	case provider.Removed:
 		settled.Key = r.FactKey
 	case provider.Forget:
-		settled.Key = s.standingKey(r.Event.Scope.Person)
+		settled.Key = s.standingKey(r.Event.Scope)
 	}
 	return settled
 }

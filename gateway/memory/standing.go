@@ -26,8 +26,8 @@ type standing struct {
 	At   time.Time `json:"at"`
 }
 
-func (s *Service) standingKey(person string) string {
-	return "memory/standing/" + s.about.Name + "/" + person
+func (s *Service) standingKey(scope provider.Scope) string {
+	return "memory/standing/" + s.about.Name + "/" + s.who(scope)
 }
 
 // refreshStanding fetches the standing text of a person if several recalls were made since.
@@ -36,8 +36,8 @@ func (s *Service) refreshStanding(ctx context.Context, scope provider.Scope) {
 	if len(s.standing) > maxStandingCount {
 		clear(s.standing)
 	}
-	n := s.standing[scope.Person]
-	s.standing[scope.Person] = (n + 1) % standingCadence
+	n := s.standing[s.who(scope)]
+	s.standing[s.who(scope)] = (n + 1) % standingCadence
 	s.mu.Unlock()
 	if n == 0 {
 		s.fetchStanding(ctx, scope)
@@ -58,7 +58,7 @@ func (s *Service) fetchStanding(ctx context.Context, scope provider.Scope) {
 	if err != nil {
 		return
 	}
-	key := s.standingKey(scope.Person)
+	key := s.standingKey(scope)
 	known := standing{shorten.To(text, maxStanding-1), time.Now()}
 	old, err := store.Load[standing](ctx, s.parts.Store, key)
 	if err == nil && old.Text == known.Text && (text == "" || known.At.Sub(old.At) < sameStanding) {
@@ -80,7 +80,7 @@ func (s *Service) Static(ctx context.Context, t Turn) (text string, honcho bool)
 	if s.about.NoRecall {
 		return text, honcho
 	}
-	known, err := store.Load[standing](ctx, s.parts.Store, s.standingKey(s.Scope(t).Person))
+	known, err := store.Load[standing](ctx, s.parts.Store, s.standingKey(s.Scope(t)))
 	if err != nil {
 		s.parts.Log.Error("cannot load the standing text of the memory provider", zap.Error(err))
 		return text, honcho

@@ -70,6 +70,14 @@ var outsideIdentity func() *regexp.Regexp = lazyregexp.New(`[^A-Za-z0-9_-]+`)
 
 const maxIdentity = 100
 
+// who names the person of a scope for what is kept here of them.
+func (s *Service) who(scope provider.Scope) string {
+	if scope.Person == "" && s.about.PerID && scope.UserID != "" {
+		return "@" + Identity(scope.UserID) // no Person has an @
+	}
+	return scope.Person
+}
+
 // Identity returns name in the form of provider.Scope.Person. A name that has another form
 // gets a digest, so that it keeps apart from similar ones.
 func Identity(name string) string {

@@ -188,7 +188,7 @@ func TestForgetPerson(t *testing.T) {
 		b.say("s", "of the owner")
 		b.commit(b.TurnEvents(bob, "k", "of bob", "answer", time.Now()))
 		later(time.Second)
-		if err := b.ForgetPerson(t.Context(), "bob"); err != nil || b.ForgetPerson(t.Context(), "nobody") != nil {
+		if err := b.ForgetPerson(t.Context(), provider.Scope{Person: "bob"}); err != nil || b.ForgetPerson(t.Context(), provider.Scope{Person: "nobody"}) != nil {
 			t.Fatal(err)
 		}
 		f.locked(func() { down, f.told = false, nil })
@@ -396,6 +396,38 @@ func TestTextsOfEvents(t *testing.T) {
 		events = s.CheckpointEvents(turn, "k", []provider.Message{{Role: "user", Text: "x"}, {Role: "tool", Text: "y"}})
 		if err := json.Unmarshal(events[0].Doc, &row); err != nil || len(row.Event.Messages) != 1 || row.Event.Messages[0].At.IsZero() || events[1].Due.IsZero() {
 			t.Errorf("%+v, %v", row.Event, err)
+		}
+	})
+}
+
+// TestWhatIsKeptOfOwnersWhoAreSeveralPersons: standing text and facts of one ID of an owner
+// are not those of another where the provider has a person for each.
+func TestWhatIsKeptOfOwnersWhoAreSeveralPersons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, q := newFake(), newQueue()
+		f.about.PerID = true
+		f.standing = func(scope provider.Scope) (string, error) { return "It is " + scope.UserID + ".", nil }
+		b := open(t, f, q, settings())
+		ann, bea := owner("s", 0, "What do you know of me?"), owner("z", 0, "What do you know of me?")
+		ann.UserID, bea.UserID = "ann", "bea"
+		b.Recall(ann).Await(t.Context())
+		later(time.Minute)
+		if text, _ := b.Static(t.Context(), ann); !strings.Contains(text, "It is ann.") {
+			t.Errorf("got %q", text)
+		}
+		if text, _ := b.Static(t.Context(), bea); strings.Contains(text, "ann") {
+			t.Errorf("another person gets %q", text)
+		}
+		if err := b.ForgetPerson(t.Context(), provider.Scope{}); !errors.Is(err, memory.ErrWhichOwner) {
+			t.Errorf("got %v", err)
+		}
+		b.commit(b.TurnEvents(ann, "k", "question", "answer", time.Now()))
+		if err := b.ForgetPerson(t.Context(), provider.Scope{UserID: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		later(time.Minute)
+		if text, _ := b.Static(t.Context(), ann); strings.Contains(text, "ann") {
+			t.Errorf("forgotten: %q", text)
 		}
 	})
 }

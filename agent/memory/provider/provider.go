@@ -62,6 +62,8 @@ type About struct {
 	Ahead bool
 	// Exact: an event that is sent twice is stored once, or Synced can tell.
 	Exact bool
+	// PerID: each ID of an owner on a platform is a person of its own, as upstream has it.
+	PerID bool
 	// Checkpoints: events of kind Checkpoint are of use.
 	Checkpoints bool
 	// Cannot says what the provider cannot delete; "" if it deletes everything.

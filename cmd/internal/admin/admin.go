@@ -28,7 +28,7 @@
 //	POST /pairing/approve, /pairing/revoke, /pairing/clear   grant and revoke access
 //	GET  /memory/queue         events that wait for the external memory
 //	POST /memory/queue/retry?id=, /memory/queue/drop?id=   send events now; delete them
-//	POST /memory/forget?person= have the external memory forget a person
+//	POST /memory/forget?person=&id= have the external memory forget a person
 //	GET  /approvals            permanent approvals
 //	POST /approvals/add?shape=&job=, /approvals/remove?which=&job=   grant and remove them
 //	GET  /cron                 scheduled prompts; POST creates one

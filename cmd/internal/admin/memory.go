@@ -2,11 +2,13 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 
+	"hermesd/agent/memory/provider"
 	"hermesd/gateway/memory"
 )
 
@@ -61,7 +63,11 @@ func (h *Handler) forgetPerson(r *http.Request) (any, error) {
 	if !h.opts.Memory.On() {
 		return nil, &Error{http.StatusConflict, "there is no external memory; `hermesd memory setup` configures one"}
 	}
-	return Forgotten{h.opts.Memory.Cannot()}, h.opts.Memory.ForgetPerson(r.Context(), r.FormValue("person"))
+	err := h.opts.Memory.ForgetPerson(r.Context(), provider.Scope{Person: r.FormValue("person"), UserID: r.FormValue("id")})
+	if errors.Is(err, memory.ErrWhichOwner) {
+		err = &Error{http.StatusBadRequest, err.Error() + " (--id)"}
+	}
+	return Forgotten{h.opts.Memory.Cannot()}, err
 }
 
 // MemoryEvents returns the events that wait for the external memory.
@@ -87,7 +93,8 @@ func idValues(ids []uint64) url.Values {
 	return v
 }
 
-// ForgetPerson has the external memory delete what it knows of a person; "" is the owner.
-func (c *Client) ForgetPerson(ctx context.Context, person string) (Forgotten, error) {
-	return post[Forgotten](ctx, c, "/memory/forget", url.Values{"person": {person}})
+// ForgetPerson has the external memory delete what it knows of a person; "" is the owner,
+// whose ID on a platform is id, "" if all of them are one person.
+func (c *Client) ForgetPerson(ctx context.Context, person, id string) (Forgotten, error) {
+	return post[Forgotten](ctx, c, "/memory/forget", url.Values{"person": {person}, "id": {id}})
 }
