@@ -30,13 +30,14 @@ func (c *cli) backupCmd() *cobra.Command {
 while the daemon runs: the copy of the store is of one moment.
 
 Without --with-secrets the archive holds no .env, and config.yaml without its
-secrets. Not in it: the workspace, logs, files that people have sent, and the
-search index, which is rebuilt.`,
+secrets and those of memory providers. Not in it: the workspace, logs, files that
+people have sent, the search index, which is rebuilt, and what the server of a
+memory provider keeps.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.backup(cmd, strings.Join(args, ""), secrets)
 		},
 	}
-	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "also .env, the keys of the HTTP API and the metrics, and config.yaml as it stands")
+	cmd.Flags().BoolVar(&secrets, "with-secrets", false, "also .env, the keys of the HTTP API and the metrics, the files of memory providers with keys, and config.yaml as it stands")
 	return cmd
 }
 
@@ -75,7 +76,7 @@ func (c *cli) backup(cmd *cobra.Command, name string, secrets bool) error {
 		}
 		defer func() { _ = os.RemoveAll(filepath.Dir(o.Store)) }() // leftovers are removed by the next backup
 	}
-	m, err := backup.Write(name, o)
+	m, err := backup.Write(cmd.Context(), name, o)
 	if err != nil {
 		return err
 	}

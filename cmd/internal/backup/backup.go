@@ -15,6 +15,7 @@ package backup
 import (
 	"archive/tar"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -29,6 +30,7 @@ import (
 	"strings"
 	"time"
 
+	"hermesd/agent/memory/provider/holographic"
 	"hermesd/internal/atomicfile"
 )
 
@@ -48,12 +50,42 @@ const (
 func parts(secrets bool) []string {
 	names := []string{storeName, configName, "SOUL.md", "memories", "skills", "cron", "scripts", "plugins"}
 	if secrets {
-		names = append(names, secretParts()...)
+		names = append(names, ".env", "http.key", "metrics.key")
+	}
+	return append(names, memoryParts(secrets)...)
+}
+
+// factsName is the file of the memory provider holographic, and factsDir the directory of
+// those of other people than the owner.
+const (
+	factsName = "memory_store.db"
+	factsDir  = "memory_store"
+)
+
+// memoryParts returns the names in a home directory that memory providers use. Archives of
+// earlier versions of hermesd do not contain them.
+func memoryParts(secrets bool) []string {
+	names := []string{factsName, factsDir, "byterover"}
+	if secrets {
+		names = append(names, "honcho.json", "mem0.json", "supermemory.json", "hindsight")
 	}
 	return names
 }
 
-func secretParts() []string { return []string{".env", "http.key", "metrics.key"} }
+// isFacts reports whether a file of the home directory is a database of the memory provider
+// holographic, and isFactsLog whether it belongs to one.
+func isFacts(name string) bool {
+	return name == factsName || path.Dir(name) == factsDir && path.Ext(name) == ".db"
+}
+
+func isFactsLog(name string) bool {
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		if db, ok := strings.CutSuffix(name, suffix); ok && isFacts(db) {
+			return true
+		}
+	}
+	return false
+}
 
 // A Manifest describes the contents of an archive.
 type Manifest struct {
@@ -64,7 +96,9 @@ type Manifest struct {
 	Secrets bool      `json:"secrets"` // whether secrets are included
 	Waiting int       `json:"waiting"` // messages not answered yet
 	Outbox  int       `json:"outbox"`  // messages not delivered yet
-	Files   []File    `json:"files"`
+	// Memory: the files of memory providers are included, if there are any.
+	Memory bool   `json:"memory,omitempty"`
+	Files  []File `json:"files"`
 	// Skipped lists what is not included, with reasons.
 	Skipped []string `json:"skipped,omitempty"`
 }
@@ -96,7 +130,7 @@ const maxBytes = 256 << 20
 
 // Write writes an archive to name, readable by its owner only. It writes the whole
 // archive or nothing. An existing file is an error and is not replaced.
-func Write(name string, o Options) (Manifest, error) {
+func Write(ctx context.Context, name string, o Options) (Manifest, error) {
 	if _, err := os.Lstat(name); err == nil {
 		return Manifest{}, fmt.Errorf("%s exists already; name another file", name)
 	}
@@ -104,7 +138,7 @@ func Write(name string, o Options) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, fmt.Errorf("backup: %w", err)
 	}
-	m, err := write(f, o)
+	m, err := write(ctx, f, o)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
 		err = os.Link(f.Name(), name) // does not replace an existing file
@@ -124,15 +158,22 @@ func Write(name string, o Options) (Manifest, error) {
 
 // An archive is an archive that is being written.
 type archive struct {
+	ctx context.Context
 	tar *tar.Writer
 	m   Manifest
 	o   Options
+	tmp string // directory for copies of databases
 }
 
-func write(w io.Writer, o Options) (Manifest, error) {
-	z := gzip.NewWriter(w)
-	a := &archive{tar: tar.NewWriter(z), m: o.Manifest, o: o}
-	a.m.Format, a.m.Secrets = format, o.Secrets
+// write writes an archive to f.
+func write(ctx context.Context, f *os.File, o Options) (Manifest, error) {
+	z := gzip.NewWriter(f)
+	a := &archive{ctx: ctx, tar: tar.NewWriter(z), m: o.Manifest, o: o, tmp: f.Name() + ".d"}
+	a.m.Format, a.m.Secrets, a.m.Memory = format, o.Secrets, true
+	if err := os.Mkdir(a.tmp, 0o700); err != nil {
+		return a.m, err
+	}
+	defer func() { _ = os.RemoveAll(a.tmp) }() // copies
 	root, err := os.OpenRoot(o.Home)
 	if err != nil {
 		return a.m, err
@@ -160,7 +201,12 @@ func (a *archive) writeStore() error {
 	if a.o.Store == "" {
 		return nil
 	}
-	f, err := os.Open(a.o.Store)
+	return a.writeCopy(storeName, a.o.Store)
+}
+
+// writeCopy adds a copy, of any size, of a file of the home directory.
+func (a *archive) writeCopy(name, file string) error {
+	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
@@ -169,7 +215,20 @@ func (a *archive) writeStore() error {
 	if err != nil {
 		return err
 	}
-	return a.writeFile(storeName, info.Size(), 0o600, f)
+	return a.writeFile(name, info.Size(), 0o600, f)
+}
+
+// addFacts adds a database of the memory provider holographic, as it is at one moment.
+func (a *archive) addFacts(name string) error {
+	file := filepath.Join(a.tmp, path.Base(name))
+	if err := holographic.Copy(a.ctx, filepath.Join(a.o.Home, filepath.FromSlash(name)), file); err != nil {
+		if a.ctx.Err() != nil {
+			return a.ctx.Err()
+		}
+		a.m.Skipped = append(a.m.Skipped, fmt.Sprintf("%s: it cannot be copied: %v", name, err))
+		return nil
+	}
+	return errors.Join(a.writeCopy(name, file), os.Remove(file))
 }
 
 // writeTree adds a file of the home directory, or all files below a directory. Links
@@ -190,6 +249,10 @@ func (a *archive) writeTree(root *os.Root, part string) error {
 		case !d.Type().IsRegular():
 			a.m.Skipped = append(a.m.Skipped, name+": it is not a regular file")
 			return nil
+		case isFactsLog(name):
+			return nil // its content is in the copy of the database
+		case isFacts(name):
+			return a.addFacts(name)
 		}
 		return a.addFile(root, name, d)
 	})

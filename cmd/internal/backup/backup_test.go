@@ -18,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/holographic"
 	"hermesd/cmd/internal/backup"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
@@ -134,7 +136,7 @@ func archive(t testing.TB, home string, secrets bool) string {
 	if _, err := os.Stat(filepath.Join(home, "hermesd.db")); err == nil {
 		o.Store = filepath.Join(home, "hermesd.db") // not open anywhere
 	}
-	_, err := backup.Write(name, o)
+	_, err := backup.Write(t.Context(), name, o)
 	must(t, err)
 	return name
 }
@@ -193,7 +195,7 @@ func TestWriteExcludesSecretsByDefault(t *testing.T) {
 	if got[".env"] != "MINE=1\n" || got["http.key"]+got["metrics.key"] != "" || got["config.yaml"] != "model:\n  api_key: "+backup.LeftOut+"\n" {
 		t.Errorf("got %q", got)
 	}
-	if _, err := backup.Write(name, backup.Options{Home: from}); err == nil || !strings.Contains(err.Error(), "exists already") {
+	if _, err := backup.Write(t.Context(), name, backup.Options{Home: from}); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("over another file: %v", err)
 	}
 }
@@ -205,7 +207,7 @@ func TestWriteDoesNotFollowLinks(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(from, "skills")); err != nil {
 		t.Skip(err)
 	}
-	m, err := backup.Write(filepath.Join(t.TempDir(), "b"), backup.Options{Home: from})
+	m, err := backup.Write(t.Context(), filepath.Join(t.TempDir(), "b"), backup.Options{Home: from})
 	must(t, err)
 	if len(m.Files) != 1 || len(m.Skipped) != 1 || !strings.Contains(m.Skipped[0], "skills") {
 		t.Errorf("got %+v", m)
@@ -232,7 +234,7 @@ func TestRestoreRejectsNewerStore(t *testing.T) {
 	writeFiles(t, home, files())
 	addMessages(t, home, 1)
 	name := filepath.Join(t.TempDir(), "b")
-	_, err := backup.Write(name, backup.Options{Home: home, Store: filepath.Join(home, "hermesd.db"), Manifest: backup.Manifest{Schema: bolt.SchemaNow() + 1}})
+	_, err := backup.Write(t.Context(), name, backup.Options{Home: home, Store: filepath.Join(home, "hermesd.db"), Manifest: backup.Manifest{Schema: bolt.SchemaNow() + 1}})
 	must(t, err)
 	before := readTree(t, home)
 	var newer *storage.NewerError
@@ -392,7 +394,7 @@ func TestBackupUnderLoadIsConsistent(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "hermesd.db")
 		must(t, s.Backup(t.Context(), path))
 		name := filepath.Join(t.TempDir(), "b")
-		_, err := backup.Write(name, backup.Options{Home: home, Store: path, Manifest: backup.Manifest{Schema: bolt.SchemaNow()}})
+		_, err := backup.Write(t.Context(), name, backup.Options{Home: home, Store: path, Manifest: backup.Manifest{Schema: bolt.SchemaNow()}})
 		must(t, err)
 		to := t.TempDir()
 		_, err = restore(t, to, name)
@@ -404,4 +406,114 @@ func TestBackupUnderLoadIsConsistent(t *testing.T) {
 	stop()
 	wg.Wait()
 	must(t, s.Close())
+}
+
+// remember has the memory provider holographic of home store a fact of a person and stay
+// open.
+func remember(t *testing.T, home, person, fact string) provider.Provider {
+	t.Helper()
+	p, _, err := holographic.Open(provider.Source{Home: home})
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close()) })
+	_, err = p.Sync(t.Context(), provider.Event{Kind: provider.Added, Scope: provider.Scope{Person: person}, Fact: provider.Fact{Target: "memory", Text: fact}})
+	must(t, err)
+	return p
+}
+
+// facts returns what the memory provider holographic of home recalls of a person.
+func facts(t *testing.T, home, person, query string) (texts []string) {
+	t.Helper()
+	p, _, err := holographic.Open(provider.Source{Home: home})
+	must(t, err)
+	defer func() { must(t, p.Close()) }()
+	items, err := p.Recall(t.Context(), provider.Scope{Person: person}, query)
+	must(t, err)
+	for _, i := range items {
+		texts = append(texts, i.Text)
+	}
+	return texts
+}
+
+// The files of memory providers are in a backup, those with keys only with secrets. A
+// database that is in use is copied with what is only in its log.
+func TestBackupHasFilesOfMemoryProviders(t *testing.T) {
+	t.Parallel()
+	keys := []string{"honcho.json", "mem0.json", "supermemory.json", "hindsight/config.json"}
+	from := t.TempDir()
+	writeFiles(t, from, map[string]string{"SOUL.md": "I am.", "byterover/.brv/context-tree/a.md": "a", "memory_store/notes.txt": "n"})
+	for _, name := range keys {
+		writeFiles(t, from, map[string]string{name: "key"})
+	}
+	remember(t, from, "", "The printer is on floor 3")
+	remember(t, from, "telegram-7", "The scanner is on floor 4")
+	if info, err := os.Stat(filepath.Join(from, "memory_store.db-wal")); err != nil || info.Size() == 0 {
+		t.Fatal("the log is empty:", err)
+	}
+	for _, secrets := range []bool{false, true} {
+		name := archive(t, from, secrets)
+		to := t.TempDir()
+		writeFiles(t, to, map[string]string{"memory_store.db-wal": "of another database", "byterover/mine": "goes", "honcho.json": "mine"})
+		r, err := restore(t, to, name)
+		must(t, err)
+		if len(r.Manifest.Skipped) > 0 {
+			t.Errorf("skipped: %q", r.Manifest.Skipped)
+		}
+		got := readTree(t, to)
+		for _, gone := range []string{"memory_store.db-wal", "memory_store.db-shm", "memory_store/telegram-7.db-wal", "byterover/mine"} {
+			if _, ok := got[gone]; ok {
+				t.Error(gone, "is there")
+			}
+		}
+		if got["byterover/.brv/context-tree/a.md"] != "a" || got["memory_store/notes.txt"] != "n" || readTree(t, r.Aside)["memory_store.db-wal"] != "of another database" {
+			t.Errorf("restored: %q", got)
+		}
+		for _, key := range keys {
+			want := map[string]string{"honcho.json": "mine"}[key]
+			if secrets {
+				want = "key"
+			}
+			if got[key] != want {
+				t.Errorf("secrets %t: %s is %q, want %q", secrets, key, got[key], want)
+			}
+		}
+		if got := facts(t, to, "", "Where is the printer?"); len(got) != 1 {
+			t.Errorf("the owner's facts: %q", got)
+		}
+		if got := facts(t, to, "telegram-7", "Where is the scanner?"); len(got) != 1 {
+			t.Errorf("another person's facts: %q", got)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(from, "*backup*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+// A file that is no database does not prevent a backup, and is named.
+func TestBackupWithoutDamagedFacts(t *testing.T) {
+	t.Parallel()
+	from := t.TempDir()
+	writeFiles(t, from, map[string]string{"SOUL.md": "I am.", "memory_store.db": strings.Repeat("no database ", 100)})
+	m, err := backup.Write(t.Context(), filepath.Join(t.TempDir(), "b"), backup.Options{Home: from})
+	must(t, err)
+	if len(m.Files) != 1 || len(m.Skipped) != 1 || !strings.Contains(m.Skipped[0], "memory_store.db: it cannot be copied") {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// An archive of an earlier version says nothing of memory providers: their files stay.
+func TestRestoreOfEarlierArchiveKeepsFacts(t *testing.T) {
+	t.Parallel()
+	to := t.TempDir()
+	writeFiles(t, to, map[string]string{"SOUL.md": "mine", "mem0.json": "mine", "byterover/a": "mine"})
+	must(t, remember(t, to, "", "The printer is on floor 3").Close())
+	if _, err := restore(t, to, filepath.Join("testdata", "earlier.tar.gz")); err != nil {
+		t.Fatal(err)
+	}
+	got := readTree(t, to)
+	if got["SOUL.md"] != "I am." || got["mem0.json"] != "mine" || got["byterover/a"] != "mine" {
+		t.Errorf("got %q", got)
+	}
+	if got := facts(t, to, "", "Where is the printer?"); len(got) != 1 {
+		t.Errorf("facts: %q", got)
+	}
 }

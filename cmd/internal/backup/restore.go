@@ -128,6 +128,11 @@ func newPlan(h *storage.Home, stage string, m Manifest, now time.Time) (plan, er
 		p.In = append(p.In, e.Name())
 	}
 	replaced := append(parts(m.Secrets), "search.db", "search.db-wal", "search.db-shm") // the index is rebuilt
+	if m.Memory {
+		replaced = append(replaced, factsName+"-wal", factsName+"-shm") // of the database that is replaced
+	} else {
+		replaced = slices.DeleteFunc(replaced, func(name string) bool { return slices.Contains(memoryParts(true), name) })
+	}
 	for _, name := range replaced {
 		if !slices.Contains(p.In, name) && exists(h.Path(name)) {
 			p.Out = append(p.Out, name)

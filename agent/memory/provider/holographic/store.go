@@ -70,8 +70,7 @@ func openFile(ctx context.Context, path string, set options) (*file, error) {
 	if err := ensurePrivate(path); err != nil {
 		return nil, err
 	}
-	name := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(100)&_pragma=journal_mode(WAL)&_txlock=immediate"
-	db, err := sql.Open("sqlite", name)
+	db, err := sql.Open("sqlite", dataSource(path)+"?_pragma=busy_timeout(100)&_pragma=journal_mode(WAL)&_txlock=immediate")
 	if err != nil {
 		return nil, err
 	}
@@ -81,6 +80,19 @@ func openFile(ctx context.Context, path string, set options) (*file, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return f, nil
+}
+
+func dataSource(path string) string { return "file:" + (&url.URL{Path: path}).EscapedPath() }
+
+// Copy writes a copy of the file at path to a new file: of one moment, with what is still
+// in the write-ahead log, also while others use the file.
+func Copy(ctx context.Context, path, to string) error {
+	db, err := sql.Open("sqlite", dataSource(path)+"?mode=rw&_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "VACUUM INTO ?", to)
+	return errors.Join(err, db.Close())
 }
 
 // ensurePrivate creates the file if necessary and makes it accessible to its owner only.
