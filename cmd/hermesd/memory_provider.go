@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,8 +124,15 @@ type providerTrial struct {
 	Written  bool     `json:"written"`
 }
 
+// A providerSetup is what `memory setup` is told by flags.
+type providerSetup struct {
+	name                         string
+	force, noMirror, autoExtract bool
+	people                       string // "" stays as it is
+}
+
 func (c *cli) memorySetupCmd() *cobra.Command {
-	var force bool
+	var s providerSetup
 	cmd := &cobra.Command{
 		Use: "setup NAME", Short: "Try a memory provider and set it as memory.provider", Args: args(0, 1),
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -134,22 +142,36 @@ holographic needs no account: its facts are in a file of the home, and it finds 
 meanings. openviking and hindsight run as servers of your own. docs/memory-providers.md says
 where each reads its key and address`}
 			}
-			return c.memorySetup(cmd.Context(), names[0], force)
+			s.name = names[0]
+			switch {
+			case !slices.Contains([]string{"", "owners", "members", "everyone"}, s.people):
+				return &usageError{fmt.Sprintf("--people is owners, members or everyone, not %q", s.people)}
+			case s.autoExtract && s.name != holographic:
+				return &usageError{"--auto-extract is for " + holographic}
+			}
+			return c.memorySetup(cmd.Context(), s)
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "set it although it does not answer")
+	f := cmd.Flags()
+	f.BoolVar(&s.force, "force", false, "set it although it does not answer")
+	f.StringVar(&s.people, "people", "", "whose words it gets: owners, members or everyone (memory.people)")
+	f.BoolVar(&s.noMirror, "no-mirror", false, "do not tell it the entries of the built-in memory (memory.mirror)")
+	f.BoolVar(&s.autoExtract, "auto-extract", false, "holographic: also store what messages state (plugins.hermes-memory-store.auto_extract)")
 	return cmd
 }
 
 // trialTimeout limits the call with which a provider is tried.
 const trialTimeout = 15 * time.Second
 
-func (c *cli) memorySetup(ctx context.Context, name string, force bool) error {
+// holographic is the provider whose turns store nothing unless it is told to.
+const holographic = "holographic"
+
+func (c *cli) memorySetup(ctx context.Context, s providerSetup) error {
 	cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env})
 	if err != nil {
 		return err
 	}
-	p, warnings, err := app.OpenMemoryProvider(name, cfg, report, report.Home)
+	p, warnings, err := app.OpenMemoryProvider(s.name, cfg, report, report.Home)
 	if err != nil {
 		return err
 	}
@@ -158,14 +180,14 @@ func (c *cli) memorySetup(ctx context.Context, name string, force bool) error {
 	defer cancel()
 	began := time.Now()
 	err = p.Check(ctx)
-	t := providerTrial{Provider: name, Place: p.About().Place, Took: time.Since(began).Milliseconds(), Warnings: warnings}
+	t := providerTrial{Provider: s.name, Place: p.About().Place, Took: time.Since(began).Milliseconds(), Warnings: warnings}
 	if err != nil {
 		t.Error = report.Secrets.Mask(err.Error())
-		if !force {
+		if !s.force {
 			return fmt.Errorf("%s; nothing was changed (--force sets it all the same)", t.Error)
 		}
 	}
-	if err := c.setMemoryProvider(report, name); err != nil {
+	if err := c.changeMemory(report, s.write); err != nil {
 		return err
 	}
 	t.Written = true
@@ -175,17 +197,35 @@ func (c *cli) memorySetup(ctx context.Context, name string, force bool) error {
 			b.WriteString("warning: " + text.Line(w) + "\n")
 		}
 		if t.Error != "" {
-			fmt.Fprintf(&b, "%s does not answer: %s\n", name, text.Line(t.Error))
+			fmt.Fprintf(&b, "%s does not answer: %s\n", s.name, text.Line(t.Error))
 		} else {
-			fmt.Fprintf(&b, "%s answers (%s, %d ms).\n", name, text.Line(t.Place), t.Took)
+			fmt.Fprintf(&b, "%s answers (%s, %d ms).\n", s.name, text.Line(t.Place), t.Took)
 		}
-		b.WriteString("memory.provider is " + name + ". Restart the daemon; it is used in conversations that begin then.\n")
+		if s.name == holographic && !s.autoExtract && !cfg.Plugins.Holographic.AutoExtract {
+			b.WriteString("auto_extract is off: only its tools and the built-in memory store facts. --auto-extract also stores what messages state, by English patterns.\n")
+		}
+		b.WriteString("memory.provider is " + s.name + ". Restart the daemon; it is used in conversations that begin then.\n")
 		return b.String()
 	})
 }
 
-// setMemoryProvider writes memory.provider.
-func (c *cli) setMemoryProvider(report config.Report, name string) error {
+// write writes what was told by flags.
+func (s providerSetup) write(doc *yamledit.Doc) error {
+	err := doc.Set(s.name, "memory", "provider")
+	if err == nil && s.people != "" {
+		err = doc.Set(s.people, "memory", "people")
+	}
+	if err == nil && s.noMirror {
+		err = doc.SetBool(false, "memory", "mirror")
+	}
+	if err == nil && s.autoExtract {
+		err = doc.SetBool(true, "plugins", "hermes-memory-store", "auto_extract")
+	}
+	return err
+}
+
+// changeMemory changes the configuration file.
+func (c *cli) changeMemory(report config.Report, change func(*yamledit.Doc) error) error {
 	file := cmp.Or(report.File, report.Missing)
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -195,7 +235,7 @@ func (c *cli) setMemoryProvider(report config.Report, name string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	if err := doc.Set(name, "memory", "provider"); err != nil {
+	if err := change(doc); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return atomicfile.Replace(file, doc.Bytes(), 0o600)
@@ -210,7 +250,7 @@ func (c *cli) memoryOffCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.setMemoryProvider(report, ""); err != nil {
+			if err := c.changeMemory(report, func(doc *yamledit.Doc) error { return doc.Set("", "memory", "provider") }); err != nil {
 				return err
 			}
 			n := 0

@@ -119,9 +119,9 @@ func expand(s provider.Source, path string) string {
 }
 
 func (m *memory) About() provider.About {
-	mode := "facts from the built-in memory and from tools"
+	mode := "auto_extract is off: facts only from the built-in memory and from tools"
 	if m.set.extract {
-		mode = "auto_extract: also facts from messages, by English patterns"
+		mode = "auto_extract is on: also facts from messages, by English patterns"
 	}
 	return provider.About{
 		Name: "holographic", Label: "Holographic", Mode: mode, Place: m.set.path, Header: header, Tools: slices.Clone(tools),

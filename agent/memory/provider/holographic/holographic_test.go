@@ -118,7 +118,7 @@ func TestSettings(t *testing.T) {
 func TestAbout(t *testing.T) {
 	p := open(t, t.TempDir(), "")
 	a := p.About()
-	if a.Name != "holographic" || !a.Exact || a.NoTools || len(a.Header) > 600 || len(a.Tools) != 2 || a.Cannot == "" || strings.Contains(a.Mode, "auto_extract") {
+	if a.Name != "holographic" || !a.Exact || a.NoTools || len(a.Header) > 600 || len(a.Tools) != 2 || a.Cannot == "" || !strings.Contains(a.Mode, "auto_extract is off") {
 		t.Errorf("%+v", a)
 	}
 	for _, tool := range a.Tools {
