@@ -200,3 +200,31 @@ func (w *harness) checkToolset() (n int) {
 	}
 	return n
 }
+
+// TestTheStartDoesWithoutAnImpossibleProvider: it is in the log, in the status, and once
+// in the owner's chat.
+func TestTheStartDoesWithoutAnImpossibleProvider(t *testing.T) {
+	t.Parallel()
+	w, _, _, _ := newProviderHarness(t, memoryProvider{name: "mem0", files: func(w *harness, _ string) { w.writeFile("mem0.json", `{"mode":"oss"}`) }}, "")
+	w.start()
+	w.waitConnected()
+	for _, text := range []string{"hello one", "hello two"} {
+		w.say(text)
+		w.waitText("done: " + text)
+	}
+	told := 0
+	for _, m := range w.chat.FromBots() {
+		if strings.Contains(m.Text, "mode oss runs only inside Python") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("the owner is told %d times", told)
+	}
+	w.say("/memory")
+	w.waitText("External memory")
+	w.stop()
+	if w.countLogs("mode oss runs only inside Python") == 0 {
+		t.Error("it is not in the log")
+	}
+}
