@@ -171,7 +171,7 @@ func (s *Service) ForgetPerson(ctx context.Context, scope provider.Scope) error 
 			return err
 		}
 	}
-	err = s.parts.Store.EnqueueEvents(ctx, s.ForgetEvents(provider.Scope{Person: scope.Person, UserID: scope.UserID}))
+	err = s.parts.Store.EnqueueEvents(ctx, s.ForgetEvents(provider.Scope{Person: scope.Person, UserID: scope.UserID}), "", nil)
 	s.Wake()
 	return err
 }

@@ -198,9 +198,12 @@ func (q *queue) EditValue(_ context.Context, key string, change func([]byte) ([]
 	return err
 }
 
-func (q *queue) EnqueueEvents(_ context.Context, events []store.Event) error {
+func (q *queue) EnqueueEvents(_ context.Context, events []store.Event, key string, value []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if key != "" {
+		q.values[key] = value
+	}
 	for _, e := range events {
 		q.rows = slices.DeleteFunc(q.rows, func(r store.QueuedEvent) bool { return r.Key == e.Key })
 		q.id++
@@ -349,7 +352,7 @@ func (b *bench) told() []string {
 // commit adds events as a commit would.
 func (b *bench) commit(events []store.Event) {
 	b.t.Helper()
-	if err := b.store.EnqueueEvents(b.t.Context(), events); err != nil {
+	if err := b.store.EnqueueEvents(b.t.Context(), events, "", nil); err != nil {
 		b.t.Fatal(err)
 	}
 	b.Wake()

@@ -81,6 +81,7 @@ type Service struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	tasks  sync.WaitGroup
+	sends  sync.WaitGroup // events that are being told; counted under mu
 	wake   chan struct{}
 	start  time.Time // events from before may have been sent by an earlier process
 
@@ -115,6 +116,7 @@ const (
 	readTimeout  = 30 * time.Second
 	writeTimeout = 2 * time.Minute
 	closeTimeout = 5 * time.Second
+	sendTimeout  = 2 * time.Second // of Close, for what is being told
 )
 
 // New returns a Service. Start begins its work.
@@ -177,7 +179,8 @@ func (s *Service) spawn(f func()) bool {
 }
 
 // Close ends the work within 5 seconds and closes the provider. Events that were not told
-// stay in the queue.
+// stay in the queue. What is being told may be answered for 2 seconds, because a provider
+// that cannot tell whether it has an event would get it twice.
 func (s *Service) Close() {
 	if s.off() {
 		return
@@ -189,6 +192,7 @@ func (s *Service) Close() {
 	if again {
 		return
 	}
+	s.await(&s.sends, sendTimeout)
 	s.cancel()
 	done := make(chan struct{})
 	go func() {
@@ -200,8 +204,21 @@ func (s *Service) Close() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(closeTimeout):
+	case <-time.After(closeTimeout - sendTimeout):
 		s.parts.Log.Warn("the memory provider does not end", zap.String("provider", s.about.Name))
+	}
+}
+
+// await waits for g, at most for limit.
+func (s *Service) await(g *sync.WaitGroup, limit time.Duration) {
+	done := make(chan struct{})
+	s.tasks.Go(func() { g.Wait(); close(done) })
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-s.ctx.Done():
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,10 +18,8 @@ import (
 // A mirrored is what the provider knows of the built-in memory, or will know when the
 // queue is empty.
 type mirrored struct {
-	Count int `json:"count"` // of all events: no two have the same key
-	// Events are those that lead to Facts and may not be in the queue yet.
-	Events []store.Event   `json:"events,omitempty"`
-	Facts  map[string]fact `json:"facts"` // by a digest of target and text
+	Count int             `json:"count"` // of all events: no two have the same key
+	Facts map[string]fact `json:"facts"` // by a digest of target and text
 }
 
 type fact struct {
@@ -49,19 +48,15 @@ func (s *Service) Mirror(ctx context.Context, t Turn, entries map[string][]strin
 	if err != nil {
 		return err
 	}
-	if known.Events = append(known.Events, s.differences(&known, scope, of, entries)...); len(known.Events) == 0 {
+	events := s.differences(&known, scope, of, entries)
+	if len(events) == 0 {
 		return nil
 	}
-	// The set comes first: what it lists as told is added to the queue by the next
-	// comparison if the process ends in between.
-	if err := store.Save(ctx, s.parts.Store, key, known); err != nil {
+	set, err := json.Marshal(known)
+	if err != nil {
 		return err
 	}
-	if err := s.parts.Store.EnqueueEvents(ctx, known.Events); err != nil {
-		return err
-	}
-	known.Events = nil
-	if err := store.Save(ctx, s.parts.Store, key, known); err != nil {
+	if err := s.parts.Store.EnqueueEvents(ctx, events, key, set); err != nil {
 		return err
 	}
 	s.Wake()

@@ -131,7 +131,7 @@ func (d *daemon) stop() {
 func (d *daemon) say(id session.ID, turns int, text string) {
 	d.t.Helper()
 	turn := owner(id, turns, text)
-	if err := d.store.EnqueueEvents(d.t.Context(), d.TurnEvents(turn, fmt.Sprint(id, turns), text, "Noted.", time.Now())); err != nil {
+	if err := d.store.EnqueueEvents(d.t.Context(), d.TurnEvents(turn, fmt.Sprint(id, turns), text, "Noted.", time.Now()), "", nil); err != nil {
 		d.t.Fatal(err)
 	}
 	d.Wake()

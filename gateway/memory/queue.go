@@ -91,17 +91,22 @@ func (s *Service) dispatch() time.Time {
 // launch tells an event in a goroutine. It reports false if no event can be told now.
 func (s *Service) launch(q store.QueuedEvent) bool {
 	s.mu.Lock()
-	if len(s.flying) >= maxInFlight || !s.breaker.acquire(time.Now()) {
+	if s.closed || len(s.flying) >= maxInFlight || !s.breaker.acquire(time.Now()) {
 		s.mu.Unlock()
 		return false
 	}
+	s.sends.Add(1)
 	s.flying[q.Group] = true
 	unsure := s.doubt[q.Group] || !q.Added.After(s.start) && !s.asked[q.Group]
 	if delete(s.doubt, q.Group); unsure {
 		s.asked[q.Group] = true
 	}
 	s.mu.Unlock()
-	return s.spawn(func() { s.handle(q, unsure) })
+	ok := s.spawn(func() { s.handle(q, unsure) })
+	if !ok {
+		s.sends.Done()
+	}
+	return ok
 }
 
 func (s *Service) held() time.Time {
@@ -140,6 +145,7 @@ func (s *Service) handle(q store.QueuedEvent, unsure bool) {
 	s.mu.Lock()
 	delete(s.flying, q.Group)
 	s.mu.Unlock()
+	s.sends.Done()
 	s.Wake()
 	if k := r.Event.Kind; settled.Done && (k == provider.End || k == provider.Added || k == provider.Removed) {
 		ctx, cancel := context.WithTimeout(s.ctx, readTimeout)

@@ -33,7 +33,7 @@ func (pl *Pipeline) Start(ctx context.Context) error {
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	pl.cancelBackground = cancel
 	pl.parts.Chat.Accounts.Start(background)
-	pl.parts.Agent.Memory.External.Start(background)
+	pl.parts.Agent.Memory.External.Start(context.WithoutCancel(ctx)) // Stop closes it
 	if !pl.parts.Work.Pause.IsRestricted() {
 		pl.background.Go(func() { pl.parts.Work.Cron.Run(background) })
 	}

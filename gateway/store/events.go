@@ -31,8 +31,9 @@ type QueuedEvent struct {
 // Events keeps events until they were told. An event stays until it is settled as done,
 // or dropped.
 type Events interface {
-	// EnqueueEvents adds events to their queues in one write.
-	EnqueueEvents(ctx context.Context, events []Event) error
+	// EnqueueEvents adds events to their queues and stores a value under key, unless that is
+	// "", in one write; see Values.
+	EnqueueEvents(ctx context.Context, events []Event, key string, value []byte) error
 	// NextEvents returns the events that may be told now: of each group the first that
 	// waits, if it is due, at most max (at least 1), those that are due longest first. next is when
 	// the next one becomes due; zero if none waits, and the past if there are more than max.

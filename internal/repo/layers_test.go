@@ -79,7 +79,7 @@ var allowedImports = map[string]string{
 	"cmd":                          "agent hygiene gateway adapters storage systemd cmd internal",
 	"cmd/internal/config":          "agent hygiene gateway adapters storage cmd/internal/config cmd/internal/platforms",
 	"cmd/internal/platforms":       "gateway adapters",
-	"cmd/internal/admin":           "hygiene gateway adapters/console storage agent/prompt agent/llm cmd/internal/admin",
+	"cmd/internal/admin":           "agent/memory/provider hygiene gateway adapters/console storage agent/prompt agent/llm cmd/internal/admin",
 
 	"cmd/internal/setup":             "agent hygiene gateway adapters storage cmd/internal/config cmd/internal/platforms cmd/internal/setup cmd/internal/tui/text",
 	"cmd/internal/setup/yamledit":    "",

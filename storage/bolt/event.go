@@ -77,9 +77,15 @@ func (r reader) indexedEvent(k []byte, queue string, id uint64) (eventRecord, er
 	return e, err
 }
 
-// EnqueueEvents adds events to their queues in one write.
-func (s *Store) EnqueueEvents(ctx context.Context, events []store.Event) error {
-	return s.do(ctx, "enqueue events", eventsSize(events), func(b *batch) error { return b.addEvents(events) })
+// EnqueueEvents adds events to their queues and stores a value under key, unless that is
+// "", in one write.
+func (s *Store) EnqueueEvents(ctx context.Context, events []store.Event, key string, value []byte) error {
+	return s.do(ctx, "enqueue events", eventsSize(events)+len(value), func(b *batch) error {
+		if err := b.addEvents(events); err != nil || key == "" {
+			return err
+		}
+		return b.setValue(key, value)
+	})
 }
 
 // NextEvents returns the first waiting event of each group, if it is due, at most max,

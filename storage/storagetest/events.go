@@ -157,10 +157,16 @@ func eventTests() map[string]func(*harness) {
 		},
 		"events are added in a write of their own": func(w *harness) {
 			before := w.Stats().Writes
-			w.ok(w.EnqueueEvents(w.Context(), []store.Event{newEvent("a", "1"), newEvent("a", "2"), newEvent("b", "1")}))
+			w.ok(w.EnqueueEvents(w.Context(), []store.Event{newEvent("a", "1"), newEvent("a", "2"), newEvent("b", "1")}, "", nil))
 			equal(w, "writes", w.Stats().Writes-before, 1)
-			w.ok(w.EnqueueEvents(w.Context(), nil))
-			w.ok(w.EnqueueEvents(w.Context(), []store.Event{newEvent("a", "3")}))
+			w.ok(w.EnqueueEvents(w.Context(), nil, "key", []byte("1")))
+			if v, err := w.Value(w.Context(), "key"); err != nil || string(v) != "1" {
+				w.Errorf("the value is %q, %v", v, err)
+			}
+			w.ok(w.EnqueueEvents(w.Context(), []store.Event{newEvent("a", "3")}, "key", nil))
+			if v, err := w.Value(w.Context(), "key"); err != nil || v != nil {
+				w.Errorf("the value is %q, %v", v, err)
+			}
 			w.queuedEvents("q", "2", "1", "3")
 			w.nextEvents(9, "2", "1")
 			w.checkCounts("q")

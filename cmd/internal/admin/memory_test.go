@@ -30,7 +30,7 @@ func TestEventsOfTheExternalMemory(t *testing.T) {
 	defer service.Close()
 	for i := range 4 {
 		doc := json.RawMessage(`{"provider":"holographic","event":{"kind":"turn","scope":{"Person":"ann"}}}`)
-		if err := s.EnqueueEvents(t.Context(), []stored.Event{{Queue: memory.Queue, Key: fmt.Sprint(i), Group: "g", Doc: doc}}); err != nil {
+		if err := s.EnqueueEvents(t.Context(), []stored.Event{{Queue: memory.Queue, Key: fmt.Sprint(i), Group: "g", Doc: doc}}, "", nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -46,7 +46,7 @@ func TestEventsOfTheExternalMemory(t *testing.T) {
 	if n, err := c.DropMemoryEvents(t.Context(), es[0].ID, 999); n != 1 || err != nil {
 		t.Error("drop:", n, err)
 	}
-	if f, err := c.ForgetPerson(t.Context(), "ann"); err != nil || f.Cannot == "" {
+	if f, err := c.ForgetPerson(t.Context(), "ann", ""); err != nil || f.Cannot == "" {
 		t.Errorf("forget: %+v, %v", f, err)
 	}
 	if es, err := c.MemoryEvents(t.Context()); err != nil || len(es) != 1 || es[0].Kind != provider.Forget {
@@ -57,7 +57,7 @@ func TestEventsOfTheExternalMemory(t *testing.T) {
 	}
 	off := admin.Local(admin.NewHandler(admin.Options{Store: &store{}, Events: s, Memory: memory.Off()}))
 	defer func() { _ = off.Close(t.Context()) }()
-	if _, err := off.ForgetPerson(t.Context(), ""); err == nil || !strings.Contains(err.Error(), "no external memory") {
+	if _, err := off.ForgetPerson(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "no external memory") {
 		t.Error("without a provider:", err)
 	}
 }
