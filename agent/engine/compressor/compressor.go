@@ -43,6 +43,10 @@ type summarizer struct{}
 func (summarizer) Name() string          { return Name }
 func (summarizer) Save() json.RawMessage { return nil }
 
+// MaxSize implements compaction.Summarizer. A summary without a model has headings in
+// addition.
+func (summarizer) MaxSize(tokens int) int { return tokens + 60 }
+
 func (summarizer) Write(ctx context.Context, w *summary.Writer, p compaction.SummaryInput) (string, error) {
 	if p.WithoutModel {
 		return w.Redact(summary.WithoutModel(p.Previous, p.Messages, p.Budget)), nil

@@ -75,6 +75,10 @@ func (s *summarizer) tree() tree {
 	return s.t
 }
 
+// MaxSize implements compaction.Summarizer. A tree in a small context is larger than a
+// summary would be.
+func (*summarizer) MaxSize(tokens int) int { return max(tokens, minTopTokens) }
+
 // Write implements compaction.Summarizer: the archived messages become a leaf,
 // and old nodes get a parent until the top fits.
 func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p compaction.SummaryInput) (string, error) {
@@ -82,7 +86,7 @@ func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p compaction.
 	if len(t.Nodes) == 0 && p.Previous != "" { // written by another engine
 		t = t.add(node{From: p.First, To: p.Start, Text: p.Previous})
 	}
-	top := max(p.Most, minTopTokens)
+	top := s.MaxSize(p.Most)
 	leaf := min(p.Budget, top/2)
 	text, err := s.writeLeaf(ctx, w, p, summary.RenderMessages(p.Messages), leaf)
 	if err != nil {

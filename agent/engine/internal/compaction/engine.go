@@ -24,6 +24,9 @@ import (
 type Summarizer interface {
 	// Name returns the name of the engine.
 	Name() string
+	// MaxSize returns the maximum size, in tokens, of what Write returns where it should
+	// have at most so many.
+	MaxSize(tokens int) int
 	// Write returns the text that replaces p.Messages.
 	Write(ctx context.Context, w *summary.Writer, p SummaryInput) (string, error)
 	// Save returns the state to store, as JSON; Write has updated it. The

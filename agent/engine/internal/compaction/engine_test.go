@@ -32,6 +32,7 @@ func (fixedSummarizer) Name() string { return "writes" }
 func (w fixedSummarizer) Write(context.Context, *summary.Writer, compaction.SummaryInput) (string, error) {
 	return w.text, w.err
 }
+func (fixedSummarizer) MaxSize(tokens int) int { return tokens }
 func (w fixedSummarizer) Save() json.RawMessage {
 	if w.kept == "" {
 		return nil

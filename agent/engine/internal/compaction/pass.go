@@ -39,6 +39,7 @@ type compactionRun struct {
 	e           *Engine
 	v           agent.ContextView
 	limits      TokenLimits
+	summarySize int           // maximum size of the block with the summary, in tokens
 	ms          []llm.Message // v.Messages, repaired if illegal
 	wasRepaired bool          // ms differ from v.Messages, all of which are archived
 
@@ -47,7 +48,8 @@ type compactionRun struct {
 	tail      []llm.Message
 	// cleared is the number of cleared results in the tail.
 	cleared int
-	// mustSummarize: only a summary brings the request within the limit.
+	// mustSummarize: only a summary brings the request within the limit. It replaces at
+	// least so many tokens that the request becomes smaller.
 	mustSummarize bool
 	previous      string // block with the previous summary
 }
@@ -66,6 +68,7 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 		return agent.Compaction{}, agent.ErrCoolingDown
 	}
 	j := &compactionRun{e: e, v: v, limits: e.TokenLimits()}
+	j.summarySize = e.s.MaxSize(j.limits.Summary) + frameTokens
 	if v.Limit > 0 {
 		j.v.Limit = max(v.Limit-noteTokens, 1) // the system prompt may get the note
 	}
@@ -118,10 +121,7 @@ func (j *compactionRun) choosePlan() {
 	if j.v.Limit == 0 || j.suffices(limit) {
 		return
 	}
-	least := 0
-	if j.mustSummarize {
-		least = minMiddleTokens
-	}
+	least := j.leastMiddle()
 	j.usePlan(plan.NewPlan(j.ms, plan.Bounds{LastN: 1, Budget: max(limit-least, 0)}))
 	if j.prune(limit); j.suffices(limit) {
 		return
@@ -136,7 +136,15 @@ func (j *compactionRun) choosePlan() {
 // suffices reports whether the plan is one to keep: what stays has at most room
 // tokens, and a summary that is necessary replaces enough.
 func (j *compactionRun) suffices(room int) bool {
-	return j.fits(room) && (!j.mustSummarize || j.hasMiddle && !j.isMiddleSmall())
+	return j.fits(room) && (!j.mustSummarize || j.hasMiddle && !j.isMiddleBelow(j.leastMiddle()))
+}
+
+// leastMiddle returns how many tokens a summary that is necessary replaces at least.
+func (j *compactionRun) leastMiddle() int {
+	if !j.mustSummarize {
+		return 0
+	}
+	return max(minMiddleTokens, j.summarySize+1)
 }
 
 // usePlan makes p the plan. ok reports whether it has messages to summarize.
@@ -173,7 +181,7 @@ var frameTokens = tokens.Text(summaryHeader + summaryFooter)
 // room returns how many tokens the messages that stay may have in a request of n
 // tokens with a summary.
 func (j *compactionRun) room(n int) int {
-	return n - j.v.FixedTokens - j.limits.Summary - frameTokens
+	return n - j.v.FixedTokens - j.summarySize
 }
 
 // isAbove reports whether a request with the messages ms is above the limit.
@@ -201,15 +209,16 @@ func (j *compactionRun) headLength(at int) int {
 
 // dropSmallMiddle keeps a middle that is too small for a summary.
 func (j *compactionRun) dropSmallMiddle() {
-	if j.hasMiddle && j.isMiddleSmall() {
+	if j.hasMiddle && j.isMiddleBelow(minMiddleTokens) {
 		j.hasMiddle, j.plan.Newest = false, -1
 	}
 }
 
-func (j *compactionRun) isMiddleSmall() bool {
+// isMiddleBelow reports whether the middle has fewer than least tokens.
+func (j *compactionRun) isMiddleBelow(least int) bool {
 	n := 0
 	for _, m := range j.middle(j.ms) {
-		if n += tokens.Message(m); n >= minMiddleTokens {
+		if n += tokens.Message(m); n >= least {
 			return false
 		}
 	}
