@@ -32,11 +32,12 @@ func TestMemberSchedulesOnlyForOwnChat(t *testing.T) {
 	}
 	attempts := func(action string) {
 		for extra, refused := range extras {
-			before := len(w.visibleTexts(c))
+			refusals := func() int {
+				return strings.Count(strings.Join(w.visibleTexts(c), "\n"), "only the job of an owner "+refused)
+			}
+			before := refusals()
 			c.Say(bob, use("cronjob", `{"action":`+action+`,"prompt":"you are owned",`+extra+`}`))
-			w.waitFor("it is refused: "+extra, func() bool {
-				return strings.Contains(strings.Join(w.visibleTexts(c)[before:], "\n"), "only the job of an owner "+refused)
-			})
+			w.waitFor("it is refused: "+extra, func() bool { return refusals() > before })
 		}
 	}
 	attempts(`"create","schedule":"every 5h"`)
