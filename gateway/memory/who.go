@@ -30,9 +30,14 @@ func OwnTurn(rec session.Record) Turn {
 }
 
 // ForgetSession returns the events with which the provider deletes what it has of a
-// session that is deleted.
+// session that is deleted; none if the settings let it know nothing of the session.
 func (s *Service) ForgetSession(rec session.Record) []store.Event {
-	return s.ForgetEvents(s.Scope(OwnTurn(rec)))
+	t := OwnTurn(rec)
+	t.Level = max(t.Level, access.Member) // a guest's level is not in the record
+	if rec.ID == "" || !s.learns(t) {
+		return nil
+	}
+	return s.ForgetEvents(s.Scope(t))
 }
 
 // On reports whether there is a provider.

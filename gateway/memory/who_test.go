@@ -12,6 +12,7 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/gateway/access"
+	"hermesd/gateway/chat"
 	"hermesd/gateway/memory"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
@@ -430,4 +431,37 @@ func TestWhatIsKeptOfOwnersWhoAreSeveralPersons(t *testing.T) {
 			t.Errorf("forgotten: %q", text)
 		}
 	})
+}
+
+// TestADeletedSessionIsForgottenOnlyWhereItMayBeKnown: no deletion makes the provider forget
+// a whole person, and none tells it of people whose words it does not get.
+func TestADeletedSessionIsForgottenOnlyWhereItMayBeKnown(t *testing.T) {
+	dm := chat.Address{Platform: chat.Telegram, Chat: "7", Kind: chat.DM}
+	of := session.Record{ID: "s", Owner: "7", Address: dm}
+	owners, shared, job := of, of, of
+	owners.OwnersOnly, shared.Shared, job.OwnersOnly = true, true, true
+	job.Address.Platform = chat.Cron
+	for _, c := range []struct {
+		name, people string
+		rooms        bool
+		rec          session.Record
+		want         int
+	}{
+		{"a session that does not exist", "everyone", true, session.Record{}, 0},
+		{"of an owner", "owners", false, owners, 1},
+		{"of somebody else", "owners", false, of, 0},
+		{"of somebody else, with members", "members", false, of, 1},
+		{"of several people", "everyone", false, shared, 0},
+		{"of several people, with rooms", "everyone", true, shared, 1},
+		{"of a job", "owners", false, job, 0},
+	} {
+		set := settings()
+		set.People, set.Rooms = c.people, c.rooms
+		s := memory.New(memory.Parts{Provider: newFake(), Store: newQueue(), Settings: set})
+		events := s.ForgetSession(c.rec)
+		if len(events) != c.want || c.want > 0 && events[0].Group != "s" {
+			t.Errorf("%s: %+v", c.name, events)
+		}
+		s.Close()
+	}
 }
