@@ -48,9 +48,7 @@ func (c *claim) runAgent(ctx context.Context) {
 	}
 	defer t.close()
 	t.begin()
-	mt := t.memoryTurn(s.Record)
-	mt.Frozen = s.Prefix.System()
-	t.recall = t.runner.parts.Agent.Memory.External.Recall(mt)
+	t.beginRecall(inboundText(t.claim.Entries))
 	t.reply.React(chat.ReactionSeen)
 	input, steps, problems, err := t.loadInput(ctx)
 	if err != nil {

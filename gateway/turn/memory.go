@@ -24,6 +24,17 @@ func (c *claim) memoryTurn(rec session.Record) memory.Turn {
 	return mt
 }
 
+// beginRecall starts the recall of what fits text. It does not wait.
+func (t *turn) beginRecall(text string) {
+	m := t.runner.parts.Agent.Memory.External
+	if !m.On() {
+		return
+	}
+	mt := t.memoryTurn(t.session.Record)
+	mt.Text, mt.Frozen = text, t.session.Prefix.System()
+	t.recall = m.Recall(mt)
+}
+
 // memoryNotices returns what the people of the turn are to be told about the external
 // memory. Each notice is returned once: the caller commits it.
 func (t *turn) memoryNotices() (notices []string) {
@@ -35,8 +46,12 @@ func (t *turn) memoryNotices() (notices []string) {
 
 // memoryEvents returns the events of a turn that has ended with answer.
 func (t *turn) memoryEvents(answer string) []store.Event {
+	m := t.runner.parts.Agent.Memory.External
+	if !m.On() {
+		return nil
+	}
 	mt := t.memoryTurn(t.session.Record)
-	return t.runner.parts.Agent.Memory.External.TurnEvents(mt, t.Turn, mt.Text, answer, time.Now())
+	return m.TurnEvents(mt, t.Turn, mt.Text, answer, time.Now())
 }
 
 // checkpointEvents returns the event of the messages that compactions of the turn have
@@ -69,7 +84,7 @@ func plainText(m llm.Message) string {
 // they may differ: after the first turn of a conversation, and after one that used the tool.
 func (t *turn) mirrorMemory(isFirst bool) {
 	m := t.runner.parts.Agent.Memory
-	if !m.External.Allows(t.memoryTurn(t.session.Record)) || !isFirst && !slices.Contains(t.trace.Tools, memorytool.Name) {
+	if !m.External.On() || !isFirst && !slices.Contains(t.trace.Tools, memorytool.Name) {
 		return
 	}
 	rec, mt := t.session.Record, t.memoryTurn(t.session.Record)

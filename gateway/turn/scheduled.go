@@ -79,9 +79,7 @@ func (c *claim) runScheduled(ctx context.Context) {
 		c.finish(ctx, store.Finish{End: t.answerRun(ctx, run, run.Say)})
 		return
 	}
-	mt := t.memoryTurn(t.session.Record)
-	mt.Text, mt.Frozen = run.Input, t.session.Prefix.System()
-	t.recall = t.runner.parts.Agent.Memory.External.Recall(mt)
+	t.beginRecall(run.Input)
 	answer, err := t.runScheduledAgent(ctx, run)
 	if err != nil {
 		t.endFailed(ctx, err, 0)
