@@ -192,7 +192,7 @@ func (a *App) sendTargets(ctx context.Context, _ string) ([]sendmessage.Target, 
 }
 
 // subAgentTools returns the tools that sub-agents of a session get: those of the
-// session without those of the external memory, which sub-agents neither ask nor tell.
+// session.
 func (a *App) subAgentTools(ctx context.Context, id string) ([]tool.Tool, error) {
 	rec, _, err := a.store.SessionByID(ctx, session.ID(id)) // zero in the first turn: the session is not stored yet
 	if err != nil {
@@ -203,8 +203,7 @@ func (a *App) subAgentTools(ctx context.Context, id string) ([]tool.Tool, error)
 	}
 	var ts []tool.Tool
 	for _, t := range tool.Select(a.withoutTerminal(a.toolSet.Tools()), a.toolsets(rec.Address)) {
-		found, ok := a.toolSet.Lookup(t.Name)
-		if _, remembers := found.(providerTool); ok && !remembers {
+		if found, ok := a.toolSet.Lookup(t.Name); ok {
 			ts = append(ts, found)
 		}
 	}

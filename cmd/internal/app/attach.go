@@ -40,42 +40,49 @@ func (a *App) attach(path string, scope reply.AttachScope) (chat.File, error) {
 	return chat.File{}, i18n.Errorf("only files in %s can be sent", a.prompts.workspace)
 }
 
-// errOutside is returned by attachFrom for a path that is not in its directory.
+// errOutside is returned by openRegular for a path that is not in its directory.
 var errOutside = errors.New("outside")
 
-func (a *App) attachFrom(dir, path string) (chat.File, error) {
-	at := path
+// openRegular opens a file of dir that is regular and not empty. No path and no link leads
+// out of dir. Opening a pipe would wait for its other end.
+func openRegular(dir, path string) (f *os.File, size int64, err error) {
 	if filepath.IsAbs(path) {
-		var err error
-		if at, err = filepath.Rel(dir, filepath.Clean(path)); err != nil || !filepath.IsLocal(at) {
-			return chat.File{}, errOutside
+		if path, err = filepath.Rel(dir, filepath.Clean(path)); err != nil || !filepath.IsLocal(path) {
+			return nil, 0, errOutside
 		}
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return chat.File{}, errOutside
+		return nil, 0, errOutside
 	}
 	defer func() { _ = root.Close() }() // read only
-	info, err := root.Stat(at)
+	info, err := root.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return chat.File{}, i18n.Errorf("there is no such file")
+		return nil, 0, i18n.Errorf("there is no such file")
 	case err != nil: // a link that leads out, an invalid path
-		return chat.File{}, errOutside
+		return nil, 0, errOutside
 	case !info.Mode().IsRegular():
-		return chat.File{}, i18n.Errorf("it is not a file")
+		return nil, 0, i18n.Errorf("it is not a file")
 	case info.Size() == 0:
-		return chat.File{}, i18n.Errorf("it is empty")
+		return nil, 0, i18n.Errorf("it is empty")
 	}
-	file, err := root.Open(at)
+	if f, err = root.Open(path); err != nil {
+		return nil, 0, i18n.Errorf("it cannot be read")
+	}
+	return f, info.Size(), nil
+}
+
+func (a *App) attachFrom(dir, path string) (chat.File, error) {
+	file, size, err := openRegular(dir, path)
 	if err != nil {
-		return chat.File{}, i18n.Errorf("it cannot be read")
+		return chat.File{}, err
 	}
 	defer func() { _ = file.Close() }() // read only
 	kept, err := a.cache.Save(context.Background(), func(_ context.Context, w io.Writer) error {
 		_, err := io.Copy(w, file)
 		return err
-	}, chat.File{Name: filepath.Base(at), Size: info.Size()}) // a file over the limit is not copied
+	}, chat.File{Name: filepath.Base(path), Size: size}) // a file over the limit is not copied
 	if err != nil {
 		return chat.File{}, media.ErrorText(err)
 	}

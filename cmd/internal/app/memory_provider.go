@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
@@ -226,18 +224,14 @@ func OpenMemoryProvider(name string, c *config.Config, r config.Report, home str
 	return open(s)
 }
 
-// openInWorkspace opens a file of the workspace. No path and no link leads out of it.
+// openInWorkspace opens a file of the workspace.
 func openInWorkspace(workspace, path string) (fs.File, error) {
-	if filepath.IsAbs(path) {
-		var err error
-		if path, err = filepath.Rel(workspace, path); err != nil {
-			return nil, err
-		}
-	}
-	root, err := os.OpenRoot(workspace)
-	if err != nil {
+	f, _, err := openRegular(workspace, path)
+	switch {
+	case errors.Is(err, errOutside):
+		return nil, fmt.Errorf("only files in %s can be sent", workspace)
+	case err != nil:
 		return nil, err
 	}
-	f, err := root.Open(path)
-	return f, errors.Join(err, root.Close())
+	return f, nil
 }
