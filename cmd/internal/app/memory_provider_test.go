@@ -44,7 +44,9 @@ func allMemoryProviders() []memoryProvider {
 		},
 		{
 			name: "mem0", server: func() *memory.Server { return mem0.New(mem0.Options{Own: true, Extract: soon}).Server },
-			files: func(w *harness, url string) { w.writeFile("mem0.json", `{"host":"`+url+`","api_key":"key-of-mem0"}`) },
+			files: func(w *harness, url string) {
+				w.writeFile("mem0.json", `{"host":"`+url+`","api_key":"key-of-mem0","user_id":"the-owner"}`)
+			},
 		},
 		{
 			name: "hindsight", server: func() *memory.Server {
