@@ -28,6 +28,8 @@ const (
 type row struct {
 	Provider string         `json:"provider"`
 	Event    provider.Event `json:"event"`
+	// Rest are messages that follow those of Event: together they are too large.
+	Rest []provider.Message `json:"rest,omitempty"`
 	// Receipt is the answer of a provider that has not processed the event yet, and Asked
 	// counts the questions whether it has.
 	Receipt *provider.Receipt `json:"receipt,omitempty"`
@@ -195,7 +197,7 @@ func (s *Service) isFull() bool {
 	full := c.Waiting+c.Aside >= s.parts.Settings.QueueMax || c.Bytes >= maxFullSize
 	s.mu.Lock()
 	first := full && !s.full
-	s.full = full
+	s.full = full || s.full && c.Waiting+c.Aside > s.parts.Settings.QueueMax/2 // nearly full is not told again
 	s.mu.Unlock()
 	if full {
 		s.parts.Log.Error("the queue of the memory provider is full: a turn is not kept for it", zap.String("provider", s.about.Name), zap.Int("events", c.Waiting+c.Aside))

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/zap"
 
@@ -27,7 +29,7 @@ const (
 	storePause = 10 * time.Second // after an error of the store
 	maxRefused = 3
 	maxAsked   = 24
-	minHalved  = 200 // characters; a shorter event that is too large is set aside
+	minHalved  = 200 // characters; a shorter message that is too large is set aside
 )
 
 // run tells the events of the queue until the Service is closed. While nothing waits it
@@ -235,6 +237,10 @@ func (s *Service) ask(ctx context.Context, r *row, receipt provider.Receipt) (kn
 
 // done returns the settlement of an event that was told.
 func (s *Service) done(r row, receipt provider.Receipt) store.EventSettlement {
+	if len(r.Rest) > 0 {
+		r.Event.Key, r.Event.Messages = uuid(r.Event.Kind, r.Event.Key), r.Rest
+		return again(row{Provider: r.Provider, Event: r.Event}, 0)
+	}
 	settled := store.EventSettlement{Done: true}
 	switch r.Event.Kind {
 	case provider.Added:
@@ -258,7 +264,7 @@ func (s *Service) failed(r row, err error) store.EventSettlement {
 	case errors.Is(err, provider.ErrFailed):
 		return s.aside(err.Error())
 	case class == provider.TooLarge:
-		if !halve(&r.Event) {
+		if !r.halve() {
 			return s.aside(err.Error())
 		}
 		r.Unsure = false
@@ -310,20 +316,23 @@ func (s *Service) release() {
 	s.Wake()
 }
 
-// halve cuts the texts of an event to their first half. It reports false if they are too
-// short for that.
-func halve(e *provider.Event) bool {
-	long := 0
-	cut := func(text string) string {
-		n := len([]rune(text))
-		long = max(long, n)
-		return text[:shorten.Offset(text, (n+1)/2)]
+// halve leaves the first half of the messages of an event in it, or of the text of its only
+// one, and moves the other half to r.Rest. It reports false if there is nothing to halve.
+func (r *row) halve() bool {
+	ms := r.Event.Messages
+	switch {
+	case len(ms) > 1:
+		n := len(ms) / 2
+		r.Event.Messages, r.Rest = ms[:n:n], slices.Concat(ms[n:], r.Rest)
+		return true
+	case len(ms) == 1 && utf8.RuneCountInString(ms[0].Text) >= minHalved:
+		first, second := ms[0], ms[0]
+		at := shorten.Offset(first.Text, utf8.RuneCountInString(first.Text)/2)
+		first.Text, second.Text = first.Text[:at], second.Text[at:]
+		r.Event.Messages, r.Rest = []provider.Message{first}, slices.Concat([]provider.Message{second}, r.Rest)
+		return true
 	}
-	for i := range e.Messages {
-		e.Messages[i].Text = cut(e.Messages[i].Text)
-	}
-	e.Fact.Text = cut(e.Fact.Text)
-	return long >= minHalved
+	return false
 }
 
 // must returns v; the encoding of what is passed to it cannot fail.

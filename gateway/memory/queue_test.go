@@ -183,9 +183,12 @@ func TestRefusedEvents(t *testing.T) {
 	})
 }
 
+// What is too large for one call is told in several, in order and whole.
 func TestEventsThatAreTooLargeAreHalved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, most := newFake(), 4000
+		var said strings.Builder
+		var keys []string
 		f.sync = func(_ context.Context, e provider.Event) (provider.Receipt, error) {
 			size := 0
 			for _, m := range e.Messages {
@@ -194,14 +197,27 @@ func TestEventsThatAreTooLargeAreHalved(t *testing.T) {
 			if size > most {
 				return provider.Receipt{}, &provider.Error{Class: provider.TooLarge, Status: 413, Text: "too large"}
 			}
+			if e.Kind == provider.Turn {
+				keys = append(keys, e.Key)
+			}
+			for _, m := range e.Messages {
+				said.WriteString(m.Role[:1] + m.Text)
+			}
 			return provider.Receipt{}, nil
 		}
 		b := open(t, f, newQueue(), settings())
-		b.commit(b.TurnEvents(owner("s", 1, ""), "k", strings.Repeat("x", 60000), "short", time.Now()))
-		later(time.Second)
-		last := f.got().told[len(f.got().told)-1]
-		if len(f.got().told) != 5 || len(last.Messages) != 4 || len(last.Messages[0].Text) != (25000+15)/16 || f.got().told[0].Key != last.Key {
-			t.Errorf("%d calls, %d messages", len(f.got().told), len(last.Messages))
+		question, answer := strings.Repeat("äx", 30000), "short"
+		b.commit(b.TurnEvents(owner("s", 1, ""), "k", question, answer, time.Now()))
+		later(time.Minute)
+		got := strings.NewReplacer("u", "", "a", "").Replace(said.String())
+		if got != question+answer {
+			t.Errorf("%d of %d bytes were told", len(got), len(question+answer))
+		}
+		if len(keys) < 2 || len(slices.Compact(slices.Sorted(slices.Values(keys)))) != len(keys) {
+			t.Errorf("keys %q", keys)
+		}
+		if st := b.Status(); st.Queue.Aside != 0 {
+			t.Errorf("%+v", st)
 		}
 		most = -1
 		b.say("s", "never")
@@ -421,6 +437,15 @@ func TestFullQueue(t *testing.T) {
 		}
 		if st := b.Status(); st.Queue.Waiting != 4 || len(b.told()) != 2 || !strings.Contains(b.told()[1], "no more is kept for it") {
 			t.Errorf("%+v, %q", st, b.told())
+		}
+		if _, err := b.store.DropEvents(t.Context(), memory.Queue, 1); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"there is room", "full again"} {
+			b.say("s", text)
+		}
+		if len(b.told()) != 2 {
+			t.Errorf("the same was told again: %q", b.told())
 		}
 		f.sync = nil
 		b.Reload()
