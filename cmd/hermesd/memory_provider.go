@@ -67,6 +67,9 @@ func memoryStatusText(s memory.Status, now time.Time) string {
 	if s.Place != "" {
 		line("place", "%s", s.Place)
 	}
+	if s.Identity != "" {
+		line("owner", "%s", s.Identity)
+	}
 	state := "answers"
 	if !s.Up {
 		state = "does not answer"

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -113,7 +114,7 @@ func (ctl *Control) describeExternalMemory(c command.Call, rec session.Record) s
 	if s.Place != "" {
 		fmt.Fprintln(&b, c.T("- place: %s", s.Place))
 	}
-	if who := m.Scope(memory.TurnOf(rec, c.Principal)).Person; who != "" {
+	if who := cmp.Or(m.Scope(memory.TurnOf(rec, c.Principal)).Person, s.Identity); who != "" {
 		fmt.Fprintln(&b, c.T("- you are %s there", inlineCode(who)))
 	}
 	for _, last := range []struct {

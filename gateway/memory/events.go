@@ -201,7 +201,7 @@ func (s *Service) isFull() bool {
 	s.mu.Unlock()
 	if full {
 		s.parts.Log.Error("the queue of the memory provider is full: a turn is not kept for it", zap.String("provider", s.about.Name), zap.Int("events", c.Waiting+c.Aside))
-		s.parts.Observe(Call{Kind: "queue", Result: "full"})
+		s.parts.Observe(Call{Kind: LeftOut, Result: "queue_full"})
 	}
 	if first {
 		s.parts.Notify(s.ctx, i18n.Errorf("Long-term memory (%s) has not taken what you said for so long that no more is kept for it. `hermesd memory status` says why.", s.about.Label))

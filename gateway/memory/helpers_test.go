@@ -59,7 +59,7 @@ func (f *fake) got() record {
 }
 
 func newFake() *fake {
-	return &fake{about: provider.About{Name: "fake", Label: "Fake", Header: "There is a long-term memory.", Exact: true}, began: time.Now()}
+	return &fake{about: provider.About{Name: "fake", Label: "Fake", Header: "There is a long-term memory.", Mode: "test", Place: "here", Owner: "hermes", Exact: true}, began: time.Now()}
 }
 
 func (f *fake) locked(do func()) {

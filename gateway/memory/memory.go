@@ -60,15 +60,20 @@ type Settings struct {
 	QueueMax   int           // events
 }
 
-// A Call is one call of the provider, for metrics.
+// A Call is one call of the provider, or what is counted like one, for metrics.
 type Call struct {
-	// Kind is recall, standing, sync, synced, tool or check; turn for what a turn got of
-	// its recall; scan for a text that was left out; queue for a turn that was not kept.
-	Kind string
-	// Result is ok or the class of the error; ready, late, earlier or none for a turn.
+	Kind string // recall, standing, sync, synced, tool or check; TurnCall or LeftOut
+	// Result is ok or the class of the error; ready, late, earlier or none for TurnCall;
+	// injection or queue_full for LeftOut.
 	Result string
 	Took   time.Duration
 }
+
+// Kinds of a Call that is none.
+const (
+	TurnCall = "turn"     // a turn has got what its recall has found until then
+	LeftOut  = "left_out" // a text of the provider was not used, or a turn not kept for it
+)
 
 // A Service uses one provider. The one that Off returns uses none: its methods do nothing.
 type Service struct {

@@ -185,7 +185,7 @@ func (r *Recall) await(ctx context.Context) string {
 		}
 	}
 	text, result := r.choose(earlier, wait > 0 && ctx.Err() == nil)
-	s.parts.Observe(Call{Kind: "turn", Result: result})
+	s.parts.Observe(Call{Kind: TurnCall, Result: result})
 	return text
 }
 

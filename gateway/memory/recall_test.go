@@ -231,6 +231,9 @@ func TestBreaker(t *testing.T) {
 		later(2 * time.Minute)
 		err = nil
 		ask(1, 500*time.Millisecond)
+		if st := b.Status(); st.Provider != "fake" || st.Mode != "test" || st.Place != "here" || st.Identity != "hermes" {
+			t.Errorf("%+v", st)
+		}
 		if st := b.Status(); !st.Up || st.Breaker != "closed" {
 			t.Errorf("%+v", st)
 		}

@@ -12,7 +12,7 @@ type Status struct {
 	Provider string       `json:"provider"` // "": none
 	Mode     string       `json:"mode"`
 	Place    string       `json:"place"`
-	Identity string       `json:"identity"` // the caller sets it
+	Identity string       `json:"identity"` // of the owner; see provider.About.Owner
 	Up       bool         `json:"up"`
 	Breaker  string       `json:"breaker"` // closed, open or half-open
 	Recall   RecallStatus `json:"recall"`
@@ -102,7 +102,7 @@ func (s *Service) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Status{
-		Provider: s.about.Name, Mode: s.about.Mode, Place: s.about.Place,
+		Provider: s.about.Name, Mode: s.about.Mode, Place: s.about.Place, Identity: s.about.Owner,
 		Up:      len(s.failing) == 0,
 		Breaker: s.breaker.state(time.Now()),
 		Recall:  RecallStatus{s.stats.recallOK, s.stats.recallError, s.stats.percentile(50), s.stats.percentile(95), s.stats.late},

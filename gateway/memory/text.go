@@ -46,7 +46,7 @@ func (s *Service) safe(text string, left *leftOut) (_ string, ok bool) {
 		}
 	}
 	s.parts.Log.Warn("a text of the memory provider is left out, because it looks like prompt injection", zap.String("provider", s.about.Name), zap.String("findings", injection.JoinIDs(found)))
-	s.parts.Observe(Call{Kind: "scan", Result: "left_out"})
+	s.parts.Observe(Call{Kind: LeftOut, Result: "injection"})
 	return "", false
 }
 

@@ -46,6 +46,9 @@ type About struct {
 	Label string // for people, such as "OpenViking"
 	Mode  string // of the provider's own configuration, for people; "" if it has none
 	Place string // where the data is, for people: a URL or a path
+	// Owner is the name that the owner's memory has there, for people; "" with PerID, and
+	// if Place says it.
+	Owner string
 	// Header is the constant text of the provider in the system prompt, at most 600
 	// characters.
 	Header string

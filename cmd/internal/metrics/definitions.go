@@ -112,9 +112,13 @@ var (
 // External memory.
 var (
 	memoryCalls = Definition{"hermesd_memory_requests_total", Counter, labels("call", "result"), nil,
-		"Calls of the memory provider. call: recall, standing, sync, synced, tool, check. result: ok; late (not ready when the answer began); else the class of the error."}
+		"Calls of the memory provider. call: recall, standing, sync, synced, tool, check. result: ok; else the class of the error."}
 	memoryTime = Definition{"hermesd_memory_request_duration_seconds", Histogram, labels("call"), ofRequest,
 		"Duration of a call of the memory provider."}
+	memoryRecalls = Definition{"hermesd_memory_recalls_total", Counter, labels("result"), nil,
+		"Turns that recalled. result: ready; late (not there when the time was over), earlier (that of an earlier turn was used instead), none (nothing fits, or the provider does not answer)."}
+	memoryLost = Definition{"hermesd_memory_left_out_total", Counter, labels("reason"), nil,
+		"What did not get through. reason: injection (a text of the provider that looks like an attack), queue_full (a turn that is not kept for the provider)."}
 	memoryUp = Definition{"hermesd_memory_up", Gauge, nil, nil,
 		"0 while the memory provider does not answer."}
 	memoryEvents = Definition{"hermesd_memory_queue_events", Gauge, labels("state"), nil,

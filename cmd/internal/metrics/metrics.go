@@ -32,8 +32,10 @@ type Metrics struct {
 	r      prometheus.Registerer
 	prices *pricing.Table
 
-	messages, denials, turns, attempts, rateLimited, calls, tokens, cost, compactions, toolCalls, mediaCalls, memoryCalls, occurrences, panics, logged *prometheus.CounterVec
-	turnTime, turnWait, attemptTime, latency, callTime, firstToken, toolTime, mediaTime, memoryTime                                                    *prometheus.HistogramVec
+	messages, denials, turns, attempts, rateLimited, calls, tokens, cost, compactions, toolCalls, mediaCalls, occurrences, panics, logged *prometheus.CounterVec
+	turnTime, turnWait, attemptTime, latency, callTime, firstToken, toolTime, mediaTime                                                   *prometheus.HistogramVec
+	memoryCalls, memoryRecalls, memoryLost                                                                                                *prometheus.CounterVec
+	memoryTime                                                                                                                            *prometheus.HistogramVec
 
 	resumed, damage, storeWritten prometheus.Counter
 	storeTime                     prometheus.Observer
@@ -52,7 +54,8 @@ func New(r prometheus.Registerer) *Metrics {
 		attempts: counters(r, attempts), rateLimited: counters(r, rateLimited), calls: counters(r, calls), tokens: counters(r, tokens), cost: counters(r, cost),
 		compactions: counters(r, compactions), toolCalls: counters(r, toolCalls), occurrences: counters(r, occurrences), panics: counters(r, panics), logged: counters(r, logged),
 		turnTime: histograms(r, turnTime), turnWait: histograms(r, turnWait), attemptTime: histograms(r, attemptTime), latency: histograms(r, latency),
-		callTime: histograms(r, callTime), firstToken: histograms(r, firstToken), toolTime: histograms(r, toolTime), mediaCalls: counters(r, mediaCalls), mediaTime: histograms(r, mediaTime), memoryCalls: counters(r, memoryCalls), memoryTime: histograms(r, memoryTime),
+		callTime: histograms(r, callTime), firstToken: histograms(r, firstToken), toolTime: histograms(r, toolTime), mediaCalls: counters(r, mediaCalls), mediaTime: histograms(r, mediaTime),
+		memoryCalls: counters(r, memoryCalls), memoryRecalls: counters(r, memoryRecalls), memoryLost: counters(r, memoryLost), memoryTime: histograms(r, memoryTime),
 		resumed: counters(r, resumed).WithLabelValues(), damage: counters(r, damage).WithLabelValues(),
 		storeWritten: counters(r, storeWritten).WithLabelValues(), storeTime: histograms(r, storeTime).WithLabelValues(),
 		models: labelLimiter{max: 32}, tools: labelLimiter{max: 256}, rules: labelLimiter{max: 64}, walls: labelLimiter{max: 16},
@@ -217,7 +220,13 @@ func (m *Metrics) Committed(took time.Duration, bytes int64) {
 
 // MemoryCall counts a call of the memory provider.
 func (m *Metrics) MemoryCall(c memory.Call) {
-	if m != nil {
+	switch {
+	case m == nil:
+	case c.Kind == memory.TurnCall:
+		m.memoryRecalls.WithLabelValues(c.Result).Inc()
+	case c.Kind == memory.LeftOut:
+		m.memoryLost.WithLabelValues(c.Result).Inc()
+	default:
 		m.memoryCalls.WithLabelValues(c.Kind, c.Result).Inc()
 		m.memoryTime.WithLabelValues(c.Kind).Observe(seconds(c.Took))
 	}

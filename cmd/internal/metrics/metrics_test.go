@@ -25,6 +25,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/memory"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
@@ -245,6 +246,21 @@ func TestTheLogIsCounted(t *testing.T) {
 	p.wants(t, 1, "hermesd_log_lines_total", "level", "warn")
 	p.wants(t, 1, "hermesd_log_lines_total", "level", "error")
 	p.wants(t, 1, "hermesd_panics_total", "where", "in a turn")
+}
+
+func TestMemoryProviderIsCounted(t *testing.T) {
+	r := prometheus.NewRegistry()
+	m := metrics.New(r)
+	m.MemoryCall(memory.Call{Kind: "recall", Result: "ok", Took: time.Second})
+	m.MemoryCall(memory.Call{Kind: memory.TurnCall, Result: "late"})
+	m.MemoryCall(memory.Call{Kind: memory.LeftOut, Result: "queue_full"})
+	p := scrape(t, r)
+	p.wants(t, 1, "hermesd_memory_requests_total", "call", "recall", "result", "ok")
+	p.wants(t, 1, "hermesd_memory_recalls_total", "result", "late")
+	p.wants(t, 1, "hermesd_memory_left_out_total", "reason", "queue_full")
+	if n := len(p["hermesd_memory_requests_total"].GetMetric()); n != 1 {
+		t.Errorf("%d kinds of calls", n)
+	}
 }
 
 func sources(rows []outbox.Row, wrong error) metrics.Sources {

@@ -86,6 +86,9 @@ func (c *client) About() provider.About {
 		NoRecall: c.memoryMode == "tools" || !c.recalls, NoTools: c.memoryMode == "context", Wait: c.waits, Ahead: !c.waits,
 		Cannot: "what Hindsight has derived from several conversations may stay when one of them is deleted",
 	}
+	if !a.PerID {
+		a.Owner = c.ownersBank(provider.Scope{})
+	}
 	if !a.NoRecall {
 		a.Header += headerAuto
 	}

@@ -68,6 +68,9 @@ func (c *client) About() provider.About {
 		NoRecall: c.mode == "tools", NoTools: c.mode == "context", Wait: c.waits, Ahead: !c.waits, Exact: true, PerID: !c.pin || c.peer == "",
 		Cannot: "a single conversation of a chat whose session at Honcho holds others too; facts that Honcho has derived from several sessions, unless all of a person's are deleted",
 	}
+	if !a.PerID {
+		a.Owner = c.user(provider.Scope{})
+	}
 	if !a.NoTools {
 		a.Tools = tools()
 	}

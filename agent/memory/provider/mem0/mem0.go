@@ -81,7 +81,7 @@ Mem0 holds what is known of this person from earlier conversations; what fits a 
 // About implements provider.Provider.
 func (c *client) About() provider.About {
 	a := provider.About{
-		Name: "mem0", Label: "Mem0", Mode: "platform", Place: c.rest.Base, Header: header, Tools: tools(), Wait: true, PerID: c.user == "",
+		Name: "mem0", Label: "Mem0", Mode: "platform", Place: c.rest.Base, Owner: c.user, Header: header, Tools: tools(), Wait: true, PerID: c.user == "",
 		Cannot: "Mem0 cannot delete what it has learned from one conversation, only single memories and everything of a person",
 	}
 	if c.own {

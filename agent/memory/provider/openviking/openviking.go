@@ -49,7 +49,7 @@ func Open(s provider.Source) (provider.Provider, []string, error) {
 
 func (c *client) About() provider.About {
 	return provider.About{
-		Name: "openviking", Label: label, Place: c.url,
+		Name: "openviking", Label: label, Place: c.url, Owner: c.user,
 		Header: "# OpenViking memory\nActive. What is known of earlier conversations is recalled with each message. " +
 			"viking_search finds more, viking_read reads what it found, viking_browse lists directories, viking_remember stores a fact, " +
 			"viking_forget deletes a memory file and viking_add_resource adds a document or repository.",

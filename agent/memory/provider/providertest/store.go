@@ -23,6 +23,10 @@ func describes(s *subject) {
 	if a.Name == "" || a.Label == "" || a.Place == "" || utf8.RuneCountInString(a.Header) > 600 {
 		s.t.Errorf("incomplete: %+v", a)
 	}
+	local := a.Name == "holographic" || a.Name == "byterover" // their place says it
+	if !local && (a.Owner == "") != a.PerID {
+		s.t.Errorf("the owner is %q, each of their ids a person: %v", a.Owner, a.PerID)
+	}
 	if a.NoTools && len(a.Tools) > 0 {
 		s.t.Errorf("tools in a mode without tools: %+v", a.Tools)
 	}

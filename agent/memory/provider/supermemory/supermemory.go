@@ -63,7 +63,7 @@ func (c *client) About() provider.About {
 		header += "\nContainers: " + strings.Join(c.containers, ", ") + ". The optional container_tag of the tools names one. " + c.instructions
 	}
 	return provider.About{
-		Name: "supermemory", Label: label, Place: c.base,
+		Name: "supermemory", Label: label, Place: c.base, Owner: c.tag,
 		Header:   shorten.To(strings.TrimSpace(header), maxHeader-1),
 		Tools:    c.tools(),
 		NoRecall: !c.recall, Wait: true, Exact: true,
