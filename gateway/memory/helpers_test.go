@@ -349,6 +349,18 @@ func (b *bench) told() []string {
 	return slices.Clone(b.notices)
 }
 
+// count returns how many calls of a kind had a result.
+func (b *bench) count(kind, result string) (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.calls {
+		if c.Kind == kind && c.Result == result {
+			n++
+		}
+	}
+	return n
+}
+
 // commit adds events as a commit would.
 func (b *bench) commit(events []store.Event) {
 	b.t.Helper()

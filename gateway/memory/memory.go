@@ -63,11 +63,15 @@ type Settings struct {
 // A Call is one call of the provider, or what is counted like one, for metrics.
 type Call struct {
 	Kind string // recall, standing, sync, synced, tool or check; TurnCall or LeftOut
-	// Result is ok or the class of the error; ready, late, earlier or none for TurnCall;
+	// Result is ok, MayRepeat or the class of the error; ready, late, earlier or none for TurnCall;
 	// injection or queue_full for LeftOut.
 	Result string
 	Took   time.Duration
 }
+
+// MayRepeat is the result of the question whether the provider has an event that it may have
+// got, if it cannot tell: the event is sent, perhaps once more.
+const MayRepeat = "may_repeat"
 
 // Kinds of a Call that is none.
 const (

@@ -231,7 +231,11 @@ func (s *Service) ask(ctx context.Context, r *row, receipt provider.Receipt) (kn
 		s.result("", "synced", began, err)
 		return false, false, err
 	}
-	s.parts.Observe(Call{"synced", "ok", time.Since(began)}) // what follows shows whether the provider works
+	result := "ok"
+	if unknown {
+		result = MayRepeat
+	}
+	s.parts.Observe(Call{"synced", result, time.Since(began)}) // what follows shows whether the provider works
 	return false, false, nil
 }
 

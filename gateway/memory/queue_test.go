@@ -313,7 +313,8 @@ func TestEndOfTheProcessInACall(t *testing.T) {
 
 // After a timeout the provider is asked whether the event has arrived.
 func TestLostAnswer(t *testing.T) {
-	for name, arrived := range map[string]bool{"arrived": true, "lost": false} {
+	for name, unknown := range map[string]error{"arrived": nil, "lost": nil, "the provider cannot tell": provider.ErrUnknown} {
+		arrived := name == "arrived"
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFake()
@@ -323,7 +324,7 @@ func TestLostAnswer(t *testing.T) {
 					}
 					return r, err
 				}
-				f.synced = func(provider.Event, provider.Receipt) (bool, error) { return arrived, nil }
+				f.synced = func(provider.Event, provider.Receipt) (bool, error) { return arrived, unknown }
 				b := open(t, f, newQueue(), settings())
 				later(time.Nanosecond)
 				b.say("s", "one")
@@ -334,6 +335,9 @@ func TestLostAnswer(t *testing.T) {
 				}
 				if !slices.Equal(f.texts(), want) || len(f.got().asked) != 1 {
 					t.Errorf("told %q, asked %d times", f.texts(), len(f.got().asked))
+				}
+				if n := b.count("synced", memory.MayRepeat); (n == 1) != (unknown != nil) {
+					t.Errorf("%d events were counted that may be repeated", n)
 				}
 			})
 		})

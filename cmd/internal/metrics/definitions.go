@@ -112,7 +112,7 @@ var (
 // External memory.
 var (
 	memoryCalls = Definition{"hermesd_memory_requests_total", Counter, labels("call", "result"), nil,
-		"Calls of the memory provider. call: recall, standing, sync, synced, tool, check. result: ok; else the class of the error."}
+		"Calls of the memory provider. call: recall, standing, sync, synced, tool, check. result: ok; may_repeat (call synced: the provider cannot tell whether it has an event, which is sent, perhaps once more); else the class of the error."}
 	memoryTime = Definition{"hermesd_memory_request_duration_seconds", Histogram, labels("call"), ofRequest,
 		"Duration of a call of the memory provider."}
 	memoryRecalls = Definition{"hermesd_memory_recalls_total", Counter, labels("result"), nil,
