@@ -11,6 +11,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
 )
 
 // newBusyHarness returns a started harness whose conversation with 7 has a turn that runs
@@ -80,7 +81,7 @@ func TestAcknowledgementRefusedWriteIsNotCounted(t *testing.T) {
 		defer close(release)
 		in := w.newMessage("7", "and this")
 		s.accept = errors.New("no space left on device")
-		rows, err := w.store.Outbox(t.Context(), true)
+		rows, _, err := w.store.Outbox(t.Context(), outbox.Query{Sent: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +89,7 @@ func TestAcknowledgementRefusedWriteIsNotCounted(t *testing.T) {
 			t.Fatal("accepted")
 		}
 		w.advance(time.Second)
-		later, err := w.store.Outbox(t.Context(), true)
+		later, _, err := w.store.Outbox(t.Context(), outbox.Query{Sent: true})
 		if err != nil || len(later) != len(rows) || w.acknowledgements() != 0 {
 			t.Errorf("%d rows, %d before, %v; visible %q", len(later), len(rows), err, w.adapter.visible("7"))
 		}

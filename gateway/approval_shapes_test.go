@@ -15,6 +15,7 @@ import (
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
+	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/store"
 )
@@ -79,7 +80,7 @@ type orderedStore struct {
 }
 
 func (s orderedStore) EditValue(ctx context.Context, key string, change func([]byte) ([]byte, error)) error {
-	rows, err := s.Outbox(ctx, true)
+	rows, _, err := s.Outbox(ctx, outbox.Query{Sent: true})
 	for _, r := range rows {
 		if strings.Contains(r.Msg.Text.Text, "from now on everywhere") {
 			s.t.Errorf("%s is stored after the reply", key)

@@ -229,7 +229,7 @@ func (w *harness) unfinished() (lanes []inbox.Lane, rows []outbox.Row) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	rows, err = w.store.Outbox(w.t.Context(), false)
+	rows, _, err = w.store.Outbox(w.t.Context(), outbox.Query{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

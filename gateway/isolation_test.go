@@ -19,6 +19,7 @@ import (
 	"hermesd/agent/tools/sessionsearch"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
+	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/storage/index"
 	"hermesd/storage/index/sessionlibrary"
@@ -216,7 +217,7 @@ func (a *isolationHarness) checkAfter(at source, text string) {
 // checkAll checks everything that was ever shown, including edited previews and
 // unsent rows.
 func (a *isolationHarness) checkAll() {
-	rows, err := a.store.Outbox(a.t.Context(), true)
+	rows, _, err := a.store.Outbox(a.t.Context(), outbox.Query{Sent: true})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -368,7 +369,7 @@ func TestThinkingIsNeverShown(t *testing.T) {
 				w.sendText("7", command)
 				w.advance(time.Second)
 			}
-			rows, err := w.store.Outbox(t.Context(), true)
+			rows, _, err := w.store.Outbox(t.Context(), outbox.Query{Sent: true})
 			if err != nil {
 				t.Fatal(err)
 			}

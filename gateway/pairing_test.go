@@ -16,6 +16,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
 	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
@@ -70,7 +71,7 @@ func TestPairingCodeIsNotStoredAfterDelivery(t *testing.T) {
 		defer w.stop()
 		w.accept(w.newMessage("55", "hello?"))
 		holds := func() (texts int) {
-			rows, err := w.store.Outbox(t.Context(), true)
+			rows, _, err := w.store.Outbox(t.Context(), outbox.Query{Sent: true})
 			if err != nil || len(rows) != 1 {
 				t.Fatalf("%d rows, %v", len(rows), err)
 			}
@@ -193,7 +194,7 @@ func TestPairingManyStrangersAreLimited(t *testing.T) {
 			}
 		}
 		w.advance(time.Minute)
-		rows, err := w.store.Outbox(t.Context(), true)
+		rows, _, err := w.store.Outbox(t.Context(), outbox.Query{Sent: true})
 		if err != nil || len(rows) != pairing.MaxPending || len(manager().List().Pending) != pairing.MaxPending {
 			t.Errorf("%d rows, %d codes, %v", len(rows), len(manager().List().Pending), err)
 		}
@@ -223,7 +224,7 @@ func (w *harness) storedCode() (codes, rows int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	all, err := w.store.Outbox(w.t.Context(), true)
+	all, _, err := w.store.Outbox(w.t.Context(), outbox.Query{Sent: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}

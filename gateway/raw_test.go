@@ -122,7 +122,7 @@ func TestRawContextIsAbsentElsewhere(t *testing.T) {
 		w.start()
 		w.sendText("7", "hello")
 		w.advance(time.Minute)
-		rows, err := w.store.Outbox(t.Context(), true)
+		rows, _, err := w.store.Outbox(t.Context(), outbox.Query{Sent: true})
 		if err != nil || len(rows) != 1 || rows[0].Msg.ReplyContext != nil || rows[0].Role != outbox.Reply {
 			t.Errorf("rows %+v, %v", rows, err)
 		}

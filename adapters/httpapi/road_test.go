@@ -156,7 +156,7 @@ func play(t *testing.T, f func(t *testing.T, h *house), answers ...llmtest.Answe
 func (h *house) unsent(t *testing.T) (reasons []string) {
 	t.Helper()
 	synctest.Wait()
-	rows, err := h.store.Outbox(t.Context(), false)
+	rows, _, err := h.store.Outbox(t.Context(), outbox.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"hermesd/gateway/approval"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
+	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
 	"hermesd/storage/bolt"
 )
@@ -31,7 +32,7 @@ func run(t *testing.T, s *approval.Service, by access.Principal, text string) co
 // pendingID returns the ID that the buttons of the newest message carry.
 func pendingID(t *testing.T, store *bolt.Store) string {
 	t.Helper()
-	rows, err := store.Outbox(t.Context(), false)
+	rows, _, err := store.Outbox(t.Context(), outbox.Query{})
 	if err != nil || len(rows) == 0 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}

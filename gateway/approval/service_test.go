@@ -140,7 +140,7 @@ func TestARequestThatNobodyCanSeeOrAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := newService(t, approval.Options{Mode: "manual"})
 		err := request(t, s, build, func() {
-			rows, err := store.Outbox(t.Context(), false)
+			rows, _, err := store.Outbox(t.Context(), outbox.Query{})
 			if err != nil || len(rows) == 0 {
 				t.Fatalf("%d rows, %v", len(rows), err)
 			}

@@ -10,6 +10,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
 )
 
 func TestStatus(t *testing.T) {
@@ -86,7 +87,7 @@ func TestRestartIsAnnouncedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rows, err := w.store.Outbox(t.Context(), true)
+	rows, _, err := w.store.Outbox(t.Context(), outbox.Query{Sent: true})
 	if err != nil || len(rows) != 1 || rows[0].Msg.To != from || rows[0].Msg.Text.Text != "I am back: hermesd 1.2.3." {
 		t.Errorf("%+v, %v", rows, err)
 	}

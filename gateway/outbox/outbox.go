@@ -99,6 +99,13 @@ type Row struct {
 	RedactWhenDone bool `json:"forgotten,omitempty"`
 }
 
+// A Query selects rows; the zero Query selects all that are not sent.
+type Query struct {
+	ID   ID   // only the row with this ID; 0: any
+	Sent bool // also rows that are sent and still stored
+	Max  int  // only the newest; 0: no limit
+}
+
 // clockTolerance is the maximum correction of the system clock that does not count as
 // setting the clock back.
 const clockTolerance = time.Minute

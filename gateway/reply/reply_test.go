@@ -229,7 +229,7 @@ func TestAScheduledRunSpeaksToItsTargets(t *testing.T) {
 			t.Errorf("notices: %q", rows(got))
 		}
 		f.Notify("nobody reads this")
-		if all, err := f.store.Outbox(t.Context(), true); err != nil || len(all) != 0 {
+		if all, _, err := f.store.Outbox(t.Context(), outbox.Query{Sent: true}); err != nil || len(all) != 0 {
 			t.Errorf("%q, %v", rows(all), err)
 		}
 	})
@@ -283,7 +283,7 @@ func TestARecordingOfAnAnswer(t *testing.T) {
 			f.Speak(t.Context(), s)
 		}
 		synctest.Wait()
-		sent, err := f.store.Outbox(t.Context(), true)
+		sent, _, err := f.store.Outbox(t.Context(), outbox.Query{Sent: true})
 		if err != nil || !slices.Equal(spoken, []string{"hello", "bad"}) {
 			t.Fatalf("spoken %q, %v", spoken, err)
 		}

@@ -169,9 +169,9 @@ type Audit interface {
 	// under an idempotency key; ok is false if the key is unknown or no longer stored.
 	// Unlike MessageHistory it does not search.
 	MessageByKey(ctx context.Context, from chat.Account, key string) (h inbox.MessageHistory, ok bool, err error)
-	// Outbox returns the rows that are not sent; with all, also the sent rows that are
-	// still stored.
-	Outbox(ctx context.Context, all bool) ([]outbox.Row, error)
+	// Outbox returns the rows that q selects, ordered by ID, and the number of older ones
+	// that q.Max left out. Rows that cannot be read are omitted.
+	Outbox(ctx context.Context, q outbox.Query) (rows []outbox.Row, older int, err error)
 	// RetryRow makes a dead, uncertain or waiting row due now.
 	RetryRow(ctx context.Context, id outbox.ID) error
 	// DropRow marks a row that is not sent as dead.

@@ -23,6 +23,7 @@ import (
 	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 	"hermesd/gateway/target"
@@ -332,7 +333,7 @@ func TestNotifyOnlyWhereMessagesCanBeSentUnasked(t *testing.T) {
 		if d := gocmp.Diff([]string{"telegram:7 paused"}, h.sending.take()); d != "" {
 			t.Error(d)
 		}
-		if rows, err := h.store.Outbox(t.Context(), true); err != nil || len(rows) != 1 {
+		if rows, _, err := h.store.Outbox(t.Context(), outbox.Query{Sent: true}); err != nil || len(rows) != 1 {
 			t.Errorf("%d rows, %v", len(rows), err)
 		}
 	})

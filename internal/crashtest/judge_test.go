@@ -123,7 +123,7 @@ func excuses(o *inbox.Outcome) bool {
 // keptBack returns the number of previews that could not be deleted.
 func (w *world) keptBack() (n int) {
 	w.t.Helper()
-	rows, err := w.store.Outbox(context.Background(), true)
+	rows, _, err := w.store.Outbox(context.Background(), outbox.Query{Sent: true})
 	if err != nil {
 		w.t.Error(err)
 	}

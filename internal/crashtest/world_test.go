@@ -187,7 +187,7 @@ func (w *world) countUnsure() {
 	if w.life == nil {
 		return
 	}
-	rows, err := w.store.Outbox(context.Background(), false)
+	rows, _, err := w.store.Outbox(context.Background(), outbox.Query{})
 	if err != nil && !errors.Is(err, bolt.ErrClosed) {
 		w.t.Error(err)
 	}

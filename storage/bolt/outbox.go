@@ -143,33 +143,40 @@ func (s *Store) Queues(ctx context.Context) ([]chat.Address, error) {
 	return s.mirror.addresses(), nil
 }
 
-// Outbox returns the rows that are not sent, in order; with all also the sent
-// ones that are still stored. Rows that cannot be read are omitted; Verify
-// reports them.
-func (s *Store) Outbox(ctx context.Context, all bool) ([]outbox.Row, error) {
-	return read(ctx, s, "list outbox", func(r reader) (rows []outbox.Row, err error) {
-		for i, id := range r.unsentIDs(all) {
+// Outbox returns the rows that q selects, ordered by ID, and the number of older ones that
+// q.Max left out. Rows that cannot be read are omitted; Verify reports them.
+func (s *Store) Outbox(ctx context.Context, q outbox.Query) (rows []outbox.Row, older int, err error) {
+	rows, err = read(ctx, s, "list outbox", func(r reader) (rows []outbox.Row, err error) {
+		ids := r.candidates(q)
+		if q.Max > 0 {
+			older = max(len(ids)-q.Max, 0)
+		}
+		for i, id := range ids[older:] {
 			if i%1000 == 0 && ctx.Err() != nil {
 				return rows, context.Cause(ctx)
 			}
 			row, ok, err := r.row(id)
-			if isDamage(err) || err == nil && !ok {
-				continue
-			}
-			if err != nil {
+			switch {
+			case isDamage(err) || err == nil && !ok:
+			case err != nil:
 				return rows, err
+			case q.Sent || row.State != outbox.Sent:
+				rows = append(rows, row)
 			}
-			rows = append(rows, row)
 		}
 		return rows, nil
 	})
+	return rows, older, err
 }
 
-// unsentIDs returns the IDs of the rows that are not sent, or of all rows.
-func (r reader) unsentIDs(all bool) []outbox.ID {
+// candidates returns the IDs of the rows that q may select.
+func (r reader) candidates(q outbox.Query) []outbox.ID {
+	if q.ID != 0 {
+		return []outbox.ID{q.ID}
+	}
 	var ids []outbox.ID
 	from := []string{bQueues, bDead}
-	if all {
+	if q.Sent {
 		from = []string{bRows}
 	}
 	for _, name := range from {

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"fmt"
 	"time"
 
 	"hermesd/gateway/outbox"
@@ -13,7 +14,7 @@ func auditTests() map[string]func(*harness) {
 			w.claim(1, "a")
 			w.enqueue(newRow(testDM, "1"), newRow(testThread, "2"))
 			w.next(testThread, "2")
-			r, err := w.Outbox(w.Context(), false)
+			r, _, err := w.Outbox(w.Context(), outbox.Query{})
 			w.ok(err)
 			w.settle(outbox.Settlement{ID: r[1].ID, State: outbox.Dead})
 			s := w.Stats()
@@ -30,13 +31,22 @@ func auditTests() map[string]func(*harness) {
 			w.next(testDM, "1")
 			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Dead, Reason: "blocked"})
 			w.settle(sentSettlement(w.next(testDM, "2").ID))
-			unsent, err := w.Outbox(w.Context(), false)
+			unsent, _, err := w.Outbox(w.Context(), outbox.Query{})
 			w.ok(err)
 			equal(w, "unsent", ids(unsent), []outbox.ID{rows[0].ID})
 			equal(w, "dead", w.Stats().Dead, 1)
-			all, err := w.Outbox(w.Context(), true)
+			all, _, err := w.Outbox(w.Context(), outbox.Query{Sent: true})
 			w.ok(err)
 			equal(w, "all", len(all), 2)
+			for q, want := range map[outbox.Query][]outbox.ID{
+				{Max: 5}: {rows[0].ID}, {Sent: true, Max: 1}: {rows[1].ID},
+				{ID: rows[0].ID}: {rows[0].ID}, {ID: rows[1].ID}: nil, {ID: rows[1].ID, Sent: true}: {rows[1].ID}, {ID: 99, Sent: true}: nil,
+			} {
+				got, older, err := w.Outbox(w.Context(), q)
+				w.ok(err)
+				equal(w, fmt.Sprintf("rows of %+v", q), ids(got), want)
+				equal(w, fmt.Sprintf("older rows of %+v", q), older > 0, q == outbox.Query{Sent: true, Max: 1})
+			}
 			w.crash()
 			equal(w, "dead", w.Stats().Dead, 1)
 			w.ok(w.RetryRow(w.Context(), rows[0].ID))

@@ -57,7 +57,7 @@ func inboxTests() map[string]func(*harness) {
 				w.Errorf("%d commits", n)
 			}
 			w.crash()
-			rows, err := w.Outbox(w.Context(), true)
+			rows, _, err := w.Outbox(w.Context(), outbox.Query{Sent: true})
 			w.ok(err)
 			if len(rows) != 1 || rows[0].Msg.Text.Text != "not taken" || rows[0].Terminal() {
 				w.Fatalf("rows %+v", rows)
@@ -102,7 +102,7 @@ func inboxTests() map[string]func(*harness) {
 			v, err := w.Value(w.Context(), "v")
 			w.ok(err)
 			equal(w, "value", string(v), "old")
-			rows, err := w.Outbox(w.Context(), true)
+			rows, _, err := w.Outbox(w.Context(), outbox.Query{Sent: true})
 			w.ok(err)
 			equal(w, "waiting, rows", []int{w.Waiting(lane), len(rows)}, []int{0, 0})
 			accepted, err = w.Accept(w.Context(), []inbox.Admission{good})
@@ -125,7 +125,7 @@ func inboxTests() map[string]func(*harness) {
 			for i, a := range accepted {
 				equal(w, "refused "+batch[i].Entry.Inbound.Text, a.Refused, i > 2)
 			}
-			rows, err := w.Outbox(w.Context(), true)
+			rows, _, err := w.Outbox(w.Context(), outbox.Query{Sent: true})
 			w.ok(err)
 			var told []string
 			for _, r := range rows {

@@ -185,7 +185,7 @@ func outboxTests() map[string]func(*harness) {
 			w.crash()
 			equal(w, "previews", ids(w.claim(0, "a").Previews), nil)
 			equal(w, "dead letters", w.Stats().Dead, 0)
-			unsent, err := w.Outbox(w.Context(), false)
+			unsent, _, err := w.Outbox(w.Context(), outbox.Query{})
 			w.ok(err)
 			equal(w, "unsent", ids(unsent), nil)
 		},

@@ -31,7 +31,7 @@ func upkeepTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "histories after 8 days", len(histories), 0)
 			equal(w, "state", w.history(waits.ID).Entry.State, inbox.Waiting)
-			rows, err := w.Outbox(w.Context(), true)
+			rows, _, err := w.Outbox(w.Context(), outbox.Query{Sent: true})
 			w.ok(err)
 			equal(w, "rows", len(rows), 1)
 			w.crash()

@@ -74,14 +74,16 @@ func (s *store) MessageHistory(_ context.Context, id string) ([]inbox.MessageHis
 	return found, s.err
 }
 
-func (s *store) Outbox(_ context.Context, all bool) ([]outbox.Row, error) {
+func (s *store) Outbox(_ context.Context, q outbox.Query) (rows []outbox.Row, older int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rows := slices.Clone(s.rows)
-	if !all {
-		rows = slices.DeleteFunc(rows, func(r outbox.Row) bool { return r.State == outbox.Sent })
+	rows = slices.DeleteFunc(slices.Clone(s.rows), func(r outbox.Row) bool {
+		return q.ID != 0 && r.ID != q.ID || !q.Sent && r.State == outbox.Sent
+	})
+	if q.Max > 0 {
+		older = max(len(rows)-q.Max, 0)
 	}
-	return rows, s.err
+	return rows[older:], older, s.err
 }
 
 func (s *store) set(id outbox.ID, state outbox.State, why string) error {

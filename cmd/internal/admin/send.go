@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"hermesd/gateway/outbox"
@@ -113,16 +112,16 @@ func (c *Client) Send(ctx context.Context, m Message, wait time.Duration) ([]out
 			return out.Rows, nil
 		case <-time.After(pause):
 		}
-		all, err := c.Outbox(ctx, true)
-		if err != nil {
-			return out.Rows, err
-		}
 		open := false
 		for i, r := range out.Rows {
-			if k := slices.IndexFunc(all.Rows, func(o outbox.Row) bool { return o.ID == r.ID }); k >= 0 {
-				out.Rows[i] = all.Rows[k]
+			if r.Terminal() {
+				continue
 			}
-			open = open || !out.Rows[i].Terminal()
+			if r, err = c.Row(ctx, r.ID.String()); err != nil {
+				return out.Rows, err
+			}
+			out.Rows[i] = r
+			open = open || !r.Terminal()
 		}
 		if !open {
 			break

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,16 +49,11 @@ func (h *Handler) outbox(r *http.Request) (any, error) {
 		return nil, err
 	}
 	all, _ := strconv.ParseBool(r.FormValue("all"))
-	rows, err := h.opts.Store.Outbox(r.Context(), all)
+	rows, older, err := h.opts.Store.Outbox(r.Context(), outbox.Query{Sent: all, Max: max(most, 1)}) // 0 is no limit
 	if err != nil {
 		return nil, err
 	}
-	list := Outbox{Rows: append([]outbox.Row{}, rows...)} // an empty list is not null
-	if len(rows) > most {
-		list.Omitted = len(rows) - most
-		list.Rows = rows[list.Omitted:]
-	}
-	return list, nil
+	return Outbox{Rows: append([]outbox.Row{}, rows...), Omitted: older}, nil // an empty list is not null
 }
 
 // row returns the outbox row named in the path.
@@ -69,15 +63,14 @@ func (h *Handler) row(r *http.Request) (outbox.Row, error) {
 	if err != nil {
 		return outbox.Row{}, &Error{http.StatusBadRequest, fmt.Sprintf("%q is not a row; rows look like o12, `hermesd outbox list` shows them", s)}
 	}
-	rows, err := h.opts.Store.Outbox(r.Context(), true)
+	rows, _, err := h.opts.Store.Outbox(r.Context(), outbox.Query{ID: outbox.ID(n), Sent: true})
 	if err != nil {
 		return outbox.Row{}, err
 	}
-	i := slices.IndexFunc(rows, func(row outbox.Row) bool { return row.ID == outbox.ID(n) })
-	if i < 0 {
+	if n == 0 || len(rows) == 0 {
 		return outbox.Row{}, &Error{http.StatusNotFound, fmt.Sprintf("there is no row %s; `hermesd outbox list` shows what there is", outbox.ID(n))}
 	}
-	return rows[i], nil
+	return rows[0], nil
 }
 
 // RowChange is the result of a change to an outbox row.

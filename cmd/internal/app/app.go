@@ -317,7 +317,7 @@ func isWaitingForTerminal(r outbox.Row) bool {
 // retryWaitingRows makes the rows that waited for a terminal at an address due.
 func (a *App) retryWaitingRows(to chat.Address) {
 	ctx := context.Background()
-	rows, err := a.store.Outbox(ctx, false)
+	rows, _, err := a.store.Outbox(ctx, outbox.Query{})
 	if err != nil {
 		a.opts.Log.Error("cannot list outbox", zap.Error(err))
 		return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/outbox"
 	"hermesd/internal/sim/discord"
 )
 
@@ -200,7 +201,7 @@ func discordSendFaults() []fault {
 				// Once others have written, a text as short as this one could be a
 				// different message.
 				w.waitFor("the send is cleared up", func() bool {
-					rows, err := w.app.Store().Outbox(w.ctx, false)
+					rows, _, err := w.app.Store().Outbox(w.ctx, outbox.Query{})
 					return err == nil && len(rows) == 0
 				})
 			},

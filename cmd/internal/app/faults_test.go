@@ -152,7 +152,7 @@ func (w *harness) storedOutcomes() (ends, dead []string) {
 		}
 		ends = append(ends, outcomeOf(chains[0].Entry))
 	}
-	rows, err := s.Outbox(w.Context(), true)
+	rows, _, err := s.Outbox(w.Context(), outbox.Query{Sent: true})
 	if err != nil {
 		w.Fatal(err)
 	}

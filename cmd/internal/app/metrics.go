@@ -49,7 +49,10 @@ func (a *App) addMetricsKey(o httpapi.Options) (httpapi.Options, error) {
 func (a *App) metricSources() metrics.Sources {
 	return metrics.Sources{
 		Status: a.pipeline.Control().Status, Prices: a.opts.Report.Prices,
-		Outbox: func(ctx context.Context) ([]outbox.Row, error) { return a.store.Outbox(ctx, false) },
+		Outbox: func(ctx context.Context) ([]outbox.Row, error) {
+			rows, _, err := a.store.Outbox(ctx, outbox.Query{})
+			return rows, err
+		},
 		Config: func() (read time.Time, ok bool, waiting int) {
 			s := a.configState()
 			return s.Read, s.Problem == "", len(s.PendingRestart)
