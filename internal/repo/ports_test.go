@@ -79,8 +79,19 @@ func interfaces(t *testing.T, visit func(name string, own []method, embeds []str
 	})
 }
 
-// A port has few methods, no two have one in common, and an interface elsewhere that
-// repeats one says of which port it is a view.
+// suiteSource returns the source of the suite that every store must pass.
+func suiteSource(t *testing.T) string {
+	var all strings.Builder
+	sources(t, func(path, pkg string) {
+		if pkg == "storage/storagetest" {
+			all.Write(read(t, path))
+		}
+	})
+	return all.String()
+}
+
+// A port has few methods, no two have one in common, the suite of stores calls each, and an
+// interface elsewhere that repeats one says of which port it is a view.
 func TestPortsOfTheStore(t *testing.T) {
 	const dir = "gateway/store."
 	outside := map[string][]method{}
@@ -113,6 +124,12 @@ func TestPortsOfTheStore(t *testing.T) {
 				t.Errorf("%s and %s both have %s", port, other, m.name)
 			}
 			portOf[m.name], typesOf[m.name] = port, m.types
+		}
+	}
+	suite := suiteSource(t)
+	for name, port := range portOf {
+		if name != "Backup" && !strings.Contains(suite, "."+name+"(") { // see storagetest.Upkeep
+			t.Errorf("storage/storagetest does not call %s of %s", name, port)
 		}
 	}
 	if len(ports) < 8 {

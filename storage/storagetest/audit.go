@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"hermesd/gateway/chat"
 	"hermesd/gateway/outbox"
 )
 
@@ -90,6 +91,25 @@ func auditTests() map[string]func(*harness) {
 			}
 			if err := w.DropRow(w.Context(), 99, ""); err == nil {
 				w.Fatal("it was dropped")
+			}
+		},
+		"an idempotency key leads to a message of its account only": func(w *harness) {
+			other, e := w.entry("other"), w.entry("hello")
+			e.Inbound.Address.Account = "work"
+			accepted := w.accept(other, e)
+			from, k := e.Inbound.Address.AccountID(), e.Inbound.IdempotencyKey
+			h, ok, err := w.MessageByKey(w.Context(), from, k)
+			w.ok(err)
+			if !ok || h.Entry.ID != accepted[1].ID || h.Entry.Inbound.Text != "hello" || h.Entry.Outcome != nil {
+				w.Fatalf("got %+v (%t)", h.Entry, ok)
+			}
+			for _, by := range []struct {
+				from chat.Account
+				key  string
+			}{{from, other.Inbound.IdempotencyKey}, {from, ""}, {chat.Account{Platform: from.Platform}, k}, {chat.Account{Platform: chat.HTTP, Name: "work"}, k}} {
+				if _, ok, err := w.MessageByKey(w.Context(), by.from, by.key); ok || err != nil {
+					w.Fatalf("%+v: %t, %v", by, ok, err)
+				}
 			}
 		},
 		"each ID of an answer leads to its history": func(w *harness) {

@@ -74,7 +74,8 @@ func Values(t *testing.T, open Open) { run(t, open, valueTests()) }
 // Events checks store.Events, and the writes that add events.
 func Events(t *testing.T, open Open) { run(t, open, eventTests()) }
 
-// Upkeep checks store.Upkeep; all tests verify and close their stores.
+// Upkeep checks store.Upkeep, without Backup, whose file only the tests of the store itself
+// can open; all tests verify and close their stores.
 func Upkeep(t *testing.T, open Open) { run(t, open, upkeepTests()) }
 
 func run(t *testing.T, open Open, tests map[string]func(*harness)) {

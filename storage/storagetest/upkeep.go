@@ -10,6 +10,28 @@ import (
 
 func upkeepTests() map[string]func(*harness) {
 	return map[string]func(*harness){
+		"compaction keeps what is stored, and claims and attempts in progress": func(w *harness) {
+			w.createSession("s1", 0)
+			w.ok(w.SetValue(w.Context(), "v", []byte("value")))
+			w.acceptTexts("a")
+			c := w.claim(0, "a")
+			row := w.enqueue(newRow(testDM, "1"))[0]
+			w.next(testDM, "1")
+			w.ok(w.Compact(w.Context()))
+			w.checkNothingDue(testDM)
+			w.settle(sentSettlement(row.ID))
+			w.commit(c, sessionCommit("s1", 1, `2`))
+			w.ok(w.Compact(w.Context()))
+			w.crash()
+			rows, err := w.transcript("s1", 0)
+			w.ok(err)
+			equal(w, "transcript", rowTexts(rows), []string{`1`, `2`})
+			v, err := w.Value(w.Context(), "v")
+			w.ok(err)
+			equal(w, "value", string(v), "value")
+			equal(w, "row", w.row(row.ID).State, outbox.Sent)
+			w.claim(0)
+		},
 		"prune deletes old records and keeps unfinished ones": func(w *harness) {
 			done := w.acceptTexts("done")[0]
 			w.finish(w.claim(0, "done"), store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Rows: []outbox.Row{newRow(testDM, "x")}}})
