@@ -106,7 +106,7 @@ func (g *Gateway) gather(ctx context.Context, in chat.Inbound, f *admission.Fact
 	l := inbox.LaneOf(key)
 	f.Waiting, f.Active, f.Paused = g.parts.Store.Waiting(l), g.parts.Turns.Lanes.Active(l), g.parts.Turns.Pause.Paused()
 	f.Free = g.parts.Turns.Lanes.HasCapacity() && !f.Paused
-	f.AnswersOnly = g.parts.Delivery.RawMarkdown(in.Address)
+	f.Unattended = g.parts.Accounts.Profile(in.Address.Platform).Unattended
 	if in.Kind != chat.Message {
 		return nil
 	}

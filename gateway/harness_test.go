@@ -29,6 +29,7 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
+	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/storage/bolt"
 )
@@ -74,7 +75,11 @@ var account = chat.Account{Platform: chat.Telegram}
 
 // accountsOf returns the accounts of a daemon whose only adapter is a.
 func accountsOf(a chat.Adapter) *accounts.Set {
-	s := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{account: "first"}})
+	p := telegram.Profile()
+	if a.Capabilities().RawMarkdown { // as the HTTP API
+		p.Unasked, p.Unattended, p.Answers = false, true, true
+	}
+	s := accounts.New(accounts.Options{Profiles: chat.ProfilesOf(p, schedule.Profile()), ReplyToMode: map[chat.Account]string{account: "first"}})
 	s.Add(account, a)
 	return s
 }

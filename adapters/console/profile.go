@@ -15,7 +15,7 @@ func Profile() chat.Profile {
 	return chat.Profile{
 		Platform: chat.Console, Name: "terminal",
 		KindOf: chat.AlwaysGroup, Person: chat.IDForm{Valid: chat.IsWord, Is: "id"},
-		OwnerRule: "console", Unasked: true, Source: "the terminal of the machine that runs this agent",
+		OwnerRule: "console", Unasked: true, Answers: true, Source: "the terminal of the machine that runs this agent",
 		Hint: hint,
 	}
 }

@@ -16,6 +16,6 @@ func Profile() chat.Profile {
 		Platform: chat.HTTP, Name: "HTTP API",
 		KindOf: chat.AlwaysGroup, Person: chat.IDForm{Valid: chat.IsWord, Is: "id"},
 		OwnerRule: "http_key", ClientPrompt: true,
-		Hint: hint,
+		Unattended: true, Answers: true, Hint: hint,
 	}
 }

@@ -57,8 +57,7 @@ func (s *Set) Add(account chat.Account, a chat.Adapter) {
 	if _, ok := a.(chat.CallbackAnswerer); ok {
 		s.callbacks.serve(account)
 	}
-	// The console and the HTTP API return an error at once instead.
-	if !a.Capabilities().RawMarkdown && account != (chat.Account{Platform: chat.Console}) {
+	if !s.Profile(account.Platform).Answers {
 		s.outageNotices.serve(account)
 	}
 }
@@ -112,10 +111,10 @@ func (s *Set) Names(p chat.Platform) []string {
 }
 
 // CanSendUnasked reports whether a message that answers no other message can be sent to
-// an address: its account is connected, and its clients do not fetch answers.
+// an address: its account is connected, and its platform takes such messages.
 func (s *Set) CanSendUnasked(at chat.Address) bool {
-	a, ok := s.adapters[at.AccountID()]
-	return ok && !a.Capabilities().RawMarkdown
+	_, ok := s.adapters[at.AccountID()]
+	return ok && s.Profile(at.Platform).Unasked
 }
 
 // Profile returns the profile of a platform.
@@ -199,8 +198,8 @@ func (s *Set) Dismiss(in chat.Inbound) {
 }
 
 // SendOutageNotice enqueues a notice that the store has failed. It bypasses the outbox,
-// which cannot be written either, and may be dropped. It does nothing on platforms whose
-// clients get the error at once: the console and those that fetch answers.
+// which cannot be written either, and may be dropped. It does nothing on platforms
+// with Profile.Answers.
 func (s *Set) SendOutageNotice(m chat.Outbound) {
 	account := m.To.AccountID()
 	s.outageNotices.add(account, func(ctx context.Context) {

@@ -90,12 +90,16 @@ func addressOn(on chat.Account) chat.Address {
 	return chat.Address{Platform: on.Platform, Account: on.Name, Kind: chat.DM, Chat: "7"}
 }
 
+func profiles() chat.Profiles {
+	return chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true}, chat.Profile{Platform: chat.Console, Unasked: true, Answers: true}, chat.Profile{Platform: chat.HTTP, Answers: true})
+}
+
 func TestLookups(t *testing.T) {
-	s := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{work: "all"}})
+	s := accounts.New(accounts.Options{Profiles: profiles(), ReplyToMode: map[chat.Account]string{work: "all"}})
 	s.Add(work, &platform{clockAhead: time.Minute})
 	s.Add(telegram, &platform{})
 	s.Add(console, &platform{})
-	s.Add(api, &platform{caps: chat.Capabilities{RawMarkdown: true}})
+	s.Add(api, &platform{})
 
 	if d := cmp.Diff([]string{"console", "http", "telegram"}, s.Platforms()); d != "" {
 		t.Errorf("platforms: %s", d)
@@ -232,10 +236,8 @@ func TestShutdown(t *testing.T) {
 // The console and clients that fetch answers get the error of the store at once.
 func TestOutageNoticeOnlyByMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := accounts.New(accounts.Options{})
-		notified := map[chat.Account]*platform{
-			telegram: {}, console: {}, api: {caps: chat.Capabilities{RawMarkdown: true}},
-		}
+		s := accounts.New(accounts.Options{Profiles: profiles()})
+		notified := map[chat.Account]*platform{telegram: {}, console: {}, api: {}}
 		for account, p := range notified {
 			s.Add(account, p)
 		}

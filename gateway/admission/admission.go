@@ -56,8 +56,8 @@ type Facts struct {
 	Approvals []string   // IDs of the pending approval requests
 	MayChange bool       // the sender may stop the running turn, or join it
 	// Skill reports whether the command of Rules.UnknownCommand is a skill.
-	Skill       bool
-	AnswersOnly bool // the clients there show nothing but answers
+	Skill      bool
+	Unattended bool // see chat.Profile
 }
 
 // A Tally counts the entries of a batch by lane. The zero Tally is empty.
@@ -170,7 +170,7 @@ func (r Rules) refusal(in chat.Inbound) *Notice {
 // daemon is paused or a turn is running; "" if it does not, or need not be said.
 func (r Rules) acknowledgement(e inbox.Entry, f Facts) string {
 	switch {
-	case e.Inbound.Kind == chat.Edit || e.Lane.Immediate() || f.AnswersOnly:
+	case e.Inbound.Kind == chat.Edit || e.Lane.Immediate() || f.Unattended:
 	case f.Paused:
 		return r.Printer.T("⏸ I am paused: your message waits until `/pause off`.")
 	case !r.Acknowledge || !f.Active:

@@ -106,7 +106,7 @@ func TestDecide(t *testing.T) {
 			text: "hi", facts: func(f *facts) { busy(f); f.Mode = inbox.Interrupt }, rules: func(r *rules) { r.Mode = inbox.Queue }, want: `waiting "hi"`,
 		},
 		"busy, nothing is acknowledged":     {text: "hi", facts: busy, rules: func(r *rules) { r.Mode, r.Acknowledge = inbox.Queue, false }, want: `waiting queue "hi"`},
-		"busy, answers only":                {text: "hi", facts: func(f *facts) { busy(f); f.AnswersOnly = true }, rules: func(r *rules) { r.Mode = inbox.Queue }, want: `waiting queue "hi"`},
+		"busy, unattended":                  {text: "hi", facts: func(f *facts) { busy(f); f.Unattended = true }, rules: func(r *rules) { r.Mode = inbox.Queue }, want: `waiting queue "hi"`},
 		"queued on request":                 {text: "/queue hi", facts: busy, want: `waiting queue "hi" acknowledged ⏳`},
 		"steered on request":                {text: "/steer hi", facts: busy, want: `waiting steer "hi" acknowledged ↪️`},
 		"a skill, queued":                   {text: "/queue /weather x", facts: func(f *facts) { busy(f); f.Skill = true }, want: `waiting queue "/weather x" acknowledged ⏳`},

@@ -162,7 +162,7 @@ func TestApprovalForAJob(t *testing.T) {
 	s, _ := newService(t, approval.Options{Mode: "manual"})
 	s.Jobs = oneJob{}
 	unattended := at
-	unattended.Entry.Inbound.Address.Platform = chat.Cron
+	unattended.Entry.Inbound.Address.Platform, unattended.Unattended = chat.Cron, true
 	unattended.Entry.Occurrence = &schedule.OccurrenceID{Job: "j1"}
 	err := s.Approve(t.Context(), unattended, build)
 	if err == nil || !strings.Contains(err.Error(), "\n/approvals add j1 make\nhermesd approvals add --job j1 'make'") {

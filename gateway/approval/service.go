@@ -13,7 +13,6 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/gateway/access"
 	"hermesd/gateway/active"
-	"hermesd/gateway/chat"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
@@ -71,6 +70,8 @@ type Turn struct {
 	Lane    inbox.Lane
 	Entry   inbox.Entry    // its newest message
 	Draft   delivery.Draft // of messages to its chat
+	// Unattended: no user can answer.
+	Unattended bool
 	// Join makes the messages that have arrived in the lane part of the turn and returns
 	// their text.
 	Join func(context.Context) string
@@ -80,7 +81,7 @@ type Turn struct {
 // chat, for whom it waits. In an unattended turn it does not wait.
 func (s *Service) Approve(ctx context.Context, t Turn, req tool.ApprovalRequest) error {
 	req.Shapes = s.storableShapes(req)
-	if s.IsUnattended(t.Entry) {
+	if t.Unattended {
 		return s.decideUnattended(ctx, t, req)
 	}
 	if s.isApproved(ctx, t, req) || s.isHarmless(ctx, req) {
@@ -175,11 +176,6 @@ func (s *Service) decideUnattended(ctx context.Context, t Turn, req tool.Approva
 
 // shellQuote returns s as one word of a shell.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// IsUnattended reports whether no user can answer a question in the turn of e.
-func (s *Service) IsUnattended(e inbox.Entry) bool {
-	return e.Inbound.Address.Platform == chat.Cron || s.Delivery.RawMarkdown(e.Inbound.Address)
-}
 
 // isPermanent reports whether a permanent approval of shape holds in the turn of e: with
 // a person, one that holds everywhere, by any grantor; in a run of a job, one that InRuns

@@ -153,7 +153,7 @@ func TestARequestThatNobodyCanSeeOrAnswers(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		unattended := at
-		unattended.Entry.Inbound.Address.Platform = chat.Cron
+		unattended.Entry.Inbound.Address.Platform, unattended.Unattended = chat.Cron, true
 		if err := s.Approve(t.Context(), unattended, build); err == nil || !strings.Contains(err.Error(), "hermesd approvals add 'make'") {
 			t.Errorf("%v", err)
 		}

@@ -27,6 +27,10 @@ type Profile struct {
 	Pairing   bool // strangers can get a pairing code
 	Unasked   bool // a message that answers no other message can be sent
 	FullMenu  bool // commands that are not in the menu cannot be entered
+	// Unattended: nobody answers a question there, or reads a notice, while a turn runs.
+	Unattended bool
+	// Answers: who writes gets the answer, or at once the error of the store.
+	Answers bool
 
 	Steps    string   // how the operator gets the secrets
 	Secrets  []Secret // the first one identifies the account

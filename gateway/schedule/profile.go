@@ -14,6 +14,6 @@ func Profile() chat.Profile {
 	return chat.Profile{
 		Platform: chat.Cron, Name: "scheduled prompts",
 		KindOf: chat.AlwaysGroup, Person: chat.IDForm{Valid: chat.IsWord, Is: "id"},
-		Hint: hint,
+		Unattended: true, Hint: hint,
 	}
 }

@@ -408,13 +408,17 @@ func (w *inactivityTimer) stop() {
 
 // newUserChannel returns the connection of the turn's tools to the users of the chat.
 func (t *turn) newUserChannel() tool.UserChannel {
-	s, e := t.runner.parts.Chat.Approval, t.last()
-	at := approval.Turn{Session: t.session.Record.ID, Lane: t.claim.Lane, Entry: e, Draft: t.reply.Draft(), Join: t.joinAnswer}
+	c, e := t.runner.parts.Chat, t.last()
+	s := c.Approval
+	at := approval.Turn{
+		Session: t.session.Record.ID, Lane: t.claim.Lane, Entry: e, Draft: t.reply.Draft(),
+		Unattended: c.Reply.Accounts.Profile(e.Inbound.Address.Platform).Unattended, Join: t.joinAnswer,
+	}
 	p := tool.UserChannel{Approve: func(ctx context.Context, req tool.ApprovalRequest) error { return s.Approve(ctx, at, req) }}
 	p.Send = func(ctx context.Context, m tool.Message) (string, error) {
 		return t.reply.SendMessage(ctx, e, m, t.session)
 	}
-	if !s.IsUnattended(e) {
+	if !at.Unattended {
 		p.Ask = func(ctx context.Context, q tool.Question) (tool.Answer, error) { return s.Ask(ctx, at, q) }
 	}
 	return p

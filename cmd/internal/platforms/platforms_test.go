@@ -1,6 +1,7 @@
 package platforms_test
 
 import (
+	"slices"
 	"testing"
 
 	"hermesd/adapters/adaptertest"
@@ -25,6 +26,18 @@ func TestProfiles(t *testing.T) {
 	for p, want := range map[chat.Platform]string{chat.Console: access.RuleConsole, chat.HTTP: access.RuleHTTPKey, chat.Cron: "", chat.Telegram: "", chat.Discord: "", chat.Slack: ""} {
 		if got, ok := platforms.Profiles()[p]; !ok || got.OwnerRule != want {
 			t.Errorf("the rule of owners on %s is %q, want %q", p, got.OwnerRule, want)
+		}
+	}
+	for name, c := range map[string]struct {
+		has  func(chat.Profile) bool
+		want []chat.Platform
+	}{
+		"unattended": {func(p chat.Profile) bool { return p.Unattended }, []chat.Platform{chat.Cron, chat.HTTP}},
+		"answers":    {func(p chat.Profile) bool { return p.Answers }, []chat.Platform{chat.Console, chat.HTTP}},
+		"unasked":    {func(p chat.Profile) bool { return p.Unasked }, []chat.Platform{chat.Console, chat.Discord, chat.Slack, chat.Telegram}},
+	} {
+		if got := platforms.Profiles().Which(c.has); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }
