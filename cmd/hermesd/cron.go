@@ -48,7 +48,7 @@ JOB is the id of a job or its name. Jobs run only while the daemon does.`
 func jobFlags(f *pflag.FlagSet) {
 	f.String("name", "", "short `name`; otherwise the beginning of the prompt")
 	f.String("timezone", "", "IANA `zone` of the schedule, such as Europe/Berlin; otherwise the configured one")
-	f.StringSlice("deliver", nil, "`target` of the answer: local, telegram, telegram:CHAT, …; may be given several times")
+	f.StringSlice("deliver", nil, "`target` of the answer: local, PLATFORM, PLATFORM:CHAT, …; may be given several times")
 	f.StringSlice("skill", nil, "`skill` that is loaded first; may be given several times")
 	f.Int("repeat", 0, "how many runs there will be; 0: no end")
 	f.String("script", "", "`file` below the home's scripts folder that runs first")

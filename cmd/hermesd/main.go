@@ -20,6 +20,7 @@ import (
 
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/profile"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
@@ -117,11 +118,15 @@ func code(err error) int {
 
 // root returns the command tree.
 func (c *cli) root() *cobra.Command {
+	var names []string
+	for _, p := range platforms.All() {
+		names = append(names, p.Name)
+	}
 	root := group(&cobra.Command{
 		Use:   "hermesd",
 		Short: "A messaging gateway daemon for an AI agent",
-		Long: `hermesd keeps an AI agent reachable from Telegram, Discord, Slack, scheduled
-prompts and a local chat, day and night.
+		Long: "hermesd keeps an AI agent reachable from " + strings.Join(names, ", ") + `,
+scheduled prompts and a local chat, day and night.
 
   hermesd setup     set it up, with questions
   hermesd chat      talk to it here

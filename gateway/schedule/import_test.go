@@ -57,7 +57,7 @@ func TestImportOnce(t *testing.T) {
 		all := strings.Join(done.Problems, "\n")
 		for _, problem := range []string{
 			`job "Check the disk" (bbbbbbbbbbbb) is taken without its toolsets`, `("dddddddddddd") is left out: 1999-06-01 20:00 UTC is past`, `the id "../etc" is not valid`,
-			`interval of 0 minutes is out of range`, `the script "../../evil.sh" must be a file inside`, `there is no target "matrix:!x"`, `job 10 ("") is left out: id is missing`, "job 11 is left out", "job 12",
+			`interval of 0 minutes is out of range`, `the script "../../evil.sh" must be a file inside`, `there is no target "matrix:!x"; targets are "origin", "local", a platform (telegram), `, `job 10 ("") is left out: id is missing`, "job 11 is left out", "job 12",
 		} {
 			if !strings.Contains(all, problem) {
 				d.t.Errorf("no problem says %q:\n%s", problem, all)

@@ -195,7 +195,11 @@ func (r Validator) checkTarget(t string, origin chat.Address) error {
 	case checkLine("target", t, maxWord, true) != nil:
 		return checkLine("target", t, maxWord, true)
 	case r.Profiles != nil && !r.Profiles.Of(chat.Platform(platform)).Unasked || more && strings.Trim(rest, ":") == "":
-		return invalid(`there is no target %q; targets are "origin", "local", a platform such as "telegram", or "telegram:<chat>" and "telegram:<chat>:<thread>"`, t)
+		var names []string
+		for _, p := range r.Profiles.Which(func(p chat.Profile) bool { return p.Unasked }) {
+			names = append(names, string(p))
+		}
+		return invalid(`there is no target %q; targets are "origin", "local", a platform (%s), "<platform>:<chat>" and "<platform>:<chat>:<thread>"`, t, strings.Join(names, ", "))
 	case r.Target == nil:
 		return nil
 	}

@@ -168,7 +168,7 @@ func parseTargets(raw json.RawMessage) (*[]string, error) {
 	if json.Unmarshal(raw, &text) == nil {
 		list = strings.Split(text, ",")
 	} else if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, errors.New(`the argument "deliver" must be a text such as "origin" or "telegram:123,local"`)
+		return nil, errors.New(`the argument "deliver" must be a text such as "origin,local", or a list of texts`)
 	}
 	for i := range list {
 		list[i] = strings.TrimSpace(list[i])
