@@ -79,6 +79,7 @@ func (w *harness) useExclusiveEngine(e *exclusiveEngine, window int) {
 	set := w.configure
 	w.configure = func(o *gatewaytest.Options) {
 		set(o)
+		o.Compression.Enabled = true
 		o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return e, nil }
 	}
 }
@@ -93,6 +94,7 @@ func TestEngineIsNotUsedDuringCompaction(t *testing.T) {
 		w.configure = func(o *gatewaytest.Options) {
 			first(o)
 			made := 0
+			o.Compression.Enabled = true
 			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				if made++; made == 1 {
 					return e, nil
@@ -228,6 +230,7 @@ func TestCompactionCooldownAfterLateFailure(t *testing.T) {
 		w.configure = func(o *gatewaytest.Options) {
 			set(o)
 			o.Limits.TranscriptCacheBytes = 0 // each turn loads the transcript and creates the engine again
+			o.Compression.Enabled = true
 			o.Compression.Engine = func(_ session.Record, _ conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 				e := &exclusiveEngine{t: t, foldingEngine: foldingEngine{limit: 1 << 30, delay: time.Minute, err: fmt.Errorf("away")}}
 				return &coolingEngine{e, state != nil}, nil

@@ -26,14 +26,14 @@ import (
 	"hermesd/hygiene"
 )
 
-// Options configure the compaction of sessions. All but Engine are set.
+// Options configure the compaction of sessions. Without Enabled no context engine is
+// created; the other fields are set in any case.
 type Options struct {
 	hygiene.Settings
 	// MaxWait limits how long a message waits for a compaction by hygiene that is not
 	// urgent.
 	MaxWait time.Duration
-	// Engine creates the context engine of a session from its stored state; nil
-	// disables compaction.
+	// Engine creates the context engine of a session from its stored state.
 	Engine func(rec session.Record, model conversation.ModelChoice, state json.RawMessage) (agent.Engine, error)
 	// Refresh returns the prompt with its files read again, for use after a
 	// compaction.
@@ -96,7 +96,7 @@ func (r *Run) Report(reason string, failed bool, p agent.Compaction) {
 // engine returns the context engine of the turn's session, created if necessary; nil
 // if compaction is disabled or the engine cannot be created.
 func (r *Run) engine(ctx context.Context) agent.Engine {
-	if r.Options.Engine == nil {
+	if !r.Options.Enabled {
 		return nil
 	}
 	if r.conv.Engine.Engine != nil {

@@ -168,7 +168,7 @@ func TestASmallConversationIsNotCompacted(t *testing.T) {
 		if f.passes.Get(f.conv.Record.ID) != nil || f.conv.Engine.Limits != (agent.Limits{Model: "m", Window: 1000}) {
 			t.Error("a pass was started, or the engine has no limits")
 		}
-		f.Options.Engine = nil
+		f.Options.Enabled = false
 		if w, _ := f.Window(t.Context(), false); w != nil {
 			t.Error("there is a window without an engine")
 		}
@@ -257,7 +257,7 @@ func TestACompactionOnRequestBecomesPartOfTheConversation(t *testing.T) {
 func TestACompactionOnRequestThatIsNotPossibleIsExplained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 100)
-		f.Options.Engine = nil
+		f.Options.Enabled = false
 		if text, made, err := f.Compress(t.Context(), ""); made != nil || err != nil || !strings.Contains(text, "switched off") {
 			t.Errorf("without an engine: %q, %v", text, err)
 		}

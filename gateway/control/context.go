@@ -141,8 +141,7 @@ func (ctl *Control) writeCompactions(ctx context.Context, b *strings.Builder, c 
 	default:
 		fmt.Fprintln(b, c.T("- compactions: %d, %d messages are archived and can still be found", n, r.Archived()))
 	}
-	build := ctl.parts.Options.Engine
-	if build == nil {
+	if !ctl.parts.Options.Compression.Enabled {
 		fmt.Fprintln(b, c.T("- compression is switched off (`compression.enabled`)"))
 		return nil
 	}
@@ -154,7 +153,7 @@ func (ctl *Control) writeCompactions(ctx context.Context, b *strings.Builder, c 
 	if err != nil {
 		return fmt.Errorf("load context engine of %s: %w", r.ID, err)
 	}
-	engine, err := build(r, model, state)
+	engine, err := ctl.parts.Options.Compression.Engine(r, model, state)
 	if err != nil {
 		return fmt.Errorf("create context engine: %w", err)
 	}

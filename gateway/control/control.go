@@ -6,20 +6,18 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
 	"go.uber.org/zap"
 
-	"hermesd/agent"
 	"hermesd/agent/llm/pricing"
 	builtin "hermesd/agent/memory"
 	"hermesd/agent/skills"
 	"hermesd/gateway/access"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/conversation"
+	"hermesd/gateway/compaction"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
@@ -102,17 +100,16 @@ type Runtime struct {
 
 // Options are the values that a Control reports.
 type Options struct {
-	Version  string
-	Model    string     // the configured one
-	Mode     inbox.Mode // the configured busy mode; "": interrupt
-	Progress string     // display.tool_progress; "": off
-	Voice    bool       // answers can be spoken
-	Prices   *pricing.Table
-	Caching  string // says in one line whether prompts are cached
-	// Engine builds the context engine of a session; nil: compression is switched off.
-	Engine  func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error)
-	Printer i18n.Printer
-	Log     *zap.Logger
+	Version     string
+	Model       string     // the configured one
+	Mode        inbox.Mode // the configured busy mode; "": interrupt
+	Progress    string     // display.tool_progress; "": off
+	Voice       bool       // answers can be spoken
+	Prices      *pricing.Table
+	Caching     string // says in one line whether prompts are cached
+	Compression compaction.Options
+	Printer     i18n.Printer
+	Log         *zap.Logger
 }
 
 // A Control reads and changes the state of a daemon.

@@ -64,7 +64,7 @@ type Options struct {
 	Fetch           func(context.Context, chat.Account, chat.File) (chat.File, error)
 	Attach          func(path string, scope reply.AttachScope) (chat.File, error)
 	Media           input.Media
-	Title           func(ctx context.Context, asked, answer string) (string, agent.Call, error)
+	Title           func(ctx context.Context, id session.ID, question, answer string) (string, error)
 	AllowedCommands func(chat.Address) []string
 	Reset           func(chat.Address) session.ResetPolicy
 
@@ -239,13 +239,31 @@ func withDefaults(o Options) Options {
 	return withValues(o)
 }
 
+// withMedia returns o with the media tasks and titles that are not set replaced by none.
+func withMedia(o Options) Options {
+	none := input.NoMedia()
+	if o.Media.Transcribe == nil {
+		o.Media.Transcribe = none.Transcribe
+	}
+	if o.Media.DescribeImage == nil {
+		o.Media.DescribeImage = none.DescribeImage
+	}
+	if o.Media.Synthesize == nil {
+		o.Media.Synthesize = none.Synthesize
+	}
+	if o.Title == nil {
+		o.Title = turn.NoTitles
+	}
+	return o
+}
+
 // withValues returns o with Control, Cron and Approvals as the other fields say.
 func withValues(o Options) Options {
 	c := &o.Control
 	c.Model, c.Mode, c.Progress, c.Voice = o.Model, o.Mode, o.Progress, o.Media.Synthesize != nil
-	c.Engine, c.Printer, c.Log = o.Compression.Engine, o.Printer, o.Log
+	c.Compression, c.Printer, c.Log = o.Compression, o.Printer, o.Log
 	setDefault(&c.Prices, pricing.Builtin())
 	o.Cron.Profile, o.Cron.Policy, o.Cron.Printer, o.Cron.Observe, o.Cron.Log = o.Profile, o.Policy, o.Printer, o.Observe, o.Log
 	o.Approvals.Printer, o.Approvals.Log = o.Printer, o.Log.Named("approval")
-	return o
+	return withMedia(o)
 }

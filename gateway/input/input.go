@@ -6,6 +6,7 @@ package input
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,6 +26,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/media"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
 	"hermesd/gateway/usage"
@@ -34,8 +36,7 @@ import (
 // message.
 const maxInlineText = 100 << 10
 
-// Media holds the media tasks. Each may be nil: without Transcribe or DescribeImage
-// the model gets only the path of a file, without Synthesize there are no recordings.
+// Media holds the media tasks; see NoMedia.
 type Media struct {
 	// Transcribe returns the text that is spoken in a recording.
 	Transcribe func(context.Context, chat.File) (string, error)
@@ -44,6 +45,16 @@ type Media struct {
 	DescribeImage func(context.Context, chat.File) (string, agent.Call, error)
 	// Synthesize returns a recording of a text.
 	Synthesize func(context.Context, string) (chat.File, error)
+}
+
+// NoMedia returns media tasks that return media.ErrNone: the model gets only the path of
+// a file, and there are no recordings.
+func NoMedia() Media {
+	return Media{
+		Transcribe:    func(context.Context, chat.File) (string, error) { return "", media.ErrNone },
+		DescribeImage: func(context.Context, chat.File) (string, agent.Call, error) { return "", agent.Call{}, media.ErrNone },
+		Synthesize:    func(context.Context, string) (chat.File, error) { return chat.File{}, media.ErrNone },
+	}
 }
 
 // Parts are the collaborators of a Composer. All are set.
@@ -239,8 +250,11 @@ func (c *Composer) describeFile(ctx context.Context, id session.ID, f chat.File)
 	switch {
 	case f.Path == "" || f.FetchError != "":
 		return "", "", false
-	case f.Kind == chat.Voice && c.Media.Transcribe != nil:
+	case f.Kind == chat.Voice:
 		text, err := c.Media.Transcribe(ctx, f)
+		if errors.Is(err, media.ErrNone) {
+			return "", "", false
+		}
 		c.reportMediaTask(observe.Transcription, start, err)
 		if err != nil {
 			c.Options.Log.Warn("cannot transcribe recording", zap.Error(err))
@@ -250,8 +264,11 @@ func (c *Composer) describeFile(ctx context.Context, id session.ID, f chat.File)
 			return "[a voice message in which nothing is said]", "", true
 		}
 		return "[voice message]\n" + prompt.EscapeTags(text) + "\n[end of voice message]", "", true
-	case isImage(f) && c.Media.DescribeImage != nil:
+	case isImage(f):
 		description, call, err := c.Media.DescribeImage(ctx, f)
+		if errors.Is(err, media.ErrNone) {
+			return "", "", false
+		}
 		c.reportMediaTask(observe.ImageDescription, start, err)
 		c.Usage.Charge(id, call)
 		if err != nil {

@@ -123,8 +123,9 @@ func TestFiles(t *testing.T) {
 		{"a text file", able, false, chat.File{Name: "notes.txt", MIME: "text/plain", Size: 8, Path: path}, "[file \"notes.txt\"]\nremember\n[end of file]", "", 0},
 		{"a picture for a model with vision", able, true, picture, "", "", 1},
 		{"a picture for another", able, false, picture, "a cat", "", 0},
-		{"a picture without a description", input.Media{}, false, picture, "you cannot see it", "", 0},
+		{"a picture without a description", input.NoMedia(), false, picture, "you cannot see it", "", 0},
 		{"a voice message", able, false, voice, "[voice message]\ngood morning\n[end of voice message]", "", 0},
+		{"a voice message that nothing transcribes", input.NoMedia(), false, voice, "[file \"v.ogg\", audio/ogg, 0 bytes, stored at /cache/v.ogg]", "", 0},
 		{"one that is not understood", broken, false, voice, "stored at /cache/v.ogg", "I could not understand the voice message: no model.", 0},
 		{"a file that is gone", able, false, chat.File{Name: "gone.txt"}, "not downloaded", "The file gone.txt could not be loaded.", 0},
 	} {

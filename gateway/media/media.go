@@ -305,6 +305,10 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// ErrNone is returned in place of a service for recordings or images that is not
+// configured.
+var ErrNone = errors.New("media: no service is configured")
+
 // A Fetcher downloads attachments of inbound messages into a Cache.
 type Fetcher struct {
 	Cache *Cache // required

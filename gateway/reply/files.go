@@ -2,6 +2,7 @@ package reply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/markup"
+	"hermesd/gateway/media"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/target"
@@ -172,6 +174,9 @@ func (r *Reply) Speak(ctx context.Context, answer string) {
 	}
 	start := time.Now()
 	file, err := r.Files.Synthesize(ctx, text)
+	if errors.Is(err, media.ErrNone) {
+		return
+	}
 	r.Options.Observe.Emit(observe.MediaProcessed{Task: observe.SpeechSynthesis, Failed: err != nil, Took: time.Since(start)})
 	if err != nil {
 		r.log.Warn("cannot synthesize speech", zap.Error(err))

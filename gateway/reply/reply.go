@@ -50,7 +50,7 @@ type Files struct {
 	Attach func(path string, scope AttachScope) (chat.File, error)
 	// CheckTool returns an error if a principal may not use a tool in a session.
 	CheckTool func(rec session.Record, principal access.Principal, tool string) error
-	// Synthesize returns a recording of a text; nil: answers are not spoken.
+	// Synthesize returns a recording of a text; see input.Media.
 	Synthesize func(context.Context, string) (chat.File, error)
 }
 

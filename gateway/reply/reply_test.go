@@ -25,6 +25,7 @@ import (
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/reply"
 	"hermesd/gateway/schedule"
@@ -274,17 +275,20 @@ func TestARecordingOfAnAnswer(t *testing.T) {
 		var spoken []string
 		f.Files.Synthesize = func(_ context.Context, text string) (chat.File, error) {
 			spoken = append(spoken, text)
-			if text == "bad" {
+			switch text {
+			case "bad":
 				return chat.File{}, i18n.Errorf("no voice")
+			case "no service":
+				return chat.File{}, media.ErrNone
 			}
 			return chat.File{Kind: chat.Voice, Name: "answer.ogg"}, nil
 		}
-		for _, s := range []string{"**hello**", " ", "bad"} {
+		for _, s := range []string{"**hello**", " ", "bad", "no service"} {
 			f.Speak(t.Context(), s)
 		}
 		synctest.Wait()
 		sent, _, err := f.store.Outbox(t.Context(), outbox.Query{Sent: true})
-		if err != nil || !slices.Equal(spoken, []string{"hello", "bad"}) {
+		if err != nil || !slices.Equal(spoken, []string{"hello", "bad", "no service"}) {
 			t.Fatalf("spoken %q, %v", spoken, err)
 		}
 		check(t, "sent", sent, "7 file answer.ogg", "7 I could not speak this answer: no voice.")

@@ -135,15 +135,14 @@ func (t *turn) commit(ctx context.Context, m store.Turn) bool {
 // conversation after its first answer. It never replaces a title that a user has
 // set, and is not repeated after a restart.
 func (t *turn) generateTitle(isFirst bool, answer string) {
-	generate, rec := t.runner.parts.Settings.Title, t.session.Record
-	if generate == nil || rec.Title != "" || !isFirst {
+	rec := t.session.Record
+	if rec.Title != "" || !isFirst {
 		return
 	}
 	question := inboundText(t.claim.Entries)
 	t.runner.goBackground(func(ctx context.Context) {
-		title, call, err := generate(ctx, question, answer)
-		t.runner.parts.Agent.Usage.Charge(rec.ID, call)
-		if err == nil {
+		title, err := t.runner.parts.Settings.Title(ctx, rec.ID, question, answer)
+		if title != "" {
 			_, err = t.runner.parts.Store.SuggestTitle(ctx, rec.ID, title)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -164,7 +163,7 @@ func inboundText(entries []inbox.Entry) string {
 // speak also sends an answer as a recording, if the settings of the session say so. The
 // recording is made in the background and is not repeated after a restart.
 func (t *turn) speak(answer string) {
-	if t.reply.Files.Synthesize != nil && t.session.Record.Settings.Voice {
+	if t.session.Record.Settings.Voice {
 		t.runner.goBackground(func(ctx context.Context) { t.reply.Speak(ctx, answer) })
 	}
 }

@@ -114,9 +114,9 @@ type Settings struct {
 	Printer   i18n.Printer // translates the daemon's own texts
 	Placement prompt.Placement
 	Prefill   []llm.Message // between the prompt and the transcript of every call
-	// Title returns a title for a conversation that started with question and answer,
-	// and the model call, also on failure; nil means no titles.
-	Title         func(ctx context.Context, question, answer string) (string, agent.Call, error)
+	// Title returns a title for a conversation that started with question and answer, "" if
+	// there is none; see NoTitles.
+	Title         func(ctx context.Context, id session.ID, question, answer string) (string, error)
 	RestartNotice bool
 	EditFirst     bool
 	Freshness     time.Duration // maximum age of an interrupted turn that is resumed
@@ -130,3 +130,6 @@ type Settings struct {
 	// block.
 	OnSessionChanged func(session.ID)
 }
+
+// NoTitles is the Settings.Title that returns none.
+func NoTitles(context.Context, session.ID, string, string) (string, error) { return "", nil }

@@ -122,7 +122,7 @@ type App struct {
 	toolSet          tool.Set
 	models           *models
 	agent            *agent.Agent
-	summaryCompleter summary.Completer // the model configured for summaries; nil for the main model
+	summaryCompleter summary.Completer // the model configured for summaries, if one is and compression is on
 
 	console       *console.Adapter
 	buildPrefix   func(session.Record) (prompt.Prefix, []string)

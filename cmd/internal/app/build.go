@@ -67,18 +67,15 @@ func (a *App) build(ctx context.Context) (err error) {
 	}
 	a.agent = agent.New(c.Agent.Config, a.mainProvider(), a.toolSet, agent.OnPanic(a.logToolPanic), agent.MaskSecrets(a.masker().Mask))
 	a.buildAdapters()
-	compacting, err := a.compactionOptions()
-	if err != nil {
-		return err
-	}
+	compacting := a.compactionOptions()
 	a.buildPrefix = a.prefix(a.toolSet)
 	a.reportToolset()
 	services := a.mediaServices()
 	a.overlay = overlay.New(overlay.Options{
-		Location: c.Location(), Profiles: platforms.Profiles(), RedactPII: c.Privacy.RedactPII, Voice: services.Synthesize != nil, Note: a.prompts.memoryNudge,
+		Location: c.Location(), Profiles: platforms.Profiles(), RedactPII: c.Privacy.RedactPII, Voice: c.TTS.Address() != "", Note: a.prompts.memoryNudge,
 	}, a.overlaySettings(c))
 	a.pipeline = pipeline.New(pipeline.Parts{
-		Store: a.store, People: gateway.People{Access: &a.access, Pairing: a.pairing}, Host: host{a}, Settings: a.pipelineSettings(compacting, services),
+		Store: a.store, People: gateway.People{Access: &a.access, Pairing: a.pairing}, Host: host{a}, Settings: a.pipelineSettings(compacting),
 		Chat: pipeline.Chat{
 			Accounts: a.accounts, Moves: a.migrations, Delivery: a.delivery, Targets: a.targets, Questions: questions,
 			Input: a.newInput(services), Reply: a.newReply(services),
@@ -193,7 +190,7 @@ func (a *App) buildTools() (tool.Set, error) {
 func (a *App) profile() string { return profile.FromHome(a.opts.Home) }
 
 // pipelineSettings returns the settings of the parts of the pipeline.
-func (a *App) pipelineSettings(compacting compaction.Options, services input.Media) pipeline.Settings {
+func (a *App) pipelineSettings(compacting compaction.Options) pipeline.Settings {
 	c, log := a.opts.Config, a.opts.Log
 	return pipeline.Settings{
 		Admission: gateway.Settings{
@@ -207,7 +204,7 @@ func (a *App) pipelineSettings(compacting compaction.Options, services input.Med
 		Approval: approval.Options{
 			Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer(), Printer: a.printer, Log: log.Named("approval"),
 		},
-		Control:      a.controlOptions(compacting, services),
+		Control:      a.controlOptions(compacting),
 		DrainTimeout: c.Gateway.DrainTimeout, Log: log,
 	}
 }
@@ -234,13 +231,13 @@ func (a *App) deliveryOptions(questions *approval.Questions) delivery.Options {
 }
 
 // controlOptions returns what chat commands and the status say of the configuration.
-func (a *App) controlOptions(compacting compaction.Options, services input.Media) control.Options {
+func (a *App) controlOptions(compacting compaction.Options) control.Options {
 	c, main := a.opts.Config, a.opts.Report.Model
 	return control.Options{
-		Version: a.opts.Version, Model: main.Model, Mode: inbox.Mode(c.Display.BusyInputMode), Progress: c.Display.ToolProgress, Voice: services.Synthesize != nil,
-		Prices:  cmp.Or(a.opts.Report.Prices, pricing.Builtin()),
-		Caching: llm.CachingLine(main.Provider, main.Model, main.BaseURL, c.PromptCaching.TTL()),
-		Engine:  compacting.Engine, Printer: a.printer, Log: a.opts.Log,
+		Version: a.opts.Version, Model: main.Model, Mode: inbox.Mode(c.Display.BusyInputMode), Progress: c.Display.ToolProgress, Voice: c.TTS.Address() != "",
+		Prices:      cmp.Or(a.opts.Report.Prices, pricing.Builtin()),
+		Caching:     llm.CachingLine(main.Provider, main.Model, main.BaseURL, c.PromptCaching.TTL()),
+		Compression: compacting, Printer: a.printer, Log: a.opts.Log,
 	}
 }
 

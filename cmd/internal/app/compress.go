@@ -46,10 +46,12 @@ func (a *App) externalEngine(m plugin.Manifest) engineMaker {
 }
 
 // compactionOptions returns the settings of compaction and hygiene for turns.
-// Without compression.enabled, Engine is nil.
-func (a *App) compactionOptions() (compaction.Options, error) {
+func (a *App) compactionOptions() compaction.Options {
 	c := a.opts.Config.Compression
-	t := compaction.Options{
+	if c.Enabled && a.opts.Report.Summary.Provider != "" {
+		a.summaryCompleter = a.newSummaryCompleter()
+	}
+	return compaction.Options{
 		Settings: hygiene.Settings{Enabled: c.Enabled, MessageLimit: c.HygieneHardMessageLimit, Threshold: c.Threshold},
 		MaxWait:  c.HygieneMaxWait, Learn: a.lengths.setFromError,
 		Refresh: func(r session.Record, p prompt.Prefix) prompt.Prefix {
@@ -58,15 +60,10 @@ func (a *App) compactionOptions() (compaction.Options, error) {
 			}
 			return a.maskPrefix(a.prompts.refreshMemories(r, p))
 		},
+		Engine: func(rec session.Record, model conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
+			return a.makeEngine(rec, a.compressorOptions(model, state))
+		},
 	}
-	if !c.Enabled {
-		return t, nil
-	}
-	a.summaryCompleter = a.newSummaryCompleter()
-	t.Engine = func(rec session.Record, model conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
-		return a.makeEngine(rec, a.compressorOptions(model, state))
-	}
-	return t, nil
 }
 
 // compressorOptions returns the options of an engine for a session with this model
@@ -81,19 +78,15 @@ func (a *App) compressorOptions(model conversation.ModelChoice, state json.RawMe
 		Limits: agent.Limits{Model: model.Model, Window: model.Window}, State: state, Redact: a.opts.Report.Secrets.Mask,
 		Completer: summary.NewCompleter(model.Provider, model.Model, model.Window, a.opts.Config.Auxiliary.Compression.Timeout),
 	}
-	if a.summaryCompleter != nil {
+	if a.opts.Report.Summary.Provider != "" {
 		o.Main, o.Completer = o.Completer, a.summaryCompleter
 	}
 	return o
 }
 
-// newSummaryCompleter returns the model that is configured for summaries, or nil if
-// the main model writes them.
+// newSummaryCompleter returns the model that is configured for summaries.
 func (a *App) newSummaryCompleter() summary.Completer {
 	e := a.opts.Report.Summary
-	if e.Provider == "" {
-		return nil
-	}
 	task := a.opts.Config.Auxiliary.Compression
 	window := a.lengths.lengthOf(e)
 	if main := a.lengths.lengthOf(a.opts.Report.Model); window < main {

@@ -15,15 +15,16 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/input"
+	"hermesd/gateway/session"
 	"hermesd/gateway/title"
+	"hermesd/gateway/turn"
 	"hermesd/internal/safehttp"
 )
 
-// mediaServices returns the configured services for speech and images. The function
-// of a service that is not configured is nil.
+// mediaServices returns the configured services for speech and images.
 func (a *App) mediaServices() input.Media {
 	c := a.opts.Config
-	var s input.Media
+	s := input.NoMedia()
 	if t, err := newTranscriber(c.STT); err == nil && t != nil { // Usable has reported an error
 		s.Transcribe = func(ctx context.Context, f chat.File) (string, error) { return t.Transcribe(ctx, f.Path) }
 	}
@@ -86,19 +87,20 @@ func (a *App) synthesize(ctx context.Context, s *speech.Speaker, text string) (c
 	return a.attachFrom(a.cache.Dir(), r.Path)
 }
 
-// titleGenerator returns the function that generates titles of conversations, or nil
-// if no model is configured for it.
-func (a *App) titleGenerator() func(context.Context, string, string) (string, agent.Call, error) {
-	e := a.opts.Report.Titles
+// titleGenerator returns the function that generates titles of conversations with the
+// model that is configured for it.
+func (a *App) titleGenerator() func(ctx context.Context, id session.ID, question, answer string) (string, error) {
+	e, meter := a.opts.Report.Titles, a.usage
 	if e.Provider == "" {
-		return nil
+		return turn.NoTitles
 	}
 	m := title.Generator{Provider: a.providerFor(e), Model: e.Model, Mask: a.opts.Report.Secrets.Mask}
 	timeout := a.opts.Config.Auxiliary.TitleGeneration.Timeout
-	return func(ctx context.Context, question, answer string) (string, agent.Call, error) {
+	return func(ctx context.Context, id session.ID, question, answer string) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		name, usage, err := m.Generate(ctx, question, answer)
-		return name, agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage}, err
+		meter.Charge(id, agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
+		return name, err
 	}
 }
