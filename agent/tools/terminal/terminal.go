@@ -109,6 +109,7 @@ const (
 var ErrStopped = errors.New("the daemon stops")
 
 // A Terminal runs commands for all sessions. Its methods may be called from any goroutine.
+// The zero Terminal has no processes and must not be given any.
 type Terminal struct {
 	o    Options
 	log  *zap.Logger

@@ -131,11 +131,12 @@ const terminalGrace = 5 * time.Second
 // terminalTools returns the tools that run commands in the workspace; none if the
 // configuration disables them.
 func (a *App) terminalTools() ([]tool.Tool, error) {
-	if a.sandbox == nil {
+	c := a.opts.Config.Terminal
+	if !c.Enabled {
+		a.commands = new(terminal.Terminal)
 		return nil, nil
 	}
 	a.reportSandbox()
-	c := a.opts.Config.Terminal
 	sandbox := func() (*spawn.Sandbox, error) {
 		box, err := a.sandbox()
 		if err != nil {
@@ -248,7 +249,7 @@ func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bo
 	if e.Provider == "" {
 		e = a.opts.Report.Model
 	}
-	j := cmdreview.Reviewer{Provider: a.providerFor(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
+	j := cmdreview.Reviewer{Provider: a.providers().of(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
 	return func(ctx context.Context, r tool.ApprovalRequest) (bool, error) {
 		if r.Tool != terminal.Name { // the model judges commands only
 			return false, nil

@@ -104,6 +104,7 @@ type App struct {
 	prefill       prefill
 	sandbox       func() (*spawn.Sandbox, error) // waits until it is open; nil if commands are disabled
 	cache         *media.Cache
+	attachments   attachments
 
 	// What sends messages and runs jobs.
 	accounts *accounts.Set
@@ -116,7 +117,7 @@ type App struct {
 	searchIndex      *index.Index
 	indexFollower    *index.Follower
 	givesWay         atomic.Pointer[index.Follower] // gives way to the store on a full disk
-	commands         *terminal.Terminal             // nil if commands are disabled
+	commands         *terminal.Terminal             // zero if commands are disabled
 	makeEngine       engineMaker
 	engineHost       *plugin.Host // the external context engine; nil if the engine is built in
 	toolSet          tool.Set
@@ -133,7 +134,6 @@ type App struct {
 	// What Run uses.
 	ready       chan struct{}
 	restart     chan struct{} // closed when a user requests a restart
-	restartOnce sync.Once     // closes restart
 	storeFailed chan struct{} // closed when the store must be opened again
 	notifier    systemd.Notifier
 	reload      reloader
@@ -197,9 +197,6 @@ func (a *App) runCleanups() error {
 // must be opened again.
 var ErrRestart = errors.New("app: restart")
 
-// requestRestart makes Run stop and return ErrRestart.
-func (a *App) requestRestart() { a.restartOnce.Do(func() { close(a.restart) }) }
-
 // Run starts the daemon and runs it until ctx ends or a restart is necessary. Then it
 // stops adapters, turns and deliveries, closes what New opened, and returns the errors
 // of stopping, joined with ErrRestart.
@@ -211,7 +208,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.delivery.Wake, Commands: a.pipeline.Commands().All(),
-		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.pipeline.Cron().Manager(), CronStatus: a.pipeline.Cron().Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.pipeline.Cron().Manager(), CronStatus: a.pipeline.Cron().Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a.attachments, a.targets}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err
@@ -274,7 +271,7 @@ func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
 		parts.Go(func() { a.indexFollower.Run(ctx) })
 	}
 	parts.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.checkAlive)) })
-	parts.Go(func() { a.lengths.fetchReported(ctx) })
+	parts.Go(func() { a.lengths.fetchReported(ctx, a.reportToolset) })
 	parts.Go(func() { a.watchConfig(ctx) })
 	parts.Go(func() { a.runExpiry(ctx) })
 }

@@ -13,13 +13,13 @@ import (
 
 // An archive reads the stored messages of a session by their row numbers.
 type archive struct {
-	a  *App
-	id session.ID
+	store store.Sessions
+	id    session.ID
 }
 
 // Rows implements lcm.Archive.
 func (r archive) Rows(ctx context.Context, from, to int) ([]llm.Message, error) {
-	rows, err := r.a.store.Rows(ctx, r.id, session.Span{From: from, To: to})
+	rows, err := r.store.Rows(ctx, r.id, session.Span{From: from, To: to})
 	if err != nil {
 		return nil, err
 	}
@@ -42,6 +42,6 @@ func (a *App) recallTools() []tool.Tool {
 	}
 	return lcm.Tools(func(ctx context.Context, id string) (json.RawMessage, lcm.Archive, error) {
 		state, err := a.store.Engine(ctx, session.ID(id))
-		return state, archive{a, session.ID(id)}, err
+		return state, archive{a.store, session.ID(id)}, err
 	})
 }

@@ -16,14 +16,21 @@ import (
 	"hermesd/gateway/reply"
 )
 
+// attachments are the files that the daemon sends: those of the workspace, which it copies
+// into the media cache, and those of the cache.
+type attachments struct {
+	workspace string
+	cache     *media.Cache
+}
+
 // attach copies a file that an answer attaches into the media cache, from where it
 // is sent, so that it still exists when a platform accepts it hours later. Only
 // files of the workspace and of the cache can be attached, as far as scope allows;
 // links must not lead out of them.
-func (a *App) attach(path string, scope reply.AttachScope) (chat.File, error) {
+func (a attachments) attach(path string, scope reply.AttachScope) (chat.File, error) {
 	at := path
 	if !filepath.IsAbs(at) {
-		at = filepath.Join(a.prompts.workspace, at)
+		at = filepath.Join(a.workspace, at)
 	}
 	if name, err := filepath.Rel(a.cache.Dir(), filepath.Clean(at)); err == nil && filepath.IsLocal(name) {
 		if !slices.Contains(scope.Received, name) {
@@ -34,10 +41,10 @@ func (a *App) attach(path string, scope reply.AttachScope) (chat.File, error) {
 	if !scope.Workspace {
 		return chat.File{}, i18n.Errorf("who asks may not read files of the workspace")
 	}
-	if f, err := a.attachFrom(a.prompts.workspace, path); !errors.Is(err, errOutside) {
+	if f, err := a.attachFrom(a.workspace, path); !errors.Is(err, errOutside) {
 		return f, err
 	}
-	return chat.File{}, i18n.Errorf("only files in %s can be sent", a.prompts.workspace)
+	return chat.File{}, i18n.Errorf("only files in %s can be sent", a.workspace)
 }
 
 // errOutside is returned by openRegular for a path that is not in its directory.
@@ -73,7 +80,7 @@ func openRegular(dir, path string) (f *os.File, size int64, err error) {
 	return f, info.Size(), nil
 }
 
-func (a *App) attachFrom(dir, path string) (chat.File, error) {
+func (a attachments) attachFrom(dir, path string) (chat.File, error) {
 	file, size, err := openRegular(dir, path)
 	if err != nil {
 		return chat.File{}, err

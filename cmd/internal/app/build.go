@@ -59,7 +59,8 @@ func (a *App) build(ctx context.Context) (err error) {
 	)
 	a.targets.SetConfigured(homeChannels(c))
 	a.cron = cron.New(cron.Parts{
-		Store: a.store, Access: &a.access, Targets: a.targets, Lanes: lanes, Skill: a.prompts.expandSkill, Scripts: scripts{a},
+		Store: a.store, Access: &a.access, Targets: a.targets, Lanes: lanes, Skill: a.prompts.expandSkill,
+		Scripts: scripts{filepath.Join(a.opts.Home, "scripts"), a.prompts.workspace, c.Terminal.EnvPassthrough, a.opts.Report.Secrets.Mask},
 		Outputs: outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask},
 	}, a.cronOptions())
 	if a.toolSet, err = a.buildTools(); err != nil {
@@ -75,7 +76,8 @@ func (a *App) build(ctx context.Context) (err error) {
 		Location: c.Location(), Profiles: platforms.Profiles(), RedactPII: c.Privacy.RedactPII, Voice: c.TTS.Address() != "", Note: a.prompts.memoryNudge,
 	}, a.overlaySettings(c))
 	a.pipeline = pipeline.New(pipeline.Parts{
-		Store: a.store, People: gateway.People{Access: &a.access, Pairing: a.pairing}, Host: host{a}, Settings: a.pipelineSettings(compacting),
+		Store: a.store, People: gateway.People{Access: &a.access, Pairing: a.pairing}, Settings: a.pipelineSettings(compacting),
+		Host: &host{prompts: a.prompts, commands: a.commands, canRestart: a.opts.CanRestart, restart: a.restart},
 		Chat: pipeline.Chat{
 			Accounts: a.accounts, Moves: a.migrations, Delivery: a.delivery, Targets: a.targets, Questions: questions,
 			Input: a.newInput(services), Reply: a.newReply(services),
@@ -127,6 +129,7 @@ func (a *App) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.cache, err = media.Open(MediaDir(a.home), media.Config{MaxBytes: maxFileBytes, CacheBytes: maxCacheBytes})
+	a.attachments = attachments{a.prompts.workspace, a.cache}
 	return err
 }
 
@@ -253,7 +256,7 @@ func (a *App) newInput(services input.Media) *input.Composer {
 func (a *App) newReply(services input.Media) *reply.Writer {
 	return reply.New(reply.Parts{
 		Delivery: a.delivery, Accounts: a.accounts, Directory: a.targets, Targets: a.cron.Targets, Mask: a.agent.Mask,
-		Files:   reply.Files{Attach: a.attach, CheckTool: a.prompts.toolDenied, Synthesize: services.Synthesize},
+		Files:   reply.Files{Attach: a.attachments.attach, CheckTool: a.prompts.toolDenied, Synthesize: services.Synthesize},
 		Options: reply.Options{Printer: a.printer, Progress: a.opts.Config.Display.ToolProgress, Observe: a.telemetry.Observe},
 	})
 }

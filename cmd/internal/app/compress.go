@@ -26,7 +26,7 @@ func (a *App) builtinEngines() map[string]engineMaker {
 	return map[string]engineMaker{
 		compressor.Name: func(_ session.Record, o compressor.Options) (agent.Engine, error) { return compressor.New(o), nil },
 		lcm.Name: func(rec session.Record, o compressor.Options) (agent.Engine, error) {
-			return lcm.New(o, archive{a, rec.ID}), nil
+			return lcm.New(o, archive{a.store, rec.ID}), nil
 		},
 	}
 }
@@ -93,5 +93,5 @@ func (a *App) newSummaryCompleter() summary.Completer {
 		a.opts.Log.Warn("summary model has a smaller context than the main model; long conversations are summarized in parts",
 			zap.String("model", e.Model), zap.Int("tokens", window), zap.Int("main", main))
 	}
-	return summary.NewCompleter(a.providerFor(e), e.Model, window, task.Timeout)
+	return summary.NewCompleter(a.providers().of(e), e.Model, window, task.Timeout)
 }

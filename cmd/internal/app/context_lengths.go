@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"go.uber.org/zap"
 
@@ -29,7 +28,8 @@ const minContextLength = 8_000
 // contextLengths resolves the context lengths of models. It is safe for concurrent
 // use.
 type contextLengths struct {
-	a       *App
+	opts    Options
+	store   store.Values
 	table   *tokens.Table
 	learned *tokens.LearnedLengths
 }
@@ -58,7 +58,7 @@ func ModelTable(home string) (*tokens.Table, error) {
 
 // openContextLengths loads the table and the lengths learned earlier.
 func (a *App) openContextLengths(ctx context.Context) {
-	w := &contextLengths{a: a}
+	w := &contextLengths{opts: a.opts, store: a.store}
 	w.table, _ = ModelTable(a.opts.Home) // Usable has reported an error
 	before, err := store.Load[map[string]int](ctx, a.store, contextLengthsKey)
 	if err != nil {
@@ -72,22 +72,22 @@ func (a *App) openContextLengths(ctx context.Context) {
 // warnIfTiny warns if the context length of the main model, as far as it is known, leaves
 // hardly any room for a conversation.
 func (w *contextLengths) warnIfTiny() {
-	main := w.a.opts.Report.Model
-	n, from := w.resolve(main, w.a.opts.Config.Model.ContextLength)
+	main := w.opts.Report.Model
+	n, from := w.resolve(main, w.opts.Config.Model.ContextLength)
 	if n >= minContextLength || from == tokens.FromService || main.Provider == "demo" {
 		return
 	}
-	w.a.opts.Log.Warn("context of the model is too short for conversations", zap.String("model", modelName(main)), zap.Int("tokens", n), zap.String("source", string(from)))
-	w.a.opts.Say(fmt.Sprintf("⚠️ %s takes %d tokens (%s); an agent needs %d: give the model more, or choose another one", main.Model, n, from, minContextLength))
+	w.opts.Log.Warn("context of the model is too short for conversations", zap.String("model", modelName(main)), zap.Int("tokens", n), zap.String("source", string(from)))
+	w.opts.Say(fmt.Sprintf("⚠️ %s takes %d tokens (%s); an agent needs %d: give the model more, or choose another one", main.Model, n, from, minContextLength))
 }
 
 // fetchReported asks the providers for the context lengths of all models for which
 // the operator has not set one. It runs concurrently with the start; reported
 // lengths apply from the next turn on. That a provider does not report one is not an
-// error.
-func (w *contextLengths) fetchReported(ctx context.Context) {
+// error. It calls mainChanged when that of the main model has become another.
+func (w *contextLengths) fetchReported(ctx context.Context, mainChanged func()) {
 	queried := map[string]bool{}
-	for _, e := range append(slices.Clone(w.a.models.endpoints), w.a.opts.Report.Summary) {
+	for _, e := range append(endpoints(w.opts.Report), w.opts.Report.Summary) {
 		name := e.Model + "@" + e.BaseURL
 		n, from := w.resolve(e, w.configured(e))
 		written := from == tokens.FromConfig || from == tokens.FromCustom
@@ -102,43 +102,43 @@ func (w *contextLengths) fetchReported(ctx context.Context) {
 			return
 		case err == nil && written:
 			if reported < n {
-				w.a.opts.Log.Warn("Ollama runs the model with a shorter context than the configuration says, and cuts off what does not fit; set num_ctx in its file or OLLAMA_CONTEXT_LENGTH", model, zap.Int("tokens", reported), zap.Int("configured", n))
+				w.opts.Log.Warn("Ollama runs the model with a shorter context than the configuration says, and cuts off what does not fit; set num_ctx in its file or OLLAMA_CONTEXT_LENGTH", model, zap.Int("tokens", reported), zap.Int("configured", n))
 			}
 		case err == nil:
-			w.setReported(ctx, e, reported)
+			w.setReported(ctx, e, reported, mainChanged)
 		case from == tokens.FromFallback:
-			w.a.opts.Log.Warn("context length of the model is unknown, assuming 128,000 tokens; set model.context_length", model, zap.String("err", w.a.opts.Report.Secrets.Mask(err.Error())))
+			w.opts.Log.Warn("context length of the model is unknown, assuming 128,000 tokens; set model.context_length", model, zap.String("err", w.opts.Report.Secrets.Mask(err.Error())))
 		default:
-			w.a.opts.Log.Debug("provider does not report the context length, keeping the known one", model, zap.Int("tokens", n), zap.String("err", w.a.opts.Report.Secrets.Mask(err.Error())))
+			w.opts.Log.Debug("provider does not report the context length, keeping the known one", model, zap.Int("tokens", n), zap.String("err", w.opts.Report.Secrets.Mask(err.Error())))
 		}
 	}
 }
 
 // setReported stores the context length that a provider has reported.
-func (w *contextLengths) setReported(ctx context.Context, e config.Endpoint, n int) {
+func (w *contextLengths) setReported(ctx context.Context, e config.Endpoint, n int, mainChanged func()) {
 	model, before := zap.String("model", modelName(e)), w.lengthOf(e)
 	if !w.learned.SetReported(e.Model, e.BaseURL, n) {
 		return
 	}
 	w.save(ctx)
 	if now := w.lengthOf(e); now != before {
-		w.a.opts.Log.Info("provider reported a context length", model, zap.Int("tokens", now), zap.Int("before", before))
+		w.opts.Log.Info("provider reported a context length", model, zap.Int("tokens", now), zap.Int("before", before))
 	}
 	w.warnIfTiny()
-	if e.Model == w.a.opts.Report.Model.Model && e.Provider == w.a.opts.Report.Model.Provider {
-		w.a.reportToolset()
+	if e.Model == w.opts.Report.Model.Model && e.Provider == w.opts.Report.Model.Provider {
+		mainChanged()
 	}
 }
 
 // save stores what was learned for the next start.
 func (w *contextLengths) save(ctx context.Context) {
-	if err := store.Save(ctx, w.a.store, contextLengthsKey, w.learned.All()); err != nil {
-		w.a.opts.Log.Error("cannot save context lengths", zap.Error(err))
+	if err := store.Save(ctx, w.store, contextLengthsKey, w.learned.All()); err != nil {
+		w.opts.Log.Error("cannot save context lengths", zap.Error(err))
 	}
 }
 
 func (w *contextLengths) resolve(e config.Endpoint, configured int) (int, tokens.Source) {
-	return w.table.Resolve(ContextQuery(w.a.opts.Config, e, configured), w.learned)
+	return w.table.Resolve(ContextQuery(w.opts.Config, e, configured), w.learned)
 }
 
 // ContextQuery returns the question for the context length of e. configured is the length
@@ -154,12 +154,12 @@ func ContextQuery(c *config.Config, e config.Endpoint, configured int) tokens.Qu
 // configured returns the context length that the configuration sets for the model
 // itself, or 0.
 func (w *contextLengths) configured(e config.Endpoint) int {
-	main, summary := w.a.opts.Report.Model, w.a.opts.Report.Summary
+	main, summary := w.opts.Report.Model, w.opts.Report.Summary
 	switch {
-	case e.Model == main.Model && e.Provider == main.Provider && w.a.opts.Config.Model.ContextLength > 0:
-		return w.a.opts.Config.Model.ContextLength
+	case e.Model == main.Model && e.Provider == main.Provider && w.opts.Config.Model.ContextLength > 0:
+		return w.opts.Config.Model.ContextLength
 	case e == summary:
-		return w.a.opts.Config.Auxiliary.Compression.ContextLength
+		return w.opts.Config.Auxiliary.Compression.ContextLength
 	}
 	return 0
 }
@@ -186,14 +186,14 @@ func (o outputLimits) OutputLimit(model string) int { return o.w.learned.Output(
 // SetOutputLimit implements retry.OutputLimits.
 func (o outputLimits) SetOutputLimit(model string, tokens int) {
 	if o.w.learned.SetOutput(model, o.e.BaseURL, tokens) {
-		o.w.a.opts.Log.Info("learned an output limit from an error", zap.String("model", o.e.Provider+"/"+model), zap.Int("tokens", tokens))
+		o.w.opts.Log.Info("learned an output limit from an error", zap.String("model", o.e.Provider+"/"+model), zap.Int("tokens", tokens))
 		o.w.save(context.Background())
 	}
 }
 
 // setFromError stores a limit that an error of the provider named.
 func (w *contextLengths) setFromError(provider, model string, limit int) {
-	for _, e := range w.a.models.endpoints {
+	for _, e := range endpoints(w.opts.Report) {
 		if e.Provider != provider {
 			continue
 		}
@@ -201,7 +201,7 @@ func (w *contextLengths) setFromError(provider, model string, limit int) {
 		if !w.learned.SetFromError(model, e.BaseURL, limit, w.lengthOf(e)) {
 			return
 		}
-		w.a.opts.Log.Info("learned a context length from an error", zap.String("model", provider+"/"+model), zap.Int("tokens", limit))
+		w.opts.Log.Info("learned a context length from an error", zap.String("model", provider+"/"+model), zap.Int("tokens", limit))
 		w.save(context.Background())
 		return
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,26 +106,25 @@ const (
 )
 
 // scripts runs the scripts of scheduled prompts. It implements cron.Scripts.
-type scripts struct{ a *App }
+type scripts struct {
+	dir, workspace string
+	env            []string // names of variables that are passed on
+	mask           func(string) string
+}
 
 // Run runs the script of a job, a file below scripts in the home directory,
 // and returns its masked output. The script belongs to the operator and runs outside
 // of the sandbox, with the environment that commands get.
 func (s scripts) Run(ctx context.Context, j schedule.Job) (string, error) {
-	a := s.a
-	argv, err := scriptCommand(filepath.Join(a.opts.Home, "scripts"), j.Script)
+	argv, err := scriptCommand(s.dir, j.Script)
 	if err != nil {
 		return "", err
 	}
-	dir := j.Workdir
-	if dir == "" {
-		dir = a.prompts.workspace
-	}
-	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: dir, PassEnv: a.opts.Config.Terminal.EnvPassthrough, Timeout: scriptTimeout, MaxKept: maxScriptOutput, MaxOutput: maxScriptOutput})
+	r, err := spawn.Run(ctx, spawn.Command{Argv: argv, Dir: cmp.Or(j.Workdir, s.workspace), PassEnv: s.env, Timeout: scriptTimeout, MaxKept: maxScriptOutput, MaxOutput: maxScriptOutput})
 	if err != nil {
 		return "", err
 	}
-	out := a.opts.Report.Secrets.Mask(strings.ToValidUTF8(string(r.Head)+string(r.Tail), string(utf8.RuneError)))
+	out := s.mask(strings.ToValidUTF8(string(r.Head)+string(r.Tail), string(utf8.RuneError)))
 	switch {
 	case r.Cause != nil:
 		return "", r.Cause

@@ -11,6 +11,7 @@ import (
 	"hermesd/agent/llm/demo"
 	"hermesd/agent/llm/openai"
 	"hermesd/cmd/internal/config"
+	"hermesd/cmd/internal/metrics"
 	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/media"
@@ -22,26 +23,32 @@ func (a *App) mainProvider() llm.Provider {
 	main := a.opts.Report.Model
 	a.opts.Say("🧠 Model: " + main.String())
 	a.opts.Say(llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.TTL()))
-	a.models = newModels(a.opts.Config, a.opts.Report, a.providerFor, a.lengths)
+	a.models = newModels(a.opts.Config, a.opts.Report, a.providers().of, a.lengths)
 	return a.models.providerFor(main)
 }
 
-// providerFor returns the provider of an endpoint; its calls are counted.
-func (a *App) providerFor(e config.Endpoint) llm.Provider {
-	return a.telemetry.Provider(a.newProvider(e))
+// providers make the providers of endpoints.
+type providers struct {
+	config  *config.Config
+	metrics *metrics.Metrics // count the calls
 }
 
-// newProvider creates the client of the API that an endpoint names.
-func (a *App) newProvider(e config.Endpoint) llm.Provider {
+func (a *App) providers() providers { return providers{a.opts.Config, a.telemetry.Metrics} }
+
+// of returns the provider of an endpoint; its calls are counted.
+func (p providers) of(e config.Endpoint) llm.Provider { return p.metrics.Provider(p.client(e)) }
+
+// client creates the client of the API that an endpoint names.
+func (p providers) client(e config.Endpoint) llm.Provider {
 	switch e.Service().API {
 	case config.Demo:
-		return demo.New(demo.Options{Delay: a.opts.Config.Model.DemoDelay})
+		return demo.New(demo.Options{Delay: p.config.Model.DemoDelay})
 	case config.Anthropic:
-		return anthropic.New(anthropic.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens})
+		return anthropic.New(anthropic.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: p.config.Model.MaxTokens})
 	}
-	o := openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: a.opts.Config.Model.MaxTokens}
+	o := openai.Options{Name: e.Provider, BaseURL: e.BaseURL, Key: e.APIKey, MaxTokens: p.config.Model.MaxTokens}
 	if e.Provider == "openrouter" {
-		o.Routing = openai.Routing(a.opts.Config.ProviderRouting.For(e.Model))
+		o.Routing = openai.Routing(p.config.ProviderRouting.For(e.Model))
 	}
 	return openai.New(o)
 }
@@ -79,8 +86,9 @@ func withPort(u *url.URL) string {
 
 // fetcher returns what downloads incoming files into the media cache.
 func (a *App) fetcher() media.Fetcher {
+	connected := a.accounts
 	from := func(on chat.Account) chat.FileFetcher {
-		ad, _ := a.accounts.Adapter(on)
+		ad, _ := connected.Adapter(on)
 		f, _ := ad.(chat.FileFetcher)
 		return f
 	}

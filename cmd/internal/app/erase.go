@@ -31,15 +31,8 @@ func (a *App) eraser() *erase.Eraser {
 
 // erased ends what runs for a session that was deleted, and has the external memory told.
 func (a *App) erased(id session.ID) {
-	a.endCommands(id)
+	a.commands.EndSession(string(id))
 	a.memory.Wake()
-}
-
-// endCommands ends the background commands of a session.
-func (a *App) endCommands(id session.ID) {
-	if a.commands != nil {
-		a.commands.EndSession(string(id))
-	}
 }
 
 // deleteDerived deletes the data outside of the store of a conversation that was

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"path/filepath"
 
 	"go.uber.org/zap"
 
@@ -21,7 +22,7 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 	if err := a.loadPromptInputs(); err != nil {
 		return nil, err
 	}
-	a.lengths = &contextLengths{a: a, table: tokens.Builtin(), learned: tokens.NewLearnedLengths(nil)}
+	a.lengths = &contextLengths{opts: a.opts, table: tokens.Builtin(), learned: tokens.NewLearnedLengths(nil)}
 	a.models = newModels(c, r, nil, a.lengths)
 	tools, err := tool.NewSet(a.prompts.tools(nil)...)
 	if err != nil {
@@ -36,7 +37,7 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 
 // Script runs the script of a job.
 func (a *App) Script(ctx context.Context, j schedule.Job) (string, error) {
-	return scripts{a}.Run(ctx, j)
+	return scripts{filepath.Join(a.opts.Home, "scripts"), a.prompts.workspace, a.opts.Config.Terminal.EnvPassthrough, a.opts.Report.Secrets.Mask}.Run(ctx, j)
 }
 
 // Resets returns the reset policy of a configuration.

@@ -4,11 +4,13 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"hermesd/agent/injection"
 	"hermesd/agent/llm"
 	"hermesd/agent/memory"
 	"hermesd/agent/skills"
+	"hermesd/agent/tools/terminal"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
@@ -37,27 +39,30 @@ func dirName(person string) string {
 	return strings.ReplaceAll(url.PathEscape(person), ".", "%2E")
 }
 
-// A host is the process of an App, and its home directory; it implements control.Host.
-type host struct{ a *App }
-
-func (h host) Memories(r session.Record) (*memory.Store, []memory.Target) {
-	return h.a.prompts.memories(r.Address.Platform, r.Owner), h.a.prompts.memoryTargets()
+// A host is the process of the daemon, and its home directory; it implements control.Host.
+type host struct {
+	prompts    *promptInputs
+	commands   *terminal.Terminal
+	canRestart bool
+	restart    chan struct{} // closed when a user requests a restart
+	once       sync.Once     // closes restart
 }
 
-func (h host) Skills() (*skills.Catalog, []string) {
-	return h.a.prompts.library.Catalog(), h.a.opts.Config.Skills.Disabled
+func (h *host) Memories(r session.Record) (*memory.Store, []memory.Target) {
+	return h.prompts.memories(r.Address.Platform, r.Owner), h.prompts.memoryTargets()
 }
 
-func (h host) Background(id session.ID) (running int, end func()) {
-	if h.a.commands == nil {
-		return 0, func() {}
-	}
-	return h.a.commands.Background(string(id)), func() { h.a.endCommands(id) }
+func (h *host) Skills() (*skills.Catalog, []string) {
+	return h.prompts.library.Catalog(), h.prompts.c.Skills.Disabled
 }
 
-func (h host) CanRestart() bool { return h.a.opts.CanRestart }
+func (h *host) Background(id session.ID) (running int, end func()) {
+	return h.commands.Background(string(id)), func() { h.commands.EndSession(string(id)) }
+}
 
-func (h host) Restart() { h.a.requestRestart() }
+func (h *host) CanRestart() bool { return h.canRestart }
+
+func (h *host) Restart() { h.once.Do(func() { close(h.restart) }) }
 
 // Price implements control.Models: the approximate cost of sending tokens without a
 // cache hit, which includes writing them to the cache where calls carry cache

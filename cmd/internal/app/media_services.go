@@ -23,16 +23,16 @@ import (
 
 // mediaServices returns the configured services for speech and images.
 func (a *App) mediaServices() input.Media {
-	c := a.opts.Config
+	c, sent, log := a.opts.Config, a.attachments, a.opts.Log
 	s := input.NoMedia()
 	if t, err := newTranscriber(c.STT); err == nil && t != nil { // Usable has reported an error
 		s.Transcribe = func(ctx context.Context, f chat.File) (string, error) { return t.Transcribe(ctx, f.Path) }
 	}
 	if sp, err := newSpeaker(c.TTS); err == nil && sp != nil {
-		s.Synthesize = func(ctx context.Context, text string) (chat.File, error) { return a.synthesize(ctx, sp, text) }
+		s.Synthesize = func(ctx context.Context, text string) (chat.File, error) { return synthesize(ctx, sp, text, sent, log) }
 	}
 	if e := a.opts.Report.Vision; e.Provider != "" {
-		d := vision.New(a.providerFor(e), vision.Options{Model: e.Model, Timeout: c.Auxiliary.Vision.Timeout})
+		d := vision.New(a.providers().of(e), vision.Options{Model: e.Model, Timeout: c.Auxiliary.Vision.Timeout})
 		s.DescribeImage = func(ctx context.Context, f chat.File) (string, agent.Call, error) {
 			text, usage, err := d.Describe(ctx, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
 			return text, agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage}, err
@@ -74,14 +74,14 @@ func serviceClient(at string) *http.Client {
 }
 
 // synthesize converts text to speech and stores the recording as an attachment.
-func (a *App) synthesize(ctx context.Context, s *speech.Speaker, text string) (chat.File, error) {
+func synthesize(ctx context.Context, s *speech.Speaker, text string, a attachments, log *zap.Logger) (chat.File, error) {
 	r, err := s.Speak(ctx, text, a.cache.Dir())
 	if err != nil {
 		return chat.File{}, err
 	}
 	defer func() {
 		if err := os.Remove(r.Path); err != nil {
-			a.opts.Log.Warn("cannot delete recording", zap.Error(err))
+			log.Warn("cannot delete recording", zap.Error(err))
 		}
 	}()
 	return a.attachFrom(a.cache.Dir(), r.Path)
@@ -94,7 +94,7 @@ func (a *App) titleGenerator() func(ctx context.Context, id session.ID, question
 	if e.Provider == "" {
 		return turn.NoTitles
 	}
-	m := title.Generator{Provider: a.providerFor(e), Model: e.Model, Mask: a.opts.Report.Secrets.Mask}
+	m := title.Generator{Provider: a.providers().of(e), Model: e.Model, Mask: a.opts.Report.Secrets.Mask}
 	timeout := a.opts.Config.Auxiliary.TitleGeneration.Timeout
 	return func(ctx context.Context, id session.ID, question, answer string) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)

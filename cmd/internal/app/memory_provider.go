@@ -24,10 +24,12 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/profile"
 	"hermesd/gateway/access"
+	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/i18n"
 	externalmemory "hermesd/gateway/memory"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // memoryKey is the configuration key of the external memory provider.
@@ -141,14 +143,16 @@ func (a *App) builtInEntries(r session.Record) (map[string][]string, error) {
 
 // A providerTool is a tool of the external memory.
 type providerTool struct {
-	a    *App
-	tool provider.Tool
+	store  store.Sessions
+	active *active.Turns
+	memory *externalmemory.Service
+	tool   provider.Tool
 }
 
 // memoryTools returns the tools of the external memory.
 func (a *App) memoryTools() (ts []tool.Tool) {
 	for _, t := range a.memory.Tools() {
-		ts = append(ts, providerTool{a, t})
+		ts = append(ts, providerTool{a.store, &a.active, a.memory, t})
 	}
 	return ts
 }
@@ -165,15 +169,15 @@ func (p providerTool) Spec() tool.Spec {
 
 // Run implements tool.Tool. The memory is that of the person who speaks in the turn.
 func (p providerTool) Run(ctx context.Context, c tool.Call) (string, error) {
-	rec, ok, err := p.a.store.SessionByID(ctx, session.ID(c.Session))
+	rec, ok, err := p.store.SessionByID(ctx, session.ID(c.Session))
 	if err != nil || !ok {
 		return "", errors.Join(errors.New("the memory of this conversation cannot be found: it is not stored"), err)
 	}
-	actor, ok := p.a.active.Actor(rec.ID)
+	actor, ok := p.active.Actor(rec.ID)
 	if !ok {
 		return "", errors.New("nobody speaks in this conversation now")
 	}
-	return p.a.memory.Call(ctx, externalmemory.TurnOf(rec, actor.Principal), p.tool.Name, c.Input)
+	return p.memory.Call(ctx, externalmemory.TurnOf(rec, actor.Principal), p.tool.Name, c.Input)
 }
 
 // providerToolDenied returns an error if a tool of the external memory may not be used in

@@ -31,13 +31,18 @@ type models struct {
 
 func newModels(c *config.Config, r config.Report, newProvider func(config.Endpoint) llm.Provider, lengths *contextLengths) *models {
 	m := &models{
-		endpoints: append([]config.Endpoint{r.Model}, r.Fallbacks...), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), newProvider: newProvider, lengths: lengths,
+		endpoints: endpoints(r), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), newProvider: newProvider, lengths: lengths,
 		effort: c.Agent.ReasoningEffort, ttl: c.PromptCaching.TTL(), providers: make(map[string]llm.Provider),
 	}
 	if m.retries == 0 {
 		m.retries = -1 // 0 in Options means the default
 	}
 	return m
+}
+
+// endpoints returns the main model and its fallbacks.
+func endpoints(r config.Report) []config.Endpoint {
+	return append([]config.Endpoint{r.Model}, r.Fallbacks...)
 }
 
 // providerFor returns the provider that calls e and, if e fails, the fallbacks.

@@ -44,7 +44,7 @@ func (a *App) summarizer() func(context.Context, string, string) (string, error)
 	if e.Provider == "" {
 		e = a.opts.Report.Model
 	}
-	m := summary.NewCompleter(a.providerFor(e), e.Model, 0, a.opts.Config.Auxiliary.Compression.Timeout)
+	m := summary.NewCompleter(a.providers().of(e), e.Model, 0, a.opts.Config.Auxiliary.Compression.Timeout)
 	return func(ctx context.Context, session, prompt string) (string, error) {
 		out, err := m.Complete(ctx, summary.Request{Prompt: mask(prompt), MaxTokens: maxSummary})
 		a.addUsage(session, agent.Call{Provider: e.Provider, Model: e.Model, Usage: out.Usage})

@@ -17,28 +17,31 @@ import (
 
 // A sender sends messages of the operator on the command line. It implements
 // admin.Sender.
-type sender struct{ a *App }
+type sender struct {
+	attachments
+	targets *target.Directory
+}
 
 func (s sender) Destinations(ctx context.Context) ([]target.Info, error) {
-	return s.a.pipeline.Targets().Known(ctx)
+	return s.targets.Known(ctx)
 }
 
 func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error) {
 	p := target.Message{To: m.To, Text: m.Text}
 	for _, f := range m.Files {
-		file, err := s.a.attach(f.Path, reply.AttachScope{Workspace: true, Received: []string{filepath.Base(f.Path)}})
+		file, err := s.attach(f.Path, reply.AttachScope{Workspace: true, Received: []string{filepath.Base(f.Path)}})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		file.Name = media.Name(f.Name)
 		p.Files = append(p.Files, file)
 	}
-	return s.a.pipeline.Targets().Send(ctx, chat.Address{}, "", p)
+	return s.targets.Send(ctx, chat.Address{}, "", p)
 }
 
 // Keep stores a file in the media cache, from where Send can send it.
 func (s sender) Keep(ctx context.Context, name string, from io.Reader) (string, error) {
-	kept, err := s.a.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
+	kept, err := s.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
 		_, err := io.Copy(w, from)
 		return err
 	}, chat.File{Name: name})
