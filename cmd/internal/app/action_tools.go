@@ -47,14 +47,16 @@ func (a *App) actionTools() ([]tool.Tool, error) {
 	ts = append(ts, commands...)
 	d := a.opts.Config.Delegation
 	return append(ts, delegate.New(delegate.Options{
-		Tools: a.subAgentTools, Model: a.subAgentModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: a.logToolPanic, Mask: a.masker().Mask,
+		Tools: a.subAgentTools, Model: a.subAgentModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: logToolPanic(a.opts.Log), Mask: a.masker().Mask,
 		MaxConcurrent: d.MaxConcurrent, MaxIterations: d.MaxIterations, Timeout: d.Timeout, MaxReport: d.MaxReport, RunBudget: a.opts.Config.Agent.RunBudget,
 	})), nil
 }
 
-// logToolPanic logs the panic of a tool.
-func (a *App) logToolPanic(name string, value any, stack []byte) {
-	a.opts.Log.Error("panic in a tool", zap.String("tool", name), zap.Any("panic", value), zap.ByteString("stack", stack))
+// logToolPanic returns a function that logs the panic of a tool.
+func logToolPanic(log *zap.Logger) func(name string, value any, stack []byte) {
+	return func(name string, value any, stack []byte) {
+		log.Error("panic in a tool", zap.String("tool", name), zap.Any("panic", value), zap.ByteString("stack", stack))
+	}
 }
 
 // checkWritable returns an error if the file tools may not change path. Inside the

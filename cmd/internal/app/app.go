@@ -36,6 +36,7 @@ import (
 	"hermesd/gateway/command"
 	"hermesd/gateway/cron"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/erase"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/media"
 	externalmemory "hermesd/gateway/memory"
@@ -115,9 +116,10 @@ type App struct {
 	// The agent and its tools.
 	files            *files.Workspace
 	searchIndex      *index.Index
+	eraser           *erase.Eraser
 	indexFollower    *index.Follower
-	givesWay         atomic.Pointer[index.Follower] // gives way to the store on a full disk
-	commands         *terminal.Terminal             // zero if commands are disabled
+	givesWay         spaceGiver
+	commands         *terminal.Terminal // zero if commands are disabled
 	makeEngine       engineMaker
 	engineHost       *plugin.Host // the external context engine; nil if the engine is built in
 	toolSet          tool.Set
@@ -207,7 +209,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
-		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.configState, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser(), Search: a.messageSearch(), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.delivery.Wake, Commands: a.pipeline.Commands().All(),
+		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.reload.current, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser, Search: a.messageSearch(), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.delivery.Wake, Commands: a.pipeline.Commands().All(),
 		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.pipeline.Cron().Manager(), CronStatus: a.pipeline.Cron().Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a.attachments, a.targets}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
@@ -312,19 +314,19 @@ func isWaitingForTerminal(r outbox.Row) bool {
 }
 
 // retryWaitingRows makes the rows that waited for a terminal at an address due.
-func (a *App) retryWaitingRows(to chat.Address) {
+func retryWaitingRows(to chat.Address, s *bolt.Store, d *delivery.Delivery, log *zap.Logger) {
 	ctx := context.Background()
-	rows, _, err := a.store.Outbox(ctx, outbox.Query{})
+	rows, _, err := s.Outbox(ctx, outbox.Query{})
 	if err != nil {
-		a.opts.Log.Error("cannot list outbox", zap.Error(err))
+		log.Error("cannot list outbox", zap.Error(err))
 		return
 	}
 	for _, r := range rows {
 		if r.Msg.To == to && isWaitingForTerminal(r) {
-			if err := a.store.RetryRow(ctx, r.ID); err != nil {
-				a.opts.Log.Warn("cannot retry outbox row", zap.Stringer("row", r.ID), zap.Error(err))
+			if err := s.RetryRow(ctx, r.ID); err != nil {
+				log.Warn("cannot retry outbox row", zap.Stringer("row", r.ID), zap.Error(err))
 			}
 		}
 	}
-	a.delivery.Wake(to)
+	d.Wake(to)
 }

@@ -66,7 +66,8 @@ func (a *App) build(ctx context.Context) (err error) {
 	if a.toolSet, err = a.buildTools(); err != nil {
 		return err
 	}
-	a.agent = agent.New(c.Agent.Config, a.mainProvider(), a.toolSet, agent.OnPanic(a.logToolPanic), agent.MaskSecrets(a.masker().Mask))
+	a.agent = agent.New(c.Agent.Config, a.mainProvider(), a.toolSet, agent.OnPanic(logToolPanic(a.opts.Log)), agent.MaskSecrets(a.masker().Mask))
+	a.eraser = a.newEraser()
 	a.buildAdapters()
 	compacting := a.compactionOptions()
 	a.buildPrefix = a.prefix(a.toolSet)
@@ -84,7 +85,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		},
 		Agent: pipeline.Agent{
 			Agent: a.agent, Models: a.models, Prefix: a.buildPrefix, Overlay: a.overlay, CheckTool: a.prompts.toolDenied,
-			Discover: a.prompts.newDiscovery, Compaction: compacting, Memory: turn.Memory{External: a.memory, Entries: a.builtInEntries, Notices: a.memoryNotices.take},
+			Discover: a.prompts.newDiscovery, Compaction: compacting, Memory: turn.Memory{External: a.memory, Entries: a.prompts.memoryEntries, Notices: a.memoryNotices.take},
 		},
 		Work: pipeline.Work{
 			Lanes: lanes, Active: &a.active, Usage: a.usage, Pause: control.NewPause(a.store, a.profile(), a.onlyPlatform), Cron: a.cron,
@@ -124,7 +125,7 @@ func (a *App) open(ctx context.Context) (err error) {
 	if err := a.loadPromptInputs(); err != nil {
 		return err
 	}
-	a.prompts.printer, a.prompts.external = a.printer, a.memory
+	a.prompts.printer, a.prompts.external, a.prompts.access, a.prompts.jobs = a.printer, a.memory, &a.access, a.store.Job
 	if err := a.openSandbox(ctx); err != nil {
 		return err
 	}
@@ -135,15 +136,16 @@ func (a *App) open(ctx context.Context) (err error) {
 
 // openStore opens the store.
 func (a *App) openStore(ctx context.Context) (err error) {
+	log, count, end := a.opts.Log, a.telemetry.Metrics, a.storeFailed
 	damaged := func(err error) {
-		a.telemetry.Damaged()
-		a.opts.Log.Error("damaged record was set aside", zap.Error(err))
+		count.Damaged()
+		log.Error("damaged record was set aside", zap.Error(err))
 	}
 	failed := func(err error) { // at most once per store
-		a.opts.Log.Error("cannot use store any more; restarting", zap.Error(err))
-		close(a.storeFailed)
+		log.Error("cannot use store any more; restarting", zap.Error(err))
+		close(end)
 	}
-	a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnNoSpace: a.freeSpace, OnUnknown: failed, OnCommit: a.telemetry.Committed})
+	a.store, err = bolt.Open(ctx, a.home.Path("hermesd.db"), bolt.Options{OnDamage: damaged, OnNoSpace: a.givesWay.giveWay, OnUnknown: failed, OnCommit: a.telemetry.Committed})
 	if err != nil {
 		return err
 	}
@@ -219,7 +221,7 @@ func (a *App) turnSettings() turn.Settings {
 		Printer: a.printer, Placement: prompt.Placement(c.Agent.OverlayPlacement), Prefill: a.prefill.messages, Title: a.titleGenerator(),
 		RestartNotice: c.Gateway.RestartNotice, EditFirst: c.Delivery.EditFirst,
 		Freshness: c.Gateway.AutoContinueFreshness, Backlog: c.Backlog.MaxAge, Inactivity: c.Gateway.TurnTimeout,
-		Log: a.opts.Log.Named("turn"), Observe: a.telemetry.Observe, OnSessionChanged: a.followSession, OnSessionDeleted: a.deleteDerived,
+		Log: a.opts.Log.Named("turn"), Observe: a.telemetry.Observe, OnSessionChanged: followSessions(a.indexFollower), OnSessionDeleted: deleteDerived(a.eraser, a.opts.Log),
 	}
 }
 

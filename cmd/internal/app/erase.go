@@ -19,27 +19,28 @@ import (
 // media files.
 func MediaDir(h *storage.Home) string { return h.Path("cache", "media") }
 
-// eraser returns what deletes conversations from the store, the search index, the
-// media cache and the background commands.
-func (a *App) eraser() *erase.Eraser {
-	o := erase.Options{Store: a.store, Media: a.cache, Cached: a.erased, Forget: a.memory.ForgetSession}
+// newEraser returns what deletes conversations from the store, the search index, the
+// media cache and the background commands, and has the external memory told.
+func (a *App) newEraser() *erase.Eraser {
+	commands, external := a.commands, a.memory
+	end := func(id session.ID) {
+		commands.EndSession(string(id))
+		external.Wake()
+	}
+	o := erase.Options{Store: a.store, Media: a.cache, Cached: end, Forget: external.ForgetSession}
 	if a.searchIndex != nil {
 		o.Index = a.searchIndex
 	}
 	return erase.New(o)
 }
 
-// erased ends what runs for a session that was deleted, and has the external memory told.
-func (a *App) erased(id session.ID) {
-	a.commands.EndSession(string(id))
-	a.memory.Wake()
-}
-
-// deleteDerived deletes the data outside of the store of a conversation that was
-// deleted in a chat.
-func (a *App) deleteDerived(deleted session.Deleted) {
-	if err := a.eraser().DeleteDerived(context.Background(), deleted); err != nil {
-		a.opts.Log.Error("cannot delete derived data", zap.String("session", string(deleted.ID)), zap.Error(err))
+// deleteDerived returns a function that deletes the data outside of the store of a
+// conversation that was deleted in a chat.
+func deleteDerived(e *erase.Eraser, log *zap.Logger) func(session.Deleted) {
+	return func(deleted session.Deleted) {
+		if err := e.DeleteDerived(context.Background(), deleted); err != nil {
+			log.Error("cannot delete derived data", zap.String("session", string(deleted.ID)), zap.Error(err))
+		}
 	}
 }
 
@@ -56,7 +57,7 @@ func (a *App) runExpiry(ctx context.Context) {
 	tick := time.NewTicker(expiryInterval)
 	defer tick.Stop()
 	for {
-		deleted, err := a.eraser().Expired(ctx, time.Now().AddDate(0, 0, -days))
+		deleted, err := a.eraser.Expired(ctx, time.Now().AddDate(0, 0, -days))
 		if len(deleted) > 0 {
 			a.opts.Log.Info("deleted conversations older than sessions.retention_days", zap.Int("sessions", len(deleted)))
 		}

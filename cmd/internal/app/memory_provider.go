@@ -51,15 +51,16 @@ func MemoryProviders() []string { return slices.Sorted(maps.Keys(memoryProviders
 
 // openMemory opens the external memory that is configured.
 func (a *App) openMemory() {
+	notices := &a.memoryNotices
 	p := externalmemory.Parts{
 		Store: a.store, Log: a.opts.Log.Named("memory"), Observe: a.telemetry.MemoryCall,
-		Notify: func(_ context.Context, notice error) { a.memoryNotices.add(notice) },
+		Notify: func(_ context.Context, notice error) { notices.add(notice) },
 	}
 	var err error
 	if a.memory, err = MemoryService(a.opts.Config, a.opts.Report, a.opts.Home, p); err != nil { // Usable has warned of it
 		name := a.opts.Config.Memory.Provider
 		a.memory = externalmemory.Unusable(name, err)
-		a.memoryNotices.add(i18n.Errorf("The external memory (%s) cannot be used: %v. I go on without it. Nothing was deleted.", name, err))
+		notices.add(i18n.Errorf("The external memory (%s) cannot be used: %v. I go on without it. Nothing was deleted.", name, err))
 	}
 	a.cleanups = append(a.cleanups, func() error { a.memory.Close(); return nil })
 }
@@ -114,24 +115,24 @@ func (n *memoryNotices) take(t externalmemory.Turn) []error {
 
 // ownTurn describes a session to the external memory as its prompt is built: the person
 // speaks whose session it is.
-func (a *App) ownTurn(r session.Record) externalmemory.Turn {
+func (m *promptInputs) ownTurn(r session.Record) externalmemory.Turn {
 	t := externalmemory.OwnTurn(r)
-	if a.memory.On() && t.Level < access.Owner && !r.Shared {
-		if grant, _ := a.access.Check(chat.Inbound{Address: r.Address, Sender: chat.Person{ID: r.Owner}}); grant.Principal().ID == r.Owner {
+	if m.external.On() && t.Level < access.Owner && !r.Shared {
+		if grant, _ := m.access.Check(chat.Inbound{Address: r.Address, Sender: chat.Person{ID: r.Owner}}); grant.Principal().ID == r.Owner {
 			t.Level = min(grant.Principal().Level, access.Member) // an owner's session would be OwnersOnly
 		}
 	}
 	return t
 }
 
-// builtInEntries returns the entries of the built-in memory of a session by target; nil if
+// memoryEntries returns the entries of the built-in memory of a session by target; nil if
 // it has none.
-func (a *App) builtInEntries(r session.Record) (map[string][]string, error) {
-	if !a.prompts.mayUseMemories(r) {
+func (m *promptInputs) memoryEntries(r session.Record) (map[string][]string, error) {
+	if !m.mayUseMemories(r) {
 		return nil, nil
 	}
-	s, all := a.prompts.memories(r.Address.Platform, r.Owner), make(map[string][]string)
-	for _, t := range a.prompts.memoryTargets() {
+	s, all := m.memories(r.Address.Platform, r.Owner), make(map[string][]string)
+	for _, t := range m.memoryTargets() {
 		entries, err := s.Entries(t)
 		if err != nil {
 			return nil, err

@@ -47,14 +47,15 @@ func (a *App) addMetricsKey(o httpapi.Options) (httpapi.Options, error) {
 
 // metricSources returns what the metrics read from the daemon at each scrape.
 func (a *App) metricSources() metrics.Sources {
+	rows, reload := a.store, &a.reload
 	return metrics.Sources{
 		Status: a.pipeline.Control().Status, Prices: a.opts.Report.Prices,
 		Outbox: func(ctx context.Context) ([]outbox.Row, error) {
-			rows, _, err := a.store.Outbox(ctx, outbox.Query{})
-			return rows, err
+			list, _, err := rows.Outbox(ctx, outbox.Query{})
+			return list, err
 		},
 		Config: func() (read time.Time, ok bool, waiting int) {
-			s := a.configState()
+			s := reload.current()
 			return s.Read, s.Problem == "", len(s.PendingRestart)
 		},
 	}

@@ -16,17 +16,21 @@ import (
 	"hermesd/adapters/httpapi"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/platforms"
+	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/control"
+	"hermesd/gateway/media"
 	"hermesd/gateway/session"
 	"hermesd/internal/safehttp"
+	"hermesd/storage/bolt"
 )
 
 // buildAdapters builds the adapters of all accounts, and the local chat. An account with
 // invalid settings stays down; the others work.
 func (a *App) buildAdapters() {
-	a.console = console.New(console.Options{OnAttach: a.retryWaitingRows})
+	rows, out, log := a.store, a.delivery, a.opts.Log
+	a.console = console.New(console.Options{OnAttach: func(to chat.Address) { retryWaitingRows(to, rows, out, log) }})
 	a.accounts.Add(chat.Account{Platform: chat.Console}, a.console)
 	if a.opts.ConsoleOnly {
 		return
@@ -81,12 +85,12 @@ func (a *App) adapter(account chat.Account, s config.Account) (chat.Adapter, err
 	for _, c := range command.Specs() {
 		commands = append(append(commands, c.Name), c.Aliases...)
 	}
-	all := platforms.All()
+	all, moves := platforms.All(), a.migrations
 	i := slices.IndexFunc(all, func(p platforms.Platform) bool { return p.Platform == account.Platform })
 	return all[i].New(s.Adapter, platforms.Parts{
 		Account: account.Name, Memory: a.store, Printer: a.printer, Log: a.opts.Log.Named(string(account.Platform)), Files: files, Commands: commands,
 		Previous: func(id string) []string {
-			return a.migrations.Previous(chat.Address{Platform: account.Platform, Account: account.Name, Chat: id})
+			return moves.Previous(chat.Address{Platform: account.Platform, Account: account.Name, Chat: id})
 		},
 	})
 }
@@ -125,9 +129,10 @@ func (a *App) http() (chat.Adapter, error) {
 	}
 	a.opts.Report.Secrets.Add(key)
 	c := a.opts.Config
+	b := httpBackend{store: a.store, cache: a.cache, accounts: a.accounts, ready: a.ready, profile: a.profile(), policy: c.SessionPolicy()}
 	o, err := a.addMetricsKey(httpapi.Options{
-		Key: key, Model: a.opts.Report.Model.Model, Lookup: a.httpLookup, IsNewSession: a.isNewSession, StoreFile: a.storeFile, Fetch: downloader(safehttp.New(safehttp.Options{Environment: true})),
-		Ready: a.checkReady, Accounts: a.accountHealth, Log: a.opts.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
+		Key: key, Model: a.opts.Report.Model.Model, Lookup: b.lookup, IsNewSession: b.isNewSession, StoreFile: b.storeFile, Fetch: downloader(safehttp.New(safehttp.Options{Environment: true})),
+		Ready: b.checkReady, Accounts: b.accountHealth, Log: a.opts.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
 	})
 	if err != nil {
 		return nil, err
@@ -139,10 +144,19 @@ func (a *App) http() (chat.Adapter, error) {
 	return ad, nil
 }
 
-// httpLookup returns for the HTTP API what is stored about the request with this
-// key.
-func (a *App) httpLookup(ctx context.Context, key string) (k httpapi.StoredMessage, err error) {
-	c, ok, err := a.store.MessageByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
+// An httpBackend is what the HTTP API asks of the daemon.
+type httpBackend struct {
+	store    *bolt.Store
+	cache    *media.Cache
+	accounts *accounts.Set
+	ready    chan struct{} // closed once the daemon accepts messages
+	profile  string
+	policy   session.KeyPolicy
+}
+
+// lookup returns what is stored about the request with this key.
+func (b httpBackend) lookup(ctx context.Context, key string) (k httpapi.StoredMessage, err error) {
+	c, ok, err := b.store.MessageByKey(ctx, chat.Account{Platform: chat.HTTP}, key)
 	k.Accepted = ok
 	if ok {
 		k.Text, k.Reason, k.Ended = control.StoredAnswer(c)
@@ -151,14 +165,14 @@ func (a *App) httpLookup(ctx context.Context, key string) (k httpapi.StoredMessa
 }
 
 // isNewSession reports whether the conversation of an address has no messages.
-func (a *App) isNewSession(ctx context.Context, at chat.Address) (bool, error) {
-	rec, ok, err := a.store.Session(ctx, session.KeyFor(a.profile(), at, "", a.opts.Config.SessionPolicy()))
+func (b httpBackend) isNewSession(ctx context.Context, at chat.Address) (bool, error) {
+	rec, ok, err := b.store.Session(ctx, session.KeyFor(b.profile, at, "", b.policy))
 	return err == nil && (!ok || rec.Messages == 0), err
 }
 
 // storeFile stores a file of a request in the media cache.
-func (a *App) storeFile(ctx context.Context, f chat.File, content []byte) (chat.File, error) {
-	return a.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
+func (b httpBackend) storeFile(ctx context.Context, f chat.File, content []byte) (chat.File, error) {
+	return b.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	}, f)
@@ -187,22 +201,22 @@ func downloader(c *http.Client) func(context.Context, string, int64) ([]byte, er
 }
 
 // checkReady reports whether the daemon can answer requests, and if not, why.
-func (a *App) checkReady() (bool, string) {
+func (b httpBackend) checkReady() (bool, string) {
 	select {
-	case <-a.ready:
+	case <-b.ready:
 	default:
 		return false, "the daemon is starting"
 	}
-	if e := a.store.Stats().Error; e != "" {
+	if e := b.store.Stats().Error; e != "" {
 		return false, "the store does not take writes"
 	}
 	return true, ""
 }
 
 // accountHealth returns the state of all connections.
-func (a *App) accountHealth() map[chat.Account]chat.Health {
+func (b httpBackend) accountHealth() map[chat.Account]chat.Health {
 	m := make(map[chat.Account]chat.Health)
-	for account, ad := range a.accounts.All() {
+	for account, ad := range b.accounts.All() {
 		m[account] = ad.Health()
 	}
 	return m

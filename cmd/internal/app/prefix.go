@@ -25,7 +25,7 @@ import (
 func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []string) {
 	c := a.opts.Config
 	offered := a.withoutTerminal(tools.Tools())
-	a.prompts.daemonTools, a.prompts.jobs, a.prompts.ownTurn = offered, a.store.Job, a.ownTurn
+	a.prompts.daemonTools = offered
 	return func(r session.Record) (prompt.Prefix, []string) {
 		model, err := a.models.endpointFor(r.Settings)
 		if err != nil {
@@ -37,7 +37,7 @@ func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []stri
 			Enforce: a.enforcement,
 		}
 		window := a.lengths.lengthOf(model)
-		notes, own := a.prompts.addFiles(&in, r, window), a.ownTurn(r)
+		notes, own := a.prompts.addFiles(&in, r, window), a.prompts.ownTurn(r)
 		build := func(toolsets []string) prompt.Prefix {
 			in.Tools, in.Short = tool.Select(slices.Clone(offered), toolsets), slices.Contains(toolsets, tool.Small)
 			if !a.prompts.mayUseMemories(r) { // the prompt says nothing of what the conversation does not have

@@ -46,7 +46,7 @@ type promptInputs struct {
 	printer     i18n.Printer                                                      // translates notes for users; set before the first session
 	jobs        func(context.Context, schedule.JobID) (schedule.Job, bool, error) // set before the first session
 	external    *externalmemory.Service
-	ownTurn     func(session.Record) externalmemory.Turn // see App.ownTurn
+	access      *accessGate
 
 	mu             sync.Mutex // guards loggedProblems
 	loggedProblems []skills.Problem

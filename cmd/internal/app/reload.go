@@ -38,11 +38,11 @@ type reloader struct {
 	state admin.Config
 }
 
-// configState returns how the configuration has changed since the start.
-func (a *App) configState() admin.Config {
-	a.reload.mu.Lock()
-	defer a.reload.mu.Unlock()
-	s := a.reload.state
+// current returns how the configuration has changed since the start.
+func (r *reloader) current() admin.Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.state
 	s.Applied, s.PendingRestart = slices.Clone(s.Applied), slices.Clone(s.PendingRestart)
 	return s
 }
@@ -53,7 +53,7 @@ func (a *App) configState() admin.Config {
 // checked against the old or the new configuration, never against parts of both.
 func (a *App) Reload(context.Context) admin.Config {
 	if a.opts.Load == nil {
-		return a.configState()
+		return a.reload.current()
 	}
 	a.reload.lock <- struct{}{}
 	defer func() { <-a.reload.lock }()
@@ -85,7 +85,7 @@ func (a *App) Reload(context.Context) admin.Config {
 			err = a.applyConfig(c)
 		}
 	}
-	prev := a.configState()
+	prev := a.reload.current()
 	if err != nil {
 		prev.Read, prev.Problem = next.Read, a.opts.Report.Secrets.Mask(report.Secrets.Mask(err.Error()))
 		next = prev
@@ -94,7 +94,7 @@ func (a *App) Reload(context.Context) admin.Config {
 	a.reload.state = next
 	a.reload.mu.Unlock()
 	a.logReload(prev, next)
-	return a.configState()
+	return a.reload.current()
 }
 
 // applyConfig applies what can change while the daemon runs.

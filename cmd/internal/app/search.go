@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -40,33 +41,38 @@ func (a *App) summarizer() func(context.Context, string, string) (string, error)
 	if !a.opts.Config.SessionSearch.Summarize {
 		return nil
 	}
-	e, mask := a.opts.Report.Summary, a.opts.Report.Secrets.Mask
+	e, mask, meter, log := a.opts.Report.Summary, a.opts.Report.Secrets.Mask, a.usage, a.opts.Log
 	if e.Provider == "" {
 		e = a.opts.Report.Model
 	}
 	m := summary.NewCompleter(a.providers().of(e), e.Model, 0, a.opts.Config.Auxiliary.Compression.Timeout)
-	return func(ctx context.Context, session, prompt string) (string, error) {
+	return func(ctx context.Context, id, prompt string) (string, error) {
 		out, err := m.Complete(ctx, summary.Request{Prompt: mask(prompt), MaxTokens: maxSummary})
-		a.addUsage(session, agent.Call{Provider: e.Provider, Model: e.Model, Usage: out.Usage})
+		meter.Charge(session.ID(id), agent.Call{Provider: e.Provider, Model: e.Model, Usage: out.Usage})
 		if err != nil {
-			a.opts.Log.Warn("cannot summarize found conversation", zap.Error(err))
+			log.Warn("cannot summarize found conversation", zap.Error(err))
 		}
 		return mask(out.Text), err
 	}
 }
 
-// freeSpace makes the index give its space to the store, which found the disk full.
-func (a *App) freeSpace() {
-	if f := a.givesWay.Load(); f != nil {
+// A spaceGiver gives the space of the index, once it is open, to the store.
+type spaceGiver struct{ atomic.Pointer[index.Follower] }
+
+// giveWay is called by the store, which found the disk full.
+func (g *spaceGiver) giveWay() {
+	if f := g.Load(); f != nil {
 		f.GiveWay()
 	}
 }
 
-// followSession makes the index follow a session that was changed.
-func (a *App) followSession(id session.ID) {
-	if a.indexFollower != nil {
-		a.indexFollower.Changed(id)
+// followSessions returns a function that makes the index, if it is open, follow a session
+// that was changed.
+func followSessions(f *index.Follower) func(session.ID) {
+	if f == nil {
+		return func(session.ID) {}
 	}
+	return f.Changed
 }
 
 // messageSearch returns the search of the control socket; nil if there is no index.
