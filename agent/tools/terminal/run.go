@@ -126,6 +126,7 @@ func (t *Terminal) resolveDir(dir string) (string, error) {
 // authorize returns the classification of a command that may run: the policy allows it, or
 // a user has approved exactly this command. If it may not run, authorize returns an error.
 func (t *Terminal) authorize(ctx context.Context, c tool.Call, r PolicyRequest, about []string) (PolicyResult, error) {
+	r.ListeningPorts = func() []uint16 { return t.ListeningPorts(c.Session) }
 	v := t.o.Policy(ctx, r)
 	switch {
 	case ctx.Err() != nil:

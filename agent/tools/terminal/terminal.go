@@ -50,6 +50,8 @@ type PolicyRequest struct {
 	// Network says that it needs the network, or that it is typed into a process that
 	// has the network.
 	Network bool
+	// ListeningPorts returns Terminal.ListeningPorts of the session.
+	ListeningPorts func() []uint16
 }
 
 // A CommandPolicy classifies a command line before it runs.

@@ -24,8 +24,12 @@ import (
 	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/web"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/active"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
+	"hermesd/gateway/target"
+	"hermesd/gateway/usage"
 	"hermesd/hygiene"
 	"hermesd/internal/safehttp"
 	"hermesd/internal/spawn"
@@ -34,7 +38,7 @@ import (
 // actionTools returns the tools that change something or that reach users and
 // services outside of the conversation.
 func (a *App) actionTools() ([]tool.Tool, error) {
-	ts := []tool.Tool{clarify.New(), sendmessage.New(a.sendTargets), cronjob.New(cronPort{a.cron.Manager(), a.store.Job, &a.active, a.masker().Mask})}
+	ts := []tool.Tool{clarify.New(), sendmessage.New(sendTargets{a.targets}.list), cronjob.New(cronPort{a.cron.Manager(), a.store.Job, &a.active, a.opts.masker().Mask})}
 	pages, err := a.webTools()
 	if err != nil {
 		return nil, err
@@ -46,8 +50,10 @@ func (a *App) actionTools() ([]tool.Tool, error) {
 	}
 	ts = append(ts, commands...)
 	d := a.opts.Config.Delegation
+	s := &subAgents{store: a.store, active: &a.active, usage: a.usage, observe: a.telemetry.Observe, prompts: a.prompts, models: a.models, engines: a.engines}
+	a.subAgents = s
 	return append(ts, delegate.New(delegate.Options{
-		Tools: a.subAgentTools, Model: a.subAgentModel, OnUsage: a.addUsage, OnToolCall: a.reportToolCall, OnPanic: logToolPanic(a.opts.Log), Mask: a.masker().Mask,
+		Tools: s.toolsFor, Model: s.model, OnUsage: s.addUsage, OnToolCall: s.reportToolCall, OnPanic: logToolPanic(a.opts.Log), Mask: a.opts.masker().Mask,
 		MaxConcurrent: d.MaxConcurrent, MaxIterations: d.MaxIterations, Timeout: d.Timeout, MaxReport: d.MaxReport, RunBudget: a.opts.Config.Agent.RunBudget,
 	})), nil
 }
@@ -60,22 +66,22 @@ func logToolPanic(log *zap.Logger) func(name string, value any, stack []byte) {
 }
 
 // checkWritable returns an error if the file tools may not change path. Inside the
-// home directory they may change only the workspace, and nothing if the workspace is
+// home directory dir they may change only the workspace, and nothing if the workspace is
 // the home directory itself. Everywhere they may change only what is below the paths of
 // security.write_safe_root, if there are any.
-func (a *App) checkWritable(path string) error {
-	home, err := filepath.EvalSymlinks(a.opts.Home)
+func checkWritable(c *config.Config, dir, path string) error {
+	home, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return fmt.Errorf("the home cannot be found: %w", err)
 	}
-	roots := a.opts.Config.WriteRoots(a.opts.Home)
+	roots := c.WriteRoots(dir)
 	if len(roots) > 0 && !slices.ContainsFunc(roots, func(root string) bool { return isBelow(root, path) }) {
 		return fmt.Errorf("the operator lets files be changed only in %s (security.write_safe_root, HERMES_WRITE_SAFE_ROOT)", strings.Join(roots, ", "))
 	}
 	if !isBelow(home, path) {
 		return nil
 	}
-	work, err := filepath.EvalSymlinks(a.prompts.workspace)
+	work, err := filepath.EvalSymlinks(c.Workspace(dir))
 	if err == nil && work != home && isBelow(home, work) && isBelow(work, path) {
 		return nil
 	}
@@ -139,16 +145,10 @@ func (a *App) terminalTools() ([]tool.Tool, error) {
 		return nil, nil
 	}
 	a.reportSandbox()
-	sandbox := func() (*spawn.Sandbox, error) {
-		box, err := a.sandbox()
-		if err != nil {
-			return nil, errNoTerminal(err)
-		}
-		return box, nil
-	}
+	rules := commandRules{a.opts, a.prompts, &a.active, a.sandbox}
 	t, err := terminal.New(terminal.Options{
-		Workspace: a.prompts.workspace, Policy: a.checkCommand, Secrets: a.opts.Report.Secrets, Sandbox: sandbox, EnvPassthrough: c.EnvPassthrough,
-		Spill: a.home.Path("cache", "terminal"), Timeout: c.Timeout, Folder: a.commandFolder,
+		Workspace: a.prompts.workspace, Policy: rules.check, Secrets: a.opts.Report.Secrets, Sandbox: rules.open, EnvPassthrough: c.EnvPassthrough,
+		Spill: a.home.Path("cache", "terminal"), Timeout: c.Timeout, Folder: rules.folder,
 	}, a.opts.Log)
 	if err != nil {
 		return nil, err
@@ -162,12 +162,20 @@ func (a *App) terminalTools() ([]tool.Tool, error) {
 	return t.Tools(), nil
 }
 
-// checkCommand evaluates the command policy for a command before it runs.
-func (a *App) checkCommand(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
-	p := a.commandPlace(r.Dir, r.Session)
-	p.NeedsNetwork = r.Network
+// open returns the sandbox of commands.
+func (s commandRules) open() (*spawn.Sandbox, error) {
+	box, err := s.sandbox()
+	if err != nil {
+		return nil, errNoTerminal(err)
+	}
+	return box, nil
+}
+
+// check evaluates the command policy for a command before it runs.
+func (s commandRules) check(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
+	p := s.place(r)
 	v := cmdpolicy.Evaluate(r.Command, p)
-	if d := v.Denied(r.Command, a.opts.Config.Approvals.Deny); d != "" {
+	if d := v.Denied(r.Command, s.opts.Config.Approvals.Deny); d != "" {
 		return terminal.PolicyResult{Blocked: "the operator forbids commands like " + d + " (approvals.deny); do not try it in another way"}
 	}
 	switch v.Decision {
@@ -184,9 +192,11 @@ func (a *App) checkCommand(_ context.Context, r terminal.PolicyRequest) terminal
 	}
 }
 
-// sendTargets returns the targets that the tool send_message can name.
-func (a *App) sendTargets(ctx context.Context, _ string) ([]sendmessage.Target, error) {
-	targets, err := a.targets.Known(ctx)
+// sendTargets are the targets that the tool send_message can name.
+type sendTargets struct{ *target.Directory }
+
+func (d sendTargets) list(ctx context.Context, _ string) ([]sendmessage.Target, error) {
+	targets, err := d.Known(ctx)
 	var ts []sendmessage.Target
 	for _, p := range targets {
 		ts = append(ts, sendmessage.Target{Name: p.Name, Note: p.Note})
@@ -194,60 +204,71 @@ func (a *App) sendTargets(ctx context.Context, _ string) ([]sendmessage.Target, 
 	return ts, err
 }
 
-// subAgentTools returns the tools that sub-agents of a session get: those of the
-// session.
-func (a *App) subAgentTools(ctx context.Context, id string) ([]tool.Tool, error) {
-	rec, _, err := a.store.SessionByID(ctx, session.ID(id)) // zero in the first turn: the session is not stored yet
+// subAgents are what sub-agents get of the sessions that start them.
+type subAgents struct {
+	store   store.Sessions
+	active  *active.Turns
+	usage   *usage.Meter
+	observe observe.Func
+	prompts *promptInputs
+	models  *models
+	engines contextEngines
+	tools   tool.Set // of the daemon: set once it is built, with the one that starts sub-agents
+}
+
+// toolsFor returns the tools that sub-agents of a session get: those of the session.
+func (s *subAgents) toolsFor(ctx context.Context, id string) ([]tool.Tool, error) {
+	rec, _, err := s.store.SessionByID(ctx, session.ID(id)) // zero in the first turn: the session is not stored yet
 	if err != nil {
 		return nil, err
 	}
-	if actor, ok := a.active.Actor(session.ID(id)); ok {
+	if actor, ok := s.active.Actor(session.ID(id)); ok {
 		rec.Address = actor.Address
 	}
 	var ts []tool.Tool
-	for _, t := range tool.Select(a.withoutTerminal(a.toolSet.Tools()), a.toolsets(rec.Address)) {
-		if found, ok := a.toolSet.Lookup(t.Name); ok {
+	for _, t := range tool.Select(slices.Clone(s.prompts.daemonTools), toolsetsAt(s.prompts.c, rec.Address)) {
+		if found, ok := s.tools.Lookup(t.Name); ok {
 			ts = append(ts, found)
 		}
 	}
 	return ts, nil
 }
 
-// subAgentModel returns the model of a session for its sub-agents.
-func (a *App) subAgentModel(ctx context.Context, id string) (delegate.Model, error) {
-	rec, _, err := a.store.SessionByID(ctx, session.ID(id))
+// model returns the model of a session for its sub-agents.
+func (s *subAgents) model(ctx context.Context, id string) (delegate.Model, error) {
+	rec, _, err := s.store.SessionByID(ctx, session.ID(id))
 	if err != nil {
 		return delegate.Model{}, err
 	}
-	m, err := a.models.Choose(rec.Settings)
+	m, err := s.models.Choose(rec.Settings)
 	if err != nil {
 		return delegate.Model{}, err
 	}
 	return delegate.Model{
-		Provider: m.Provider, Name: m.Model, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: a.opts.Config.Model.MaxTokens,
+		Provider: m.Provider, Name: m.Model, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: s.prompts.c.Model.MaxTokens,
 		Window: func() *agent.ContextWindow {
-			if !a.opts.Config.Compression.Enabled {
+			if !s.prompts.c.Compression.Enabled {
 				return nil
 			}
-			limit := hygiene.Settings{Threshold: a.opts.Config.Compression.Threshold}.MaxRequest(m.Window)
-			return &agent.ContextWindow{Engine: compressor.New(a.compressorOptions(m, nil)), Window: m.Window, Limit: limit}
+			limit := hygiene.Settings{Threshold: s.prompts.c.Compression.Threshold}.MaxRequest(m.Window)
+			return &agent.ContextWindow{Engine: compressor.New(s.engines.options(m, nil)), Window: m.Window, Limit: limit}
 		},
 	}, nil
 }
 
 // addUsage adds the call of a sub-agent to the usage of the session that started it.
-func (a *App) addUsage(id string, c agent.Call) { a.usage.Charge(session.ID(id), c) }
+func (s *subAgents) addUsage(id string, c agent.Call) { s.usage.Charge(session.ID(id), c) }
 
 // reportToolCall reports the tool call of a sub-agent to the observers.
-func (a *App) reportToolCall(id string, ev agent.ToolFinished) {
-	actor, _ := a.active.Actor(session.ID(id))
-	a.telemetry.Observe(observe.ToolCalled{Turn: actor.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+func (s *subAgents) reportToolCall(id string, ev agent.ToolFinished) {
+	actor, _ := s.active.Actor(session.ID(id))
+	s.observe(observe.ToolCalled{Turn: actor.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }
 
 // approvalReviewer returns a function that asks the auxiliary model whether a
 // command is so harmless that nobody has to approve it.
 func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bool, error) {
-	e, timeout := a.opts.Report.Approval, a.opts.Config.Auxiliary.Approval.Timeout
+	e, timeout, meter := a.opts.Report.Approval, a.opts.Config.Auxiliary.Approval.Timeout, a.usage
 	if e.Provider == "" {
 		e = a.opts.Report.Model
 	}
@@ -257,7 +278,7 @@ func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bo
 			return false, nil
 		}
 		ok, usage, err := j.IsHarmless(ctx, r.Command, r.Reasons)
-		a.usage.Charge("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
+		meter.Charge("", agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage})
 		return ok, err
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,9 +17,6 @@ import (
 	"hermesd/adapters/console"
 	"hermesd/agent"
 	"hermesd/agent/engine/plugin"
-	"hermesd/agent/engine/summary"
-	"hermesd/agent/prompt"
-	"hermesd/agent/tool"
 	"hermesd/agent/tools/files"
 	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/web"
@@ -43,7 +39,6 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
-	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 	"hermesd/gateway/target"
 	"hermesd/gateway/usage"
@@ -101,9 +96,8 @@ type App struct {
 	memoryNotices memoryNotices
 	printer       i18n.Printer // translates the texts that users read
 	prompts       *promptInputs
-	enforcement   prompt.Enforcement
 	prefill       prefill
-	sandbox       func() (*spawn.Sandbox, error) // waits until it is open; nil if commands are disabled
+	sandbox       func() (*spawn.Sandbox, error) // waits until it is open
 	cache         *media.Cache
 	attachments   attachments
 
@@ -114,24 +108,22 @@ type App struct {
 	cron     *cron.Runs
 
 	// The agent and its tools.
-	files            *files.Workspace
-	searchIndex      *index.Index
-	eraser           *erase.Eraser
-	indexFollower    *index.Follower
-	givesWay         spaceGiver
-	commands         *terminal.Terminal // zero if commands are disabled
-	makeEngine       engineMaker
-	engineHost       *plugin.Host // the external context engine; nil if the engine is built in
-	toolSet          tool.Set
-	models           *models
-	agent            *agent.Agent
-	summaryCompleter summary.Completer // the model configured for summaries, if one is and compression is on
+	files         *files.Workspace
+	searchIndex   *index.Index
+	eraser        *erase.Eraser
+	indexFollower *index.Follower
+	givesWay      spaceGiver
+	commands      *terminal.Terminal // zero if commands are disabled
+	engines       contextEngines
+	engineHost    *plugin.Host // the external context engine; nil if the engine is built in
+	models        *models
+	subAgents     *subAgents
+	agent         *agent.Agent
 
-	console       *console.Adapter
-	buildPrefix   func(session.Record) (prompt.Prefix, []string)
-	chosenToolset atomic.Pointer[admin.Toolset] // the last one that was chosen because of the window
-	overlay       *overlay.Builder
-	pipeline      *pipeline.Pipeline
+	console  *console.Adapter
+	prefixes *prefixes
+	overlay  *overlay.Builder
+	pipeline *pipeline.Pipeline
 
 	// What Run uses.
 	ready       chan struct{}
@@ -210,7 +202,7 @@ func (a *App) Run(ctx context.Context) error {
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
 		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.reload.current, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser, Search: a.messageSearch(), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.delivery.Wake, Commands: a.pipeline.Commands().All(),
-		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.pipeline.Cron().Manager(), CronStatus: a.pipeline.Cron().Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a.attachments, a.targets}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.toolsetReport, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.pipeline.Cron().Manager(), CronStatus: a.pipeline.Cron().Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a.attachments, a.targets}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.prefixes.toolset, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err
@@ -273,7 +265,7 @@ func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
 		parts.Go(func() { a.indexFollower.Run(ctx) })
 	}
 	parts.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.checkAlive)) })
-	parts.Go(func() { a.lengths.fetchReported(ctx, a.reportToolset) })
+	parts.Go(func() { a.lengths.fetchReported(ctx, a.prefixes.reportToolset) })
 	parts.Go(func() { a.watchConfig(ctx) })
 	parts.Go(func() { a.runExpiry(ctx) })
 }

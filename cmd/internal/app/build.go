@@ -63,15 +63,17 @@ func (a *App) build(ctx context.Context) (err error) {
 		Scripts: scripts{filepath.Join(a.opts.Home, "scripts"), a.prompts.workspace, c.Terminal.EnvPassthrough, a.opts.Report.Secrets.Mask},
 		Outputs: outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask},
 	}, a.cronOptions())
-	if a.toolSet, err = a.buildTools(); err != nil {
+	tools, err := a.buildTools()
+	if err != nil {
 		return err
 	}
-	a.agent = agent.New(c.Agent.Config, a.mainProvider(), a.toolSet, agent.OnPanic(logToolPanic(a.opts.Log)), agent.MaskSecrets(a.masker().Mask))
+	a.subAgents.tools, a.prompts.daemonTools = tools, a.withoutTerminal(tools.Tools())
+	a.agent = agent.New(c.Agent.Config, a.mainProvider(), tools, agent.OnPanic(logToolPanic(a.opts.Log)), agent.MaskSecrets(a.opts.masker().Mask))
 	a.eraser = a.newEraser()
 	a.buildAdapters()
+	a.prefixes = &prefixes{promptInputs: a.prompts, opts: a.opts, models: a.models}
 	compacting := a.compactionOptions()
-	a.buildPrefix = a.prefix(a.toolSet)
-	a.reportToolset()
+	a.prefixes.reportToolset()
 	services := a.mediaServices()
 	a.overlay = overlay.New(overlay.Options{
 		Location: c.Location(), Profiles: platforms.Profiles(), RedactPII: c.Privacy.RedactPII, Voice: c.TTS.Address() != "", Note: a.prompts.memoryNudge,
@@ -84,7 +86,7 @@ func (a *App) build(ctx context.Context) (err error) {
 			Input: a.newInput(services), Reply: a.newReply(services),
 		},
 		Agent: pipeline.Agent{
-			Agent: a.agent, Models: a.models, Prefix: a.buildPrefix, Overlay: a.overlay, CheckTool: a.prompts.toolDenied,
+			Agent: a.agent, Models: a.models, Prefix: a.prefixes.build, Overlay: a.overlay, CheckTool: a.prompts.toolDenied,
 			Discover: a.prompts.newDiscovery, Compaction: compacting, Memory: turn.Memory{External: a.memory, Entries: a.prompts.memoryEntries, Notices: a.memoryNotices.take},
 		},
 		Work: pipeline.Work{
@@ -118,6 +120,7 @@ func (a *App) open(ctx context.Context) (err error) {
 	}
 	a.access.checker.Store(check)
 	a.openContextLengths(ctx)
+	a.models = newModels(a.opts.Config, a.opts.Report, a.providers().of, a.lengths)
 	if a.printer, err = i18n.For(a.opts.Config.Display.Language); err != nil {
 		return keyError("display.language", err)
 	}
@@ -161,7 +164,8 @@ const (
 
 // buildTools opens the workspace and returns the tools of the agent.
 func (a *App) buildTools() (tool.Set, error) {
-	dir := a.opts.Config.Workspace(a.opts.Home)
+	c, home := a.opts.Config, a.opts.Home
+	dir := c.Workspace(home)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return tool.Set{}, fmt.Errorf("create workspace: %w", err)
 	}
@@ -171,18 +175,20 @@ func (a *App) buildTools() (tool.Set, error) {
 	}
 	a.files = w
 	a.cleanups = append(a.cleanups, w.Close)
-	ts := slices.Concat(w.Tools(), w.Writers(files.Options{Deny: a.checkWritable, Homes: userHomes(), Protect: func(path string) string { return instructs(a.opts.Config, path) }}), []tool.Tool{todo.New()})
+	ts := slices.Concat(w.Tools(), w.Writers(files.Options{
+		Deny: func(path string) error { return checkWritable(c, home, path) }, Homes: userHomes(), Protect: func(path string) string { return instructs(c, path) },
+	}), []tool.Tool{todo.New()})
 	if searchTool, err := a.openIndex(); err == nil {
 		ts = append(ts, searchTool)
 	} else { // it can be rebuilt at any time; conversations work without it
 		a.opts.Log.Error("cannot open search index", zap.Error(err))
 		a.opts.Say(fmt.Sprintf("⚠️ past conversations cannot be searched: %v", err))
 	}
-	actions, err := a.actionTools()
-	if err != nil {
+	if err := a.openEngines(); err != nil {
 		return tool.Set{}, err
 	}
-	if a.makeEngine, err = a.findEngine(a.opts.Config.Context.Engine); err != nil {
+	actions, err := a.actionTools()
+	if err != nil {
 		return tool.Set{}, err
 	}
 	ts = slices.Concat(ts, actions, a.recallTools(), a.memoryTools())
@@ -231,7 +237,7 @@ func (a *App) deliveryOptions(questions *approval.Questions) delivery.Options {
 	return delivery.Options{
 		Store: a.store, Accounts: a.accounts, Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), RepeatNotice: a.printer.Translate(outbox.RepeatNotice),
 		Preview: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval, Ceilings: c.Ceilings(), Settled: questions.Settled,
-		Observe: a.telemetry.Observe, Masker: a.masker(), Log: a.opts.Log.Named("delivery"),
+		Observe: a.telemetry.Observe, Masker: a.opts.masker(), Log: a.opts.Log.Named("delivery"),
 	}
 }
 

@@ -6,21 +6,30 @@ import (
 	"slices"
 
 	"hermesd/agent/cmdpolicy"
+	"hermesd/agent/tools/terminal"
 	"hermesd/cmd/internal/config"
+	"hermesd/gateway/active"
 	"hermesd/internal/spawn"
 )
 
-// commandPlace returns what the command policy must know of the machine for a command of a
-// session that runs in dir.
-func (a *App) commandPlace(dir, session string) cmdpolicy.Place {
-	p := PolicyPlace(a.opts.Config, a.opts.Report, a.opts.Home, a.prompts.workspace)
-	p.Dir = dir
-	box, err := a.sandbox() // if it fails, the command does not run
+// commandRules say where and how commands run.
+type commandRules struct {
+	opts    Options
+	prompts *promptInputs
+	active  *active.Turns
+	sandbox func() (*spawn.Sandbox, error)
+}
+
+// place returns what the command policy must know of the machine for a command.
+func (s commandRules) place(r terminal.PolicyRequest) cmdpolicy.Place {
+	p := PolicyPlace(s.opts.Config, s.opts.Report, s.opts.Home, s.prompts.workspace)
+	p.Dir, p.NeedsNetwork = r.Dir, r.Network
+	box, err := s.sandbox() // if it fails, the command does not run
 	if err == nil {
 		p.Sandbox = SandboxKind(box.Status())
-		p.NoNetwork = p.Sandbox != cmdpolicy.NoSandbox && !a.opts.Config.Terminal.Network
+		p.NoNetwork = p.Sandbox != cmdpolicy.NoSandbox && !s.opts.Config.Terminal.Network
 	}
-	p.Listening = func(port uint16) bool { return slices.Contains(a.commands.ListeningPorts(session), port) }
+	p.Listening = func(port uint16) bool { return slices.Contains(r.ListeningPorts(), port) }
 	return p
 }
 

@@ -10,7 +10,7 @@ import (
 	"hermesd/agent/engine/lcm"
 	"hermesd/agent/engine/plugin"
 	"hermesd/agent/engine/summary"
-	"hermesd/agent/prompt"
+	"hermesd/cmd/internal/config"
 	"hermesd/gateway/compaction"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/session"
@@ -23,10 +23,11 @@ type engineMaker func(rec session.Record, o compressor.Options) (agent.Engine, e
 // builtinEngines returns the context engines of this binary, keyed by the value of
 // context.engine.
 func (a *App) builtinEngines() map[string]engineMaker {
+	sessions := a.store
 	return map[string]engineMaker{
 		compressor.Name: func(_ session.Record, o compressor.Options) (agent.Engine, error) { return compressor.New(o), nil },
 		lcm.Name: func(rec session.Record, o compressor.Options) (agent.Engine, error) {
-			return lcm.New(o, archive{a.store, rec.ID}), nil
+			return lcm.New(o, archive{sessions, rec.ID}), nil
 		},
 	}
 }
@@ -48,38 +49,49 @@ func (a *App) externalEngine(m plugin.Manifest) engineMaker {
 // compactionOptions returns the settings of compaction and hygiene for turns.
 func (a *App) compactionOptions() compaction.Options {
 	c := a.opts.Config.Compression
-	if c.Enabled && a.opts.Report.Summary.Provider != "" {
-		a.summaryCompleter = a.newSummaryCompleter()
-	}
 	return compaction.Options{
 		Settings: hygiene.Settings{Enabled: c.Enabled, MessageLimit: c.HygieneHardMessageLimit, Threshold: c.Threshold},
 		MaxWait:  c.HygieneMaxWait, Learn: a.lengths.setFromError,
-		Refresh: func(r session.Record, p prompt.Prefix) prompt.Prefix {
-			if !c.RefreshMemory {
-				return p
-			}
-			return a.maskPrefix(a.prompts.refreshMemories(r, p))
-		},
-		Engine: func(rec session.Record, model conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
-			return a.makeEngine(rec, a.compressorOptions(model, state))
-		},
+		Refresh: a.prefixes.refresh, Engine: a.engines.engine,
 	}
 }
 
-// compressorOptions returns the options of an engine for a session with this model
-// and engine state.
-func (a *App) compressorOptions(model conversation.ModelChoice, state json.RawMessage) compressor.Options {
-	c := a.opts.Config.Compression
+// contextEngines create the context engines of sessions.
+type contextEngines struct {
+	config    *config.Config
+	report    config.Report
+	create    engineMaker
+	summaries summary.Completer // the model configured for summaries, if one is and compression is on
+}
+
+// openEngines opens the context engine that is configured.
+func (a *App) openEngines() (err error) {
+	a.engines = contextEngines{config: a.opts.Config, report: a.opts.Report}
+	if a.opts.Config.Compression.Enabled && a.opts.Report.Summary.Provider != "" {
+		a.engines.summaries = a.newSummaryCompleter()
+	}
+	a.engines.create, err = a.findEngine(a.opts.Config.Context.Engine)
+	return err
+}
+
+// engine implements compaction.Options.Engine.
+func (e contextEngines) engine(rec session.Record, model conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
+	return e.create(rec, e.options(model, state))
+}
+
+// options returns the options of an engine for a session with this model and engine state.
+func (e contextEngines) options(model conversation.ModelChoice, state json.RawMessage) compressor.Options {
+	c := e.config.Compression
 	o := compressor.Options{
 		Settings: compressor.Settings{
 			Threshold: c.Threshold, TargetRatio: c.TargetRatio, ProtectLastN: c.ProtectLastN, ProtectFirstN: c.ProtectFirstN,
 			MinThresholdTokens: c.MinThresholdTokens,
 		},
-		Limits: agent.Limits{Model: model.Model, Window: model.Window}, State: state, Redact: a.opts.Report.Secrets.Mask,
-		Completer: summary.NewCompleter(model.Provider, model.Model, model.Window, a.opts.Config.Auxiliary.Compression.Timeout),
+		Limits: agent.Limits{Model: model.Model, Window: model.Window}, State: state, Redact: e.report.Secrets.Mask,
+		Completer: summary.NewCompleter(model.Provider, model.Model, model.Window, e.config.Auxiliary.Compression.Timeout),
 	}
-	if a.opts.Report.Summary.Provider != "" {
-		o.Main, o.Completer = o.Completer, a.summaryCompleter
+	if e.report.Summary.Provider != "" {
+		o.Main, o.Completer = o.Completer, e.summaries
 	}
 	return o
 }

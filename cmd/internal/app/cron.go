@@ -49,8 +49,8 @@ func scanPrompt(prompt string, skills bool) string {
 // cronOptions returns how scheduled prompts run.
 func (a *App) cronOptions() cron.Options {
 	c := a.opts.Config.Cron
-	rules := CronRules(a.opts.Config)
-	rules.Skill = func(name string) bool { _, ok := a.prompts.library.Catalog().Find(name); return ok }
+	rules, library := CronRules(a.opts.Config), a.prompts.library
+	rules.Skill = func(name string) bool { _, ok := library.Catalog().Find(name); return ok }
 	return cron.Options{
 		CatchUp: schedule.CatchUp(c.CatchUp), Parallel: c.MaxParallelJobs, Rules: rules, Attach: c.AttachToSession,
 		Profile: a.profile(), Policy: a.opts.Config.SessionPolicy(),
@@ -58,14 +58,14 @@ func (a *App) cronOptions() cron.Options {
 	}
 }
 
-// commandFolder returns the working directory for commands of a session that name
+// folder returns the working directory for commands of a session that name
 // none: the folder of a scheduled prompt if it is in the workspace, otherwise "".
-func (a *App) commandFolder(id string) string {
-	actor, ok := a.active.Actor(session.ID(id))
+func (s commandRules) folder(id string) string {
+	actor, ok := s.active.Actor(session.ID(id))
 	if !ok || actor.Address.Platform != chat.Cron {
 		return ""
 	}
-	dir, _ := a.prompts.workFolder(schedule.JobID(actor.Address.Chat))
+	dir, _ := s.prompts.workFolder(schedule.JobID(actor.Address.Chat))
 	return dir
 }
 

@@ -18,12 +18,11 @@ import (
 	"hermesd/internal/safehttp"
 )
 
-// mainProvider creates a.models and returns the main model with its fallbacks.
+// mainProvider returns the main model with its fallbacks.
 func (a *App) mainProvider() llm.Provider {
 	main := a.opts.Report.Model
 	a.opts.Say("🧠 Model: " + main.String())
 	a.opts.Say(llm.CachingLine(main.Provider, main.Model, main.BaseURL, a.opts.Config.PromptCaching.TTL()))
-	a.models = newModels(a.opts.Config, a.opts.Report, a.providers().of, a.lengths)
 	return a.models.providerFor(main)
 }
 

@@ -18,7 +18,7 @@ import (
 // Prompts returns the function that builds the prompts of sessions in a home
 // directory, without a daemon.
 func Prompts(c *config.Config, r config.Report, home string) (func(session.Record) prompt.Prefix, error) {
-	a := &App{opts: Options{Config: c, Report: r, Home: home, Log: zap.NewNop()}}
+	a := &App{opts: Options{Config: c, Report: r, Home: home, Log: zap.NewNop(), Say: func(string) {}}, sandbox: noSandbox}
 	if err := a.loadPromptInputs(); err != nil {
 		return nil, err
 	}
@@ -28,9 +28,10 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 	if err != nil {
 		return nil, err
 	}
-	build := a.prefix(tools)
+	a.prompts.daemonTools = tools.Tools()
+	b := &prefixes{promptInputs: a.prompts, opts: a.opts, models: a.models}
 	return func(r session.Record) prompt.Prefix {
-		p, _ := build(r)
+		p, _ := b.build(r)
 		return p
 	}, nil
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,42 +21,52 @@ import (
 	"hermesd/gateway/session"
 )
 
-// prefix returns a function that builds the cached prompt of a session and notes
-// about it for the user.
-func (a *App) prefix(tools tool.Set) func(session.Record) (prompt.Prefix, []string) {
-	c := a.opts.Config
-	offered := a.withoutTerminal(tools.Tools())
-	a.prompts.daemonTools = offered
-	return func(r session.Record) (prompt.Prefix, []string) {
-		model, err := a.models.endpointFor(r.Settings)
-		if err != nil {
-			model = a.opts.Report.Model
-		}
-		in := prompt.Inputs{
-			Name: c.Agent.Name, SystemMessage: c.Agent.SystemMessage, Started: r.Created.In(c.Location()),
-			Session: string(r.ID), Model: model.Model, Provider: model.Provider, Hint: platforms.Profiles().Of(r.Address.Platform).Hint, Shared: r.Shared,
-			Enforce: a.enforcement,
-		}
-		window := a.lengths.lengthOf(model)
-		notes, own := a.prompts.addFiles(&in, r, window), a.prompts.ownTurn(r)
-		build := func(toolsets []string) prompt.Prefix {
-			in.Tools, in.Short = tool.Select(slices.Clone(offered), toolsets), slices.Contains(toolsets, tool.Small)
-			if !a.prompts.mayUseMemories(r) { // the prompt says nothing of what the conversation does not have
-				in.Tools = slices.DeleteFunc(in.Tools, func(t llm.Tool) bool { return t.Name == memorytool.Name })
-			}
-			in.Tools = slices.DeleteFunc(in.Tools, func(t llm.Tool) bool {
-				ours, err := a.prompts.providerToolDenied(own, t.Name)
-				return ours && err != nil
-			})
-			in.Skills = a.prompts.skillIndex(in.Tools, window)
-			return a.maskPrefix(prompt.Build(in))
-		}
-		p := build(a.toolsets(r.Address))
-		if writtenToolsets(c, r.Address) == nil && a.isTooLarge(p, modelName(model), window) {
-			p = build([]string{tool.Small})
-		}
-		return p, notes
+// prefixes build the cached prompts of sessions.
+type prefixes struct {
+	*promptInputs
+	opts   Options
+	models *models
+	chosen atomic.Pointer[admin.Toolset] // the last one that was chosen because of the window
+}
+
+// build returns the prompt of a session and notes about it for the user.
+func (b *prefixes) build(r session.Record) (prompt.Prefix, []string) {
+	model, err := b.models.endpointFor(r.Settings)
+	if err != nil {
+		model = b.opts.Report.Model
 	}
+	in := prompt.Inputs{
+		Name: b.c.Agent.Name, SystemMessage: b.c.Agent.SystemMessage, Started: r.Created.In(b.c.Location()),
+		Session: string(r.ID), Model: model.Model, Provider: model.Provider, Hint: platforms.Profiles().Of(r.Address.Platform).Hint, Shared: r.Shared,
+		Enforce: b.enforcement,
+	}
+	window := b.models.lengths.lengthOf(model)
+	notes, own := b.addFiles(&in, r, window), b.ownTurn(r)
+	build := func(toolsets []string) prompt.Prefix {
+		in.Tools, in.Short = tool.Select(slices.Clone(b.daemonTools), toolsets), slices.Contains(toolsets, tool.Small)
+		if !b.mayUseMemories(r) { // the prompt says nothing of what the conversation does not have
+			in.Tools = slices.DeleteFunc(in.Tools, func(t llm.Tool) bool { return t.Name == memorytool.Name })
+		}
+		in.Tools = slices.DeleteFunc(in.Tools, func(t llm.Tool) bool {
+			ours, err := b.providerToolDenied(own, t.Name)
+			return ours && err != nil
+		})
+		in.Skills = b.skillIndex(in.Tools, window)
+		return b.mask(prompt.Build(in))
+	}
+	p := build(toolsetsAt(b.c, r.Address))
+	if writtenToolsets(b.c, r.Address) == nil && b.isTooLarge(p, modelName(model), window) {
+		p = build([]string{tool.Small})
+	}
+	return p, notes
+}
+
+// refresh implements compaction.Options.Refresh.
+func (b *prefixes) refresh(r session.Record, p prompt.Prefix) prompt.Prefix {
+	if !b.c.Compression.RefreshMemory {
+		return p
+	}
+	return b.mask(b.refreshMemories(r, p))
 }
 
 // MaxPromptShare is the part of the context window, in percent, that the cached prompt and
@@ -68,45 +79,43 @@ const UsualPrompt = 6_300
 
 // isTooLarge reports whether p takes more than its share of the window. The first time it
 // says so to the operator.
-func (a *App) isTooLarge(p prompt.Prefix, model string, window int) bool {
+func (b *prefixes) isTooLarge(p prompt.Prefix, model string, window int) bool {
 	n := tokens.Request(&llm.Request{System: p.System(), Tools: p.Tools()})
 	if n*100 <= window*MaxPromptShare {
 		return false
 	}
 	now := admin.Toolset{Name: tool.Small, Model: model, Window: window, Prompt: n}
-	if before := a.chosenToolset.Swap(&now); before == nil || before.Model != model || before.Window != window {
-		a.opts.Log.Warn("small toolset is used: prompt and tools take too much of the context window", zap.String("model", model), zap.Int("tokens", n), zap.Int("window", window))
-		if a.opts.Say != nil {
-			a.opts.Say("🧰 " + now.String())
-		}
+	if before := b.chosen.Swap(&now); before == nil || before.Model != model || before.Window != window {
+		b.opts.Log.Warn("small toolset is used: prompt and tools take too much of the context window", zap.String("model", model), zap.Int("tokens", n), zap.Int("window", window))
+		b.opts.Say("🧰 " + now.String())
 	}
 	return true
 }
 
 // reportToolset says whether conversations in the terminal with the main model get
 // tool.Small, before the first one begins.
-func (a *App) reportToolset() {
-	main := a.opts.Report.Model
-	n, from := a.lengths.resolve(main, a.lengths.configured(main))
+func (b *prefixes) reportToolset() {
+	main, lengths := b.opts.Report.Model, b.models.lengths
+	n, from := lengths.resolve(main, lengths.configured(main))
 	if from == tokens.FromService || contextfile.Share(1000, n) == 1000 {
 		return // not known yet, or large
 	}
-	a.buildPrefix(session.Record{Created: time.Now(), Address: chat.Address{Platform: chat.Console, Kind: chat.DM}})
+	b.build(session.Record{Created: time.Now(), Address: chat.Address{Platform: chat.Console, Kind: chat.DM}})
 }
 
-// toolsetReport returns the toolset that was chosen because of the context window; the zero
+// toolset returns the toolset that was chosen because of the context window; the zero
 // Toolset if none was.
-func (a *App) toolsetReport() admin.Toolset {
-	if t := a.chosenToolset.Load(); t != nil {
+func (b *prefixes) toolset() admin.Toolset {
+	if t := b.chosen.Load(); t != nil {
 		return *t
 	}
 	return admin.Toolset{}
 }
 
-// maskPrefix returns p with secrets masked, as the messages that follow it.
-func (a *App) maskPrefix(p prompt.Prefix) prompt.Prefix {
+// mask returns p with secrets masked, as the messages that follow it.
+func (b *prefixes) mask(p prompt.Prefix) prompt.Prefix {
 	for _, l := range p.Layers() {
-		if masked := a.masker().Mask(l.Text); masked != l.Text {
+		if masked := b.opts.masker().Mask(l.Text); masked != l.Text {
 			p = p.With(l.Name, masked)
 		}
 	}
@@ -119,9 +128,6 @@ func (a *App) loadPromptInputs() (err error) {
 	c := a.opts.Config
 	if a.prompts, err = newPromptInputs(c, a.opts.Home, a.opts.Log.Named("prompt")); err != nil {
 		return err
-	}
-	if a.enforcement, err = prompt.ParseEnforcement(c.Agent.ToolUseEnforcement...); err != nil {
-		return keyError("agent.tool_use_enforcement", err)
 	}
 	a.prefill, err = a.readPrefill(c)
 	return err

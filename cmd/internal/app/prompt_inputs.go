@@ -41,6 +41,7 @@ type promptInputs struct {
 	workspace   string
 	library     *skills.Library
 	files       contextfile.Reader
+	enforcement prompt.Enforcement
 	daemonTools []llm.Tool // all tools of the daemon; set before the first session
 	log         *zap.Logger
 	printer     i18n.Printer                                                      // translates notes for users; set before the first session
@@ -55,9 +56,11 @@ type promptInputs struct {
 func newPromptInputs(c *config.Config, home string, log *zap.Logger) (*promptInputs, error) {
 	m := &promptInputs{c: c, home: home, workspace: c.Workspace(home), log: log}
 	var err error
-	m.library, err = Library(c, home)
-	if err != nil {
+	if m.library, err = Library(c, home); err != nil {
 		return nil, err
+	}
+	if m.enforcement, err = prompt.ParseEnforcement(c.Agent.ToolUseEnforcement...); err != nil {
+		return nil, keyError("agent.tool_use_enforcement", err)
 	}
 	if written, err := contextfile.WriteStarterSoul(home, prompt.Identity(c.Agent.Name), prompt.Identity("")); err != nil {
 		log.Warn("cannot write starter SOUL.md", zap.Error(err))

@@ -109,6 +109,7 @@ func (a *App) makeSandboxDirs(p spawn.Policy) error {
 func (a *App) openSandbox(ctx context.Context) error {
 	c := a.opts.Config.Terminal
 	if !c.Enabled {
+		a.sandbox = noSandbox
 		return nil
 	}
 	policy := SandboxPolicy(a.opts.Config, a.opts.Report, a.opts.Home)
@@ -124,6 +125,9 @@ func (a *App) openSandbox(ctx context.Context) error {
 	a.cleanups = append(a.cleanups, func() error { cancel(); opening.Wait(); return nil })
 	return nil
 }
+
+// noSandbox is App.sandbox if commands are disabled.
+func noSandbox() (*spawn.Sandbox, error) { return nil, nil }
 
 // reportSandbox logs which sandbox is in use. If there is none, it also says at the
 // start what the operator can do.
@@ -142,11 +146,7 @@ func (a *App) reportSandbox() {
 
 // sandboxReport describes the sandbox of the daemon.
 func (a *App) sandboxReport() admin.Sandbox {
-	var box *spawn.Sandbox
-	var err error
-	if a.sandbox != nil {
-		box, err = a.sandbox()
-	}
+	box, err := a.sandbox()
 	return describeSandbox(a.opts.Config, SandboxPolicy(a.opts.Config, a.opts.Report, a.opts.Home), box, err)
 }
 
@@ -159,9 +159,6 @@ func errNoTerminal(err error) error {
 // withoutTerminal removes the terminal tools from ts if no sandbox works. They remain
 // callable: a conversation that had them before is told why they do not work.
 func (a *App) withoutTerminal(ts []llm.Tool) []llm.Tool {
-	if a.sandbox == nil {
-		return ts
-	}
 	if _, err := a.sandbox(); err == nil {
 		return ts
 	}

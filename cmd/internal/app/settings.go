@@ -11,12 +11,9 @@ import (
 	"hermesd/internal/secret"
 )
 
-// toolsets returns the names of the toolsets for conversations at an address; nil
-// means all.
-func (a *App) toolsets(address chat.Address) []string { return toolsetsAt(a.opts.Config, address) }
-
-// toolsetsAt is toolsets for a configuration: the setting of the account or, where there
-// are none, of the platform, else the global one.
+// toolsetsAt returns the names of the toolsets for conversations at an address: the setting
+// of the account or, where there are none, of the platform, else the global one; nil means
+// all.
 func toolsetsAt(c *config.Config, address chat.Address) []string {
 	names := writtenToolsets(c, address)
 	if slices.ContainsFunc(names, tool.MeansAll) {
@@ -67,9 +64,9 @@ func resetPolicyFor(c *config.Config) func(chat.Address) session.ResetPolicy {
 // masker returns what masks secrets in conversations. It masks nothing if
 // security.redact_secrets is off; logs, exports and the output of commands are always
 // masked.
-func (a *App) masker() *secret.Masker {
-	if !a.opts.Config.Security.RedactSecrets {
+func (o Options) masker() *secret.Masker {
+	if !o.Config.Security.RedactSecrets {
 		return &secret.Masker{}
 	}
-	return a.opts.Report.Secrets
+	return o.Report.Secrets
 }
