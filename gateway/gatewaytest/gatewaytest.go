@@ -4,6 +4,7 @@ package gatewaytest
 
 import (
 	"context"
+	"reflect"
 	"time"
 
 	"go.uber.org/zap"
@@ -121,19 +122,11 @@ func New(o Options) *pipeline.Pipeline {
 	runs := cron.New(cron.Parts{
 		Store: o.Store, Access: o.Access, Targets: targets, Lanes: lanes, Skill: o.Skill, Scripts: o.Scripts, Outputs: o.Outputs,
 	}, o.Cron)
-	in := input.New(input.Parts{
-		Accounts: o.Accounts, Usage: o.Usage, Fetch: o.Fetch, Skill: o.Skill, Media: o.Media, Printer: o.Printer,
-		Options: input.Options{Observe: o.Observe, Log: o.Log.Named("input")},
-	})
-	writer := reply.New(reply.Parts{
-		Delivery: out, Accounts: o.Accounts, Directory: targets, Targets: runs.Targets, Mask: o.Agent.Mask,
-		Files:   reply.Files{Attach: o.Attach, CheckTool: o.CheckTool, Synthesize: o.Media.Synthesize},
-		Options: reply.Options{Printer: o.Printer, Progress: o.Progress, Observe: o.Observe},
-	})
 	return pipeline.New(pipeline.Parts{
 		Store: o.Store, People: gateway.People{Access: o.Access, Pairing: o.Pairing},
 		Chat: pipeline.Chat{
-			Accounts: o.Accounts, Moves: o.Moves, Delivery: out, Targets: targets, Questions: questions, Input: in, Reply: writer,
+			Accounts: o.Accounts, Moves: o.Moves, Delivery: out, Targets: targets, Questions: questions,
+			Files: pipeline.Files{Fetch: o.Fetch, Attach: o.Attach, Media: o.Media},
 		},
 		Agent: pipeline.Agent{
 			Agent: o.Agent, Models: o.Models, Prefix: o.Prefix, Overlay: o.Overlay, CheckTool: o.CheckTool, Discover: o.Discover, Compaction: o.Compression, Memory: o.Memory,
@@ -172,9 +165,8 @@ func model(o Options) conversation.ModelChoice {
 }
 
 // setDefault sets *v if it is zero.
-func setDefault[T comparable](v *T, to T) {
-	var zero T
-	if *v == zero {
+func setDefault[T any](v *T, to T) {
+	if reflect.ValueOf(v).Elem().IsZero() {
 		*v = to
 	}
 }
@@ -191,70 +183,25 @@ func withDefaults(o Options) Options {
 	setDefault[control.Host](&o.Host, NoHost{})
 	setDefault[cron.Scripts](&o.Scripts, NoScripts{})
 	setDefault[cron.Outputs](&o.Outputs, NoOutputs{})
-	if o.Models == nil {
-		o.Models = OneModel(model(o))
-	}
+	setDefault[control.Models](&o.Models, OneModel(model(o)))
 	setDefault(&o.Memory.External, memory.Off())
-	if o.Memory.Entries == nil {
-		o.Memory.Entries = func(session.Record) (map[string][]string, error) { return nil, nil }
-	}
-	if o.Memory.Notices == nil {
-		o.Memory.Notices = func(memory.Turn) []error { return nil }
-	}
-	if o.CheckTool == nil {
-		o.CheckTool = func(session.Record, access.Principal, string) error { return nil }
-	}
-	if o.Skill == nil {
-		o.Skill = func(session.ID, string, string) (string, bool) { return "", false }
-	}
-	if o.Compression.Refresh == nil {
-		o.Compression.Refresh = func(_ session.Record, p prompt.Prefix) prompt.Prefix { return p }
-	}
-	if o.Compression.Learn == nil {
-		o.Compression.Learn = func(string, string, int) {}
-	}
-	if o.Discover == nil {
-		o.Discover = func(int) conversation.Discovery { return nil }
-	}
-	if o.Fetch == nil {
-		o.Fetch = func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) { return f, nil }
-	}
-	if o.Attach == nil {
-		o.Attach = func(string, reply.AttachScope) (chat.File, error) {
-			return chat.File{}, i18n.Errorf("files cannot be sent here")
-		}
-	}
-	if o.AllowedCommands == nil {
-		o.AllowedCommands = func(chat.Address) []string { return nil }
-	}
-	if o.Reset == nil {
-		o.Reset = func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} }
-	}
-	if o.OnSessionChanged == nil {
-		o.OnSessionChanged = func(session.ID) {}
-	}
-	if o.OnSessionDeleted == nil {
-		o.OnSessionDeleted = func(session.Deleted) {}
-	}
+	setDefault(&o.Memory.Entries, func(session.Record) (map[string][]string, error) { return nil, nil })
+	setDefault(&o.Memory.Notices, func(memory.Turn) []error { return nil })
+	setDefault(&o.CheckTool, func(session.Record, access.Principal, string) error { return nil })
+	setDefault(&o.Skill, func(session.ID, string, string) (string, bool) { return "", false })
+	setDefault(&o.Compression.Refresh, func(_ session.Record, p prompt.Prefix) prompt.Prefix { return p })
+	setDefault(&o.Compression.Learn, func(string, string, int) {})
+	setDefault(&o.Discover, func(int) conversation.Discovery { return nil })
+	setDefault(&o.Fetch, func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) { return f, nil })
+	setDefault(&o.Attach, func(string, reply.AttachScope) (chat.File, error) {
+		return chat.File{}, i18n.Errorf("files cannot be sent here")
+	})
+	setDefault(&o.Title, turn.NoTitles)
+	setDefault(&o.AllowedCommands, func(chat.Address) []string { return nil })
+	setDefault(&o.Reset, func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} })
+	setDefault(&o.OnSessionChanged, func(session.ID) {})
+	setDefault(&o.OnSessionDeleted, func(session.Deleted) {})
 	return withValues(o)
-}
-
-// withMedia returns o with the media tasks and titles that are not set replaced by none.
-func withMedia(o Options) Options {
-	none := input.NoMedia()
-	if o.Media.Transcribe == nil {
-		o.Media.Transcribe = none.Transcribe
-	}
-	if o.Media.DescribeImage == nil {
-		o.Media.DescribeImage = none.DescribeImage
-	}
-	if o.Media.Synthesize == nil {
-		o.Media.Synthesize = none.Synthesize
-	}
-	if o.Title == nil {
-		o.Title = turn.NoTitles
-	}
-	return o
 }
 
 // withValues returns o with Control, Cron and Approvals as the other fields say.
@@ -265,5 +212,9 @@ func withValues(o Options) Options {
 	setDefault(&c.Prices, pricing.Builtin())
 	o.Cron.Profile, o.Cron.Policy, o.Cron.Printer, o.Cron.Observe, o.Cron.Log = o.Profile, o.Policy, o.Printer, o.Observe, o.Log
 	o.Approvals.Printer, o.Approvals.Log = o.Printer, o.Log.Named("approval")
-	return withMedia(o)
+	none := input.NoMedia()
+	setDefault(&o.Media.Transcribe, none.Transcribe)
+	setDefault(&o.Media.DescribeImage, none.DescribeImage)
+	setDefault(&o.Media.Synthesize, none.Synthesize)
+	return o
 }

@@ -57,8 +57,14 @@ type Chat struct {
 	Delivery  *delivery.Delivery
 	Targets   *target.Directory
 	Questions *approval.Questions // which Delivery tells of the rows that it has sent
-	Input     *input.Composer
-	Reply     *reply.Writer
+	Files     Files
+}
+
+// Files are the functions for files that people send and that answers attach.
+type Files struct {
+	Fetch  func(context.Context, chat.Account, chat.File) (chat.File, error) // see input.Parts
+	Attach func(path string, scope reply.AttachScope) (chat.File, error)     // see reply.Files
+	Media  input.Media
 }
 
 // An Agent is what runs of the agent need.
@@ -146,7 +152,7 @@ func New(p Parts) *Pipeline {
 			Agent: p.Agent.Agent, Choose: p.Agent.Models.Choose, Overlay: p.overlay, CheckTool: p.Agent.CheckTool, Discover: p.Agent.Discover,
 			Active: p.Work.Active, Usage: p.Work.Usage, Memory: p.Agent.Memory,
 		},
-		Chat: turn.Chat{Input: p.Chat.Input, Reply: p.Chat.Reply, Approval: pl.approval},
+		Chat: p.chat(pl.approval),
 		Work: turn.Work{
 			Commands: pl.commands, Allowed: p.Work.Allowed, Scheduled: p.Work.Cron,
 			Lanes: readiness{p.Store, p.Work.Lanes, p.Work.Active, p.Work.Pause, pl.resumption},
@@ -158,6 +164,23 @@ func New(p Parts) *Pipeline {
 		Commands: gateway.Commands{Table: pl.commands, Skill: p.Work.Skill},
 	})
 	return pl
+}
+
+// chat returns the side of the people, as turns see it.
+func (p Parts) chat(approvals *approval.Service) turn.Chat {
+	s, files := p.Settings.Turn, p.Chat.Files
+	return turn.Chat{
+		Input: input.New(input.Parts{
+			Accounts: p.Chat.Accounts, Usage: p.Work.Usage, Fetch: files.Fetch, Skill: p.Work.Skill, Media: files.Media, Printer: s.Printer,
+			Options: input.Options{Observe: s.Observe, Log: p.Settings.Log.Named("input")},
+		}),
+		Reply: reply.New(reply.Parts{
+			Delivery: p.Chat.Delivery, Accounts: p.Chat.Accounts, Directory: p.Chat.Targets, Targets: p.Work.Cron.Targets, Mask: p.Agent.Agent.Mask,
+			Files:   reply.Files{Attach: files.Attach, CheckTool: p.Agent.CheckTool, Synthesize: files.Media.Synthesize},
+			Options: reply.Options{Printer: s.Printer, Progress: p.Settings.Control.Progress, Observe: s.Observe},
+		}),
+		Approval: approvals,
+	}
 }
 
 // turns are the turns of a pipeline; they implement control.Turns.

@@ -30,18 +30,19 @@ func (r archive) Rows(ctx context.Context, from, to int) ([]llm.Message, error) 
 // archived messages; none if the engine has no such tools. They read the store: what
 // the running turn has compacted is stored when the turn ends.
 func (a *App) recallTools() []tool.Tool {
+	sessions := a.store
 	switch {
 	case !a.opts.Config.Compression.Enabled:
 		return nil
 	case a.engineHost != nil:
 		return a.engineHost.Tools(func(ctx context.Context, id string) (json.RawMessage, error) {
-			return a.store.Engine(ctx, session.ID(id))
+			return sessions.Engine(ctx, session.ID(id))
 		})
 	case a.opts.Config.Context.Engine != lcm.Name:
 		return nil
 	}
 	return lcm.Tools(func(ctx context.Context, id string) (json.RawMessage, lcm.Archive, error) {
-		state, err := a.store.Engine(ctx, session.ID(id))
-		return state, archive{a.store, session.ID(id)}, err
+		state, err := sessions.Engine(ctx, session.ID(id))
+		return state, archive{sessions, session.ID(id)}, err
 	})
 }

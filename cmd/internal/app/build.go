@@ -31,13 +31,11 @@ import (
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/input"
 	"hermesd/gateway/lane"
 	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
-	"hermesd/gateway/reply"
 	"hermesd/gateway/target"
 	"hermesd/gateway/turn"
 	"hermesd/storage"
@@ -74,7 +72,6 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.prefixes = &prefixes{promptInputs: a.prompts, opts: a.opts, models: a.models}
 	compacting := a.compactionOptions()
 	a.prefixes.reportToolset()
-	services := a.mediaServices()
 	a.overlay = overlay.New(overlay.Options{
 		Location: c.Location(), Profiles: platforms.Profiles(), RedactPII: c.Privacy.RedactPII, Voice: c.TTS.Address() != "", Note: a.prompts.memoryNudge,
 	}, a.overlaySettings(c))
@@ -83,7 +80,7 @@ func (a *App) build(ctx context.Context) (err error) {
 		Host: &host{prompts: a.prompts, commands: a.commands, canRestart: a.opts.CanRestart, restart: a.restart},
 		Chat: pipeline.Chat{
 			Accounts: a.accounts, Moves: a.migrations, Delivery: a.delivery, Targets: a.targets, Questions: questions,
-			Input: a.newInput(services), Reply: a.newReply(services),
+			Files: pipeline.Files{Fetch: a.fetcher().Fetch, Attach: a.attachments.attach, Media: a.mediaServices()},
 		},
 		Agent: pipeline.Agent{
 			Agent: a.agent, Models: a.models, Prefix: a.prefixes.build, Overlay: a.overlay, CheckTool: a.prompts.toolDenied,
@@ -250,21 +247,4 @@ func (a *App) controlOptions(compacting compaction.Options) control.Options {
 		Caching:     llm.CachingLine(main.Provider, main.Model, main.BaseURL, c.PromptCaching.TTL()),
 		Compression: compacting, Printer: a.printer, Log: a.opts.Log,
 	}
-}
-
-// newInput returns what makes the input of models.
-func (a *App) newInput(services input.Media) *input.Composer {
-	return input.New(input.Parts{
-		Accounts: a.accounts, Usage: a.usage, Fetch: a.fetcher().Fetch, Skill: a.prompts.expandSkill, Media: services, Printer: a.printer,
-		Options: input.Options{Observe: a.telemetry.Observe, Log: a.opts.Log.Named("input")},
-	})
-}
-
-// newReply returns what makes the rows of turns.
-func (a *App) newReply(services input.Media) *reply.Writer {
-	return reply.New(reply.Parts{
-		Delivery: a.delivery, Accounts: a.accounts, Directory: a.targets, Targets: a.cron.Targets, Mask: a.agent.Mask,
-		Files:   reply.Files{Attach: a.attachments.attach, CheckTool: a.prompts.toolDenied, Synthesize: services.Synthesize},
-		Options: reply.Options{Printer: a.printer, Progress: a.opts.Config.Display.ToolProgress, Observe: a.telemetry.Observe},
-	})
 }
