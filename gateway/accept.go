@@ -202,7 +202,7 @@ func (g *Gateway) reportReceived(e inbox.Entry, result observe.AcceptResult) {
 	default:
 		a.Result, a.Rule = observe.Denied, e.Outcome.Reason
 	}
-	g.parts.Settings.Observe.Emit(a)
+	g.parts.Settings.Observe(a)
 }
 
 // minAckInterval is the minimum time between two acknowledgements in one lane.

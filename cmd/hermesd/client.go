@@ -121,7 +121,7 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 	}
 	defer external.Close()
 	everywhere.Forget = external.ForgetSession
-	client := admin.Local(admin.NewHandler(admin.Options{Events: store, Memory: external, Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), nil), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
+	client := admin.Local(admin.NewHandler(admin.Options{Events: store, Memory: external, Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), func(...schedule.JobID) {}), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()

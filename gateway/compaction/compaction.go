@@ -42,7 +42,7 @@ type Options struct {
 	Learn func(provider, model string, window int)
 }
 
-// Parts are the collaborators of a Compactor. All but Observe are set.
+// Parts are the collaborators of a Compactor. All are set.
 type Parts struct {
 	Store   store.Sessions
 	Passes  *hygiene.Passes
@@ -90,7 +90,7 @@ func (r *Run) Report(reason string, failed bool, p agent.Compaction) {
 	if e := r.conv.Engine.Engine; e != nil {
 		name = e.Name()
 	}
-	r.Observe.Emit(observe.Compacted{Turn: r.ID, Engine: name, Reason: reason, Failed: failed, Before: p.Before, After: p.After})
+	r.Observe(observe.Compacted{Turn: r.ID, Engine: name, Reason: reason, Failed: failed, Before: p.Before, After: p.After})
 }
 
 // engine returns the context engine of the turn's session, created if necessary; nil

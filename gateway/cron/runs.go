@@ -124,7 +124,7 @@ func (r *Runs) Run(ctx context.Context) {
 // reportNotRun emits the occurrences that do not run.
 func (r *Runs) reportNotRun(occurrences []schedule.Occurrence) {
 	for _, s := range occurrences {
-		r.opts.Observe.Emit(observe.OccurrencesSkipped{State: string(s.State), Count: max(s.Count, 1)})
+		r.opts.Observe(observe.OccurrencesSkipped{State: string(s.State), Count: max(s.Count, 1)})
 	}
 }
 

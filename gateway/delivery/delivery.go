@@ -43,7 +43,7 @@ type Options struct {
 	// Ceilings are the rate limits that the operator configured. An account without
 	// one is limited only by the responses of its platform.
 	Ceilings map[chat.Account]outbox.RateLimit
-	// Settled, if set, is called with the settlement of each attempt once that is
+	// Settled is called with the settlement of each attempt once that is
 	// stored. It must not block.
 	Settled func(outbox.Row, outbox.Settlement)
 	// Observe receives an event for each attempt. It must not block.

@@ -43,12 +43,10 @@ func (d *Delivery) sendDue(_ context.Context, to chat.Address) {
 			return
 		}
 		d.logSettlement(row, s)
-		d.opts.Observe.Emit(observe.DeliveryAttempted{
+		d.opts.Observe(observe.DeliveryAttempted{
 			Turn: row.Turn, Row: row.ID.String(), Platform: row.Msg.To.Platform, Role: string(row.Role), State: string(s.State), RateLimited: s.Reason == rateLimitReason, Attempt: row.Attempts, Took: took,
 		})
-		if d.opts.Settled != nil {
-			d.opts.Settled(row, s)
-		}
+		d.opts.Settled(row, s)
 		if s.MigratedTo != nil { // its rows are in another queue now
 			d.lanes.Wake(*s.MigratedTo)
 		}

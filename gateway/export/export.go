@@ -32,12 +32,11 @@ type Message struct {
 type Conversation struct {
 	Record   session.Record
 	Messages []Message
-	// Mask masks secrets; nil masks nothing.
-	Mask func(string) string
+	Mask     func(string) string // masks secrets
 }
 
 // Read reads all messages of the session as of r. mask masks secrets when the
-// conversation is written; nil masks nothing.
+// conversation is written.
 func Read(ctx context.Context, s store.Sessions, r session.Record, mask func(string) string) (Conversation, error) {
 	c := Conversation{Record: r, Mask: mask}
 	spans := append(r.Archive[:len(r.Archive):len(r.Archive)], r.Active())
@@ -76,14 +75,6 @@ func (c Conversation) setTimes(calls []ledger.Record) {
 			c.Messages[i].At = at[m.Row-c.Record.Start]
 		}
 	}
-}
-
-// maskText masks secrets in s.
-func (c Conversation) maskText(s string) string {
-	if c.Mask == nil {
-		return s
-	}
-	return c.Mask(s)
 }
 
 // A Header is the first line of a JSONL export.
@@ -125,7 +116,7 @@ func (c Conversation) JSONL(w io.Writer) error {
 	out.SetEscapeHTML(false)
 	r := c.Record
 	err := out.Encode(Header{
-		Session: r.ID, Where: c.maskText(r.Address.String()), Title: c.maskText(r.Title), Created: r.Created.UTC(), Updated: r.Updated.UTC(),
+		Session: r.ID, Where: c.Mask(r.Address.String()), Title: c.Mask(r.Title), Created: r.Created.UTC(), Updated: r.Updated.UTC(),
 		Messages: r.Messages, Archived: r.Archived(),
 	})
 	for _, m := range c.Messages {
@@ -150,7 +141,7 @@ func (c Conversation) toLine(m Message) Line {
 			continue
 		}
 		l.Blocks = append(l.Blocks, Block{
-			Type: bl.Type, Text: c.maskText(bl.Text), ID: bl.ID, Name: bl.Name, Input: c.maskInput(bl.Input), Failed: bl.Failed, MIME: bl.MIME, Path: c.maskText(bl.Path),
+			Type: bl.Type, Text: c.Mask(bl.Text), ID: bl.ID, Name: bl.Name, Input: c.maskInput(bl.Input), Failed: bl.Failed, MIME: bl.MIME, Path: c.Mask(bl.Path),
 		})
 	}
 	return l
@@ -162,7 +153,7 @@ func (c Conversation) maskInput(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
 	}
-	text := c.maskText(string(raw))
+	text := c.Mask(string(raw))
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
@@ -197,9 +188,9 @@ func (c Conversation) Markdown(w io.Writer) error {
 
 func (c Conversation) writeHead(b *bufio.Writer) {
 	r := c.Record
-	fmt.Fprintf(b, "# %s\n\n", oneLine(c.maskText(cmp.Or(r.Title, r.Name, string(r.ID)))))
+	fmt.Fprintf(b, "# %s\n\n", oneLine(c.Mask(cmp.Or(r.Title, r.Name, string(r.ID)))))
 	fmt.Fprintf(b, "- session: `%s`\n- where: `%s`\n- begun: %s\n- last: %s\n- messages: %d, %d archived\n",
-		r.ID, oneLine(c.maskText(r.Address.String())), formatTime(r.Created), formatTime(r.Updated), r.Messages, r.Archived())
+		r.ID, oneLine(c.Mask(r.Address.String())), formatTime(r.Created), formatTime(r.Updated), r.Messages, r.Archived())
 }
 
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
@@ -215,17 +206,17 @@ func (c Conversation) writeMessage(b *bufio.Writer, m Message) {
 	for _, bl := range m.Blocks {
 		switch bl.Type {
 		case llm.Text:
-			b.WriteString("\n" + strings.TrimRight(c.maskText(bl.Text), "\n") + "\n")
+			b.WriteString("\n" + strings.TrimRight(c.Mask(bl.Text), "\n") + "\n")
 		case llm.ToolUse:
-			fmt.Fprintf(b, "\nCall of `%s`:\n\n%s", bl.Name, codeBlock(c.maskText(string(bl.Input)), "json"))
+			fmt.Fprintf(b, "\nCall of `%s`:\n\n%s", bl.Name, codeBlock(c.Mask(string(bl.Input)), "json"))
 		case llm.ToolResult:
 			what := "Result"
 			if bl.Failed {
 				what = "Error"
 			}
-			fmt.Fprintf(b, "\n%s of `%s`:\n\n%s", what, bl.ID, codeBlock(c.maskText(bl.Text), ""))
+			fmt.Fprintf(b, "\n%s of `%s`:\n\n%s", what, bl.ID, codeBlock(c.Mask(bl.Text), ""))
 		case llm.Image:
-			fmt.Fprintf(b, "\n[image, %s, %s]\n", bl.MIME, oneLine(c.maskText(bl.Path)))
+			fmt.Fprintf(b, "\n[image, %s, %s]\n", bl.MIME, oneLine(c.Mask(bl.Path)))
 		case llm.Thinking: // not exported
 		}
 	}

@@ -282,7 +282,7 @@ func (c *Composer) describeFile(ctx context.Context, id session.ID, f chat.File)
 
 // reportMediaTask emits the event of a media task that has ended with err.
 func (c *Composer) reportMediaTask(task observe.MediaTask, start time.Time, err error) {
-	c.Options.Observe.Emit(observe.MediaProcessed{Task: task, Failed: err != nil, Took: time.Since(start)})
+	c.Options.Observe(observe.MediaProcessed{Task: task, Failed: err != nil, Took: time.Since(start)})
 }
 
 // Repeat returns an entry with the content of m for the sender of e. In a

@@ -14,12 +14,8 @@ import (
 // A Func receives events. It may be called from any goroutine, also concurrently.
 type Func func(Event)
 
-// Emit calls f with e, unless f is nil.
-func (f Func) Emit(e Event) {
-	if f != nil {
-		f(e)
-	}
-}
+// Discard is the Func that does nothing.
+func Discard(Event) {}
 
 // An Event is one of EventReceived, TurnStarted, ModelCalled, ModelRetried, ToolCalled,
 // MediaProcessed, Compacted, TurnEnded, DeliveryAttempted and OccurrencesSkipped.

@@ -177,7 +177,7 @@ func (r *Reply) Speak(ctx context.Context, answer string) {
 	if errors.Is(err, media.ErrNone) {
 		return
 	}
-	r.Options.Observe.Emit(observe.MediaProcessed{Task: observe.SpeechSynthesis, Failed: err != nil, Took: time.Since(start)})
+	r.Options.Observe(observe.MediaProcessed{Task: observe.SpeechSynthesis, Failed: err != nil, Took: time.Since(start)})
 	if err != nil {
 		r.log.Warn("cannot synthesize speech", zap.Error(err))
 		r.Notify(r.Options.Printer.T("I could not speak this answer: %v.", err))

@@ -26,6 +26,7 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/media"
+	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/reply"
 	"hermesd/gateway/schedule"
@@ -68,13 +69,14 @@ func newFixture(t *testing.T, mode string, o reply.Options) *fixture {
 	connected := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{{Platform: chat.Telegram}: mode}})
 	connected.Add(chat.Account{Platform: chat.Telegram}, platform{})
 	connected.Add(chat.Account{Platform: chat.HTTP}, platform{raw: true})
-	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()})
 	t.Cleanup(func() {
 		if err := errors.Join(out.Close(context.Background()), store.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 	f := &fixture{store: store}
+	o.Observe = observe.Discard
 	w := reply.New(reply.Parts{
 		Delivery: out, Accounts: connected, Options: o,
 		Directory: target.New(target.Parts{Store: store, Accounts: connected, Delivery: out}, target.Options{Location: time.UTC, Log: zap.NewNop()}),

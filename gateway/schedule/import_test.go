@@ -104,7 +104,7 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(home))
 	f.Add([]byte(`{"jobs":{"x":{"id":"x1","prompt":"p","schedule":{"kind":"interval","minutes":1e300}}}}`))
 	f.Add([]byte(`[{"id":"x1","prompt":"p","schedule":{"kind":"once","run_at":"9999-12-31T23:59:59.9Z"},"repeat":-3}]`))
-	b := schedule.NewManager(nowhere{}, schedule.Validator{Zone: "Europe/Berlin"}, nil)
+	b := schedule.NewManager(nowhere{}, schedule.Validator{Zone: "Europe/Berlin"}, func(...schedule.JobID) {})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		done, err := b.Import(t.Context(), raw)
 		ok(t, err)

@@ -22,12 +22,9 @@ type Manager struct {
 	now       func() time.Time
 }
 
-// NewManager returns a Manager of the jobs in store. wake, if not nil, is called with
-// the ID of each changed job.
+// NewManager returns a Manager of the jobs in store. wake is called with the ID of each
+// changed job.
 func NewManager(store Store, validator Validator, wake func(...JobID)) *Manager {
-	if wake == nil {
-		wake = func(...JobID) {}
-	}
 	return &Manager{store: store, validator: validator, wake: wake, now: time.Now}
 }
 

@@ -33,7 +33,7 @@ var ErrNone = errors.New("title: model returned no title")
 type Generator struct {
 	Provider llm.Provider
 	Model    string
-	// Mask masks secrets in what is sent and received; nil masks nothing.
+	// Mask masks secrets in what is sent and received.
 	Mask func(string) string
 }
 
@@ -41,11 +41,7 @@ type Generator struct {
 // answer, and the usage of the call, also when it fails. If user has no text the error
 // wraps ErrNone and no model is called.
 func (m Generator) Generate(ctx context.Context, user, answer string) (string, llm.Usage, error) {
-	mask := m.Mask
-	if mask == nil {
-		mask = func(s string) string { return s }
-	}
-	user, answer = excerpt(mask(user)), excerpt(mask(answer))
+	user, answer = excerpt(m.Mask(user)), excerpt(m.Mask(answer))
 	if user == "" {
 		return "", llm.Usage{}, fmt.Errorf("first message has no text: %w", ErrNone)
 	}
@@ -54,7 +50,7 @@ func (m Generator) Generate(ctx context.Context, user, answer string) (string, l
 	if err != nil {
 		return "", usage, fmt.Errorf("title: %w", err)
 	}
-	t := Clean(mask(text))
+	t := Clean(m.Mask(text))
 	if t == "" {
 		return "", usage, ErrNone
 	}

@@ -43,22 +43,22 @@ func TestGenerateWithoutUsableTitle(t *testing.T) {
 		"no end":     llmtest.Say(strings.Repeat("word ", 10_000)),
 		"only label": llmtest.Say("Title:"),
 	} {
-		if got, _, err := (title.Generator{Provider: llmtest.NewScripted(a), Model: "m"}).Generate(t.Context(), "hi", "yes"); !errors.Is(err, title.ErrNone) || got != "" {
+		if got, _, err := (title.Generator{Provider: llmtest.NewScripted(a), Model: "m", Mask: same}).Generate(t.Context(), "hi", "yes"); !errors.Is(err, title.ErrNone) || got != "" {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
 	p := llmtest.NewScripted()
-	if _, _, err := (title.Generator{Provider: p}).Generate(t.Context(), " \n", "hello"); !errors.Is(err, title.ErrNone) || len(p.Requests()) > 0 {
+	if _, _, err := (title.Generator{Provider: p, Mask: same}).Generate(t.Context(), " \n", "hello"); !errors.Is(err, title.ErrNone) || len(p.Requests()) > 0 {
 		t.Errorf("nothing said: %v, %d calls", err, len(p.Requests()))
 	}
 	var le *llm.Error
-	if _, _, err := (title.Generator{Provider: llmtest.NewScripted(llmtest.Fail(llm.Auth))}).Generate(t.Context(), "hi", ""); !errors.As(err, &le) {
+	if _, _, err := (title.Generator{Provider: llmtest.NewScripted(llmtest.Fail(llm.Auth)), Mask: same}).Generate(t.Context(), "hi", ""); !errors.As(err, &le) {
 		t.Errorf("a model that fails: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	if _, _, err := (title.Generator{Provider: llmtest.NewScripted(llmtest.Say("x"))}).Generate(ctx, "hi", ""); !errors.Is(err, stopped) {
+	if _, _, err := (title.Generator{Provider: llmtest.NewScripted(llmtest.Say("x")), Mask: same}).Generate(ctx, "hi", ""); !errors.Is(err, stopped) {
 		t.Errorf("stopped: %v", err)
 	}
 }
@@ -114,3 +114,6 @@ func FuzzClean(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, in string) { holds(t, in) })
 }
+
+// same masks nothing.
+func same(s string) string { return s }

@@ -21,10 +21,6 @@ import (
 // runObserved runs the turn, and emits events for its start and its end.
 func (c *claim) runObserved(ctx context.Context) {
 	emit := c.runner.parts.Settings.Observe
-	if emit == nil {
-		c.run(ctx)
-		return
-	}
 	e := c.first()
 	started := observe.TurnStarted{
 		Turn: c.Turn, Kind: observe.Message, Platform: e.Inbound.Address.Platform, Accepted: e.Accepted, At: time.Now(), Resumed: c.Crashed,
@@ -71,7 +67,7 @@ func resultOf(o inbox.Outcome) observe.Result {
 
 // reportModelCall emits the event of a successful model call.
 func (t *turn) reportModelCall(c agent.Call) {
-	t.runner.parts.Settings.Observe.Emit(observe.ModelCalled{Turn: t.claim.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
+	t.runner.parts.Settings.Observe(observe.ModelCalled{Turn: t.claim.Turn, Provider: c.Provider, Model: c.Model, Usage: c.Usage, Stop: c.Stop, Took: c.Took})
 }
 
 // recordCall adds a model call to the ledger, the trace and the usage, and logs an
@@ -99,10 +95,10 @@ func (t *turn) reportModelRetry(n agent.Notice) {
 	if le, ok := errors.AsType[*llm.Error](n.Err); ok {
 		e.Class = le.Class
 	}
-	t.runner.parts.Settings.Observe.Emit(e)
+	t.runner.parts.Settings.Observe(e)
 }
 
 // reportToolCall emits the event of a finished tool call.
 func (t *turn) reportToolCall(ev agent.ToolFinished) {
-	t.runner.parts.Settings.Observe.Emit(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
+	t.runner.parts.Settings.Observe(observe.ToolCalled{Turn: t.claim.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }

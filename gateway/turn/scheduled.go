@@ -44,7 +44,7 @@ type PreparedRun struct {
 	Say  string
 	// Settings choose the model of the run.
 	Settings session.Settings
-	// Keep writes the answer to a file of the job; nil: it is not written.
+	// Keep writes the answer to a file of the job.
 	Keep func(answer string) error
 }
 
@@ -111,7 +111,7 @@ func (t *turn) runScheduledAgent(ctx context.Context, run PreparedRun) (string, 
 
 // answerRun returns the end of a run with its answer, for its targets.
 func (t *turn) answerRun(ctx context.Context, run PreparedRun, answer string) store.End {
-	if run.Keep != nil && strings.TrimSpace(answer) != "" {
+	if strings.TrimSpace(answer) != "" {
 		if err := run.Keep(answer); err != nil {
 			t.log.Error("cannot save output of scheduled run", zap.Error(err))
 		}

@@ -79,7 +79,7 @@ func newBook(t *testing.T) *schedule.Manager {
 		}
 		return ""
 	}
-	return schedule.NewManager(store, schedule.Validator{Zone: "Europe/Berlin", Scan: scan, Profiles: chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true})}, nil)
+	return schedule.NewManager(store, schedule.Validator{Zone: "Europe/Berlin", Scan: scan, Profiles: chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true})}, func(...schedule.JobID) {})
 }
 
 func call(t *testing.T, tl tool.Tool, id, in string) string {

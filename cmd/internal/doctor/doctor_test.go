@@ -236,7 +236,7 @@ func TestStoreProblems(t *testing.T) {
 	p.must(err)
 	defer func() { p.must(s.Close()) }()
 	p.o.Ask = func(ctx context.Context, f func(*admin.Client) error) error {
-		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home, Cron: schedule.NewManager(s, schedule.Validator{}, nil)}))
+		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home, Cron: schedule.NewManager(s, schedule.Validator{}, func(...schedule.JobID) {})}))
 		return errors.Join(f(c), c.Close(ctx))
 	}
 	p.o.Verify = true
