@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
@@ -20,6 +22,7 @@ import (
 	"hermesd/gateway/erase"
 	"hermesd/gateway/memory"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/session"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 	"hermesd/storage/index"
@@ -108,14 +111,15 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 		return err
 	}
 	var search func(context.Context, string, int) ([]admin.Found, error)
-	everywhere, upkeep := erase.Options{Store: store, Media: folder(app.MediaDir(h))}, app.Maintenance(store, nil)
+	everywhere, upkeep := erase.Options{Store: store, Media: folder(app.MediaDir(h)), Cached: func(session.ID) {}}, app.Maintenance(store, nil)
 	if x, wrong := index.Open(filepath.Join(home, "search.db")); wrong == nil { // as up to date as the last daemon left it
 		defer func() { err = errors.Join(err, x.Close()) }()
 		search, everywhere.Index, upkeep = app.Search(x), x, app.Maintenance(store, x)
 	}
 	external := memory.Off()
 	if cfg != nil {
-		if external, err = app.MemoryService(cfg, report, home, memory.Parts{Store: store}); err != nil {
+		p := memory.Parts{Store: store, Log: zap.NewNop(), Observe: func(memory.Call) {}, Notify: func(context.Context, error) {}}
+		if external, err = app.MemoryService(cfg, report, home, p); err != nil {
 			external, err = memory.Off(), nil // nothing can be told to a provider that is not configured
 		}
 	}

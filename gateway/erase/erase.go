@@ -36,7 +36,8 @@ type Media interface {
 	Remove(path string) error
 }
 
-// Options are the dependencies of an Eraser. All but Store may be nil.
+// Options are the dependencies of an Eraser. Without an Index or Media nothing is deleted
+// from them.
 type Options struct {
 	Store Store
 	Index Index
@@ -58,15 +59,11 @@ func New(opts Options) *Eraser { return &Eraser{opts} }
 // deleted, or a *PartialError: the store has deleted the session, and another step
 // failed.
 func (e *Eraser) Session(ctx context.Context, id session.ID) (session.Deleted, error) {
-	d := store.Deletion{ID: id}
-	if e.opts.Forget != nil {
-		rec, _, err := e.opts.Store.SessionByID(ctx, id)
-		if err != nil {
-			return session.Deleted{}, err
-		}
-		d.Events = e.opts.Forget(rec)
+	rec, _, err := e.opts.Store.SessionByID(ctx, id)
+	if err != nil {
+		return session.Deleted{}, err
 	}
-	deleted, err := e.opts.Store.DeleteSession(ctx, d)
+	deleted, err := e.opts.Store.DeleteSession(ctx, store.Deletion{ID: id, Events: e.opts.Forget(rec)})
 	if err != nil && deleted.ID == "" {
 		return deleted, err
 	}
@@ -88,9 +85,7 @@ func (e *Eraser) DeleteDerived(ctx context.Context, deleted session.Deleted) err
 func (e *Eraser) deleteElsewhere(ctx context.Context, deleted session.Deleted) error {
 	ctx = context.WithoutCancel(ctx) // the deletion has begun and must be completed
 	var errs []error
-	if e.opts.Cached != nil {
-		e.opts.Cached(deleted.ID)
-	}
+	e.opts.Cached(deleted.ID)
 	if e.opts.Index != nil {
 		errs = append(errs, e.opts.Index.Forget(ctx, deleted.ID))
 	}

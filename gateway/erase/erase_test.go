@@ -54,7 +54,7 @@ func newHome(t *testing.T) *home {
 	t.Cleanup(func() { h.ok(h.index.Close()) })
 	h.media, err = media.Open(filepath.Join(h.dir, "media"), media.Config{MaxBytes: 1 << 20, CacheBytes: 1 << 24})
 	h.ok(err)
-	h.eraser = erase.New(erase.Options{Store: h.store, Index: h.index, Media: h.media})
+	h.eraser = erase.New(erase.Options{Store: h.store, Index: h.index, Media: h.media, Cached: func(session.ID) {}, Forget: nothing})
 	return h
 }
 
@@ -191,6 +191,13 @@ type faulty struct {
 	fail session.ID
 }
 
+// nothing is an erase.Options.Forget without an external memory.
+func nothing(session.Record) []store.Event { return nil }
+
+func (f *faulty) SessionByID(_ context.Context, id session.ID) (session.Record, bool, error) {
+	return session.Record{ID: id}, true, nil
+}
+
 func (f *faulty) DeleteSession(_ context.Context, d store.Deletion) (session.Deleted, error) {
 	id := d.ID
 	i := slices.Index(f.ids, id)
@@ -226,7 +233,7 @@ func TestExpiredSkipsBusySessions(t *testing.T) {
 		f.ids = append(f.ids, session.ID(fmt.Sprint("n", i)))
 	}
 	cached := 0
-	e := erase.New(erase.Options{Store: f, Index: f, Cached: func(session.ID) { cached++ }})
+	e := erase.New(erase.Options{Store: f, Index: f, Cached: func(session.ID) { cached++ }, Forget: nothing})
 	gone, err := e.Expired(t.Context(), time.Time{})
 	var left *erase.PartialError
 	if len(gone) != 900 || len(f.ids) != 100 || cached != 900 || !errors.As(err, &left) || left.ID != "n7" {
@@ -236,7 +243,7 @@ func TestExpiredSkipsBusySessions(t *testing.T) {
 
 func TestSessionStoreError(t *testing.T) {
 	f := &faulty{ids: []session.ID{"a", "b", "c"}, fail: "b"}
-	e := erase.New(erase.Options{Store: f})
+	e := erase.New(erase.Options{Store: f, Cached: func(session.ID) {}, Forget: nothing})
 	gone, err := e.Expired(t.Context(), time.Time{})
 	var left *erase.PartialError
 	if len(gone) != 1 || err == nil || errors.As(err, &left) {

@@ -25,7 +25,7 @@ func BenchmarkTurn(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := memory.New(memory.Parts{Provider: f, Store: db, Settings: settings()})
+	s := silent(memory.Parts{Provider: f, Store: db, Settings: settings()})
 	b.Cleanup(func() {
 		s.Close()
 		_ = db.Close()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"hermesd/agent/memory/provider"
@@ -420,4 +421,13 @@ func pause(ctx context.Context, d time.Duration) error {
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// silent returns a Service of p that reports nothing, and masks nothing without a Mask.
+func silent(p memory.Parts) *memory.Service {
+	if p.Mask == nil {
+		p.Mask = func(text string) string { return text }
+	}
+	p.Log, p.Observe, p.Notify = zap.NewNop(), func(memory.Call) {}, func(context.Context, error) {}
+	return memory.New(p)
 }

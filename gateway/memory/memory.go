@@ -34,7 +34,7 @@ type Store interface {
 	store.Values
 }
 
-// Parts are what a Service consists of. Mask, Log, Observe and Notify may be nil.
+// Parts are what a Service consists of.
 type Parts struct {
 	Provider provider.Provider // the Service closes it
 	Store    Store
@@ -130,18 +130,6 @@ const (
 
 // New returns a Service. Start begins its work.
 func New(p Parts) *Service {
-	if p.Log == nil {
-		p.Log = zap.NewNop()
-	}
-	if p.Mask == nil {
-		p.Mask = func(text string) string { return text }
-	}
-	if p.Observe == nil {
-		p.Observe = func(Call) {}
-	}
-	if p.Notify == nil {
-		p.Notify = func(context.Context, error) {}
-	}
 	s := &Service{
 		parts: p, about: p.Provider.About(), wake: make(chan struct{}, 1), start: time.Now(),
 		failing: map[string]bool{}, flying: map[string]bool{}, asked: map[string]bool{}, doubt: map[string]bool{},

@@ -280,7 +280,7 @@ func TestMirrorThatIsInterrupted(t *testing.T) {
 		f, q := newFake(), newQueue()
 		b := open(t, f, q, settings())
 		broken := &brokenQueue{queue: q}
-		dying := memory.New(memory.Parts{Provider: newFake(), Store: broken, Settings: settings()})
+		dying := silent(memory.Parts{Provider: newFake(), Store: broken, Settings: settings()})
 		defer dying.Close()
 		entries := map[string][]string{"memory": {"tea"}}
 		if err := dying.Mirror(t.Context(), owner("s", 1, ""), entries); err == nil {
@@ -370,7 +370,7 @@ func TestTools(t *testing.T) {
 func TestTextsOfEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, q, set := newFake(), newQueue(), settings()
-		s := memory.New(memory.Parts{Provider: f, Store: q, Settings: set, Mask: func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }})
+		s := silent(memory.Parts{Provider: f, Store: q, Settings: set, Mask: func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }})
 		defer s.Close()
 		turn := owner("s", 1, "")
 		events := s.TurnEvents(turn, "k", "my password is hunter2", strings.Repeat("ä", 250000), time.Now())
@@ -392,7 +392,7 @@ func TestTextsOfEvents(t *testing.T) {
 			t.Error("the provider has no use for checkpoints")
 		}
 		f.about.Checkpoints = true
-		s = memory.New(memory.Parts{Provider: f, Store: q, Settings: set})
+		s = silent(memory.Parts{Provider: f, Store: q, Settings: set})
 		defer s.Close()
 		events = s.CheckpointEvents(turn, "k", []provider.Message{{Role: "user", Text: "x"}, {Role: "tool", Text: "y"}})
 		if err := json.Unmarshal(events[0].Doc, &row); err != nil || len(row.Event.Messages) != 1 || row.Event.Messages[0].At.IsZero() || events[1].Due.IsZero() {
@@ -457,7 +457,7 @@ func TestADeletedSessionIsForgottenOnlyWhereItMayBeKnown(t *testing.T) {
 	} {
 		set := settings()
 		set.People, set.Rooms = c.people, c.rooms
-		s := memory.New(memory.Parts{Provider: newFake(), Store: newQueue(), Settings: set})
+		s := silent(memory.Parts{Provider: newFake(), Store: newQueue(), Settings: set})
 		events := s.ForgetSession(c.rec)
 		if len(events) != c.want || c.want > 0 && events[0].Group != "s" {
 			t.Errorf("%s: %+v", c.name, events)

@@ -1,17 +1,21 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/holographic"
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/memory"
 	stored "hermesd/gateway/store"
+	"hermesd/internal/secret"
 	"hermesd/storage/bolt"
 )
 
@@ -26,7 +30,7 @@ func TestEventsOfTheExternalMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := memory.New(memory.Parts{Provider: p, Store: s})
+	service := memory.New(memory.Parts{Provider: p, Store: s, Mask: new(secret.Masker).Mask, Log: zap.NewNop(), Observe: func(memory.Call) {}, Notify: func(context.Context, error) {}})
 	defer service.Close()
 	for i := range 4 {
 		doc := json.RawMessage(`{"provider":"holographic","event":{"kind":"turn","scope":{"Person":"ann"}}}`)

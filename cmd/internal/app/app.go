@@ -17,7 +17,6 @@ import (
 	"hermesd/adapters/console"
 	"hermesd/agent"
 	"hermesd/agent/engine/plugin"
-	"hermesd/agent/tools/files"
 	"hermesd/agent/tools/terminal"
 	"hermesd/agent/tools/web"
 	"hermesd/cmd/internal/admin"
@@ -108,7 +107,6 @@ type App struct {
 	cron     *cron.Runs
 
 	// The agent and its tools.
-	files         *files.Workspace
 	searchIndex   *index.Index
 	eraser        *erase.Eraser
 	indexFollower *index.Follower

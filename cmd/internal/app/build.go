@@ -170,7 +170,6 @@ func (a *App) buildTools() (tool.Set, error) {
 	if err != nil {
 		return tool.Set{}, err
 	}
-	a.files = w
 	a.cleanups = append(a.cleanups, w.Close)
 	ts := slices.Concat(w.Tools(), w.Writers(files.Options{
 		Deny: func(path string) error { return checkWritable(c, home, path) }, Homes: userHomes(), Protect: func(path string) string { return instructs(c, path) },

@@ -66,7 +66,7 @@ func (a *App) openMemory() {
 }
 
 // MemoryService returns the external memory that is configured, which the caller starts
-// and closes. p needs no provider and no settings.
+// and closes. p needs no provider, mask and settings.
 func MemoryService(c *config.Config, r config.Report, home string, p externalmemory.Parts) (*externalmemory.Service, error) {
 	if c.Memory.Provider == "" {
 		return externalmemory.Off(), nil
@@ -75,10 +75,8 @@ func MemoryService(c *config.Config, r config.Report, home string, p externalmem
 	if err != nil {
 		return nil, err
 	}
-	if p.Log != nil {
-		for _, w := range warnings {
-			p.Log.Warn(w)
-		}
+	for _, w := range warnings {
+		p.Log.Warn(w)
 	}
 	p.Provider, p.Mask = opened, r.Secrets.Mask
 	p.Settings = externalmemory.Settings{
