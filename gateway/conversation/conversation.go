@@ -41,6 +41,15 @@ type Discovery interface {
 	MarkSeen(result string)
 }
 
+// NoDiscovery is the Discovery that finds nothing.
+type NoDiscovery struct{}
+
+// After returns "".
+func (NoDiscovery) After(json.RawMessage) string { return "" }
+
+// MarkSeen does nothing.
+func (NoDiscovery) MarkSeen(string) {}
+
 // A Conversation is a session in memory. What a turn changes is in memory only until
 // Book.Delta is committed.
 type Conversation struct {

@@ -159,11 +159,6 @@ func settings(o Options) pipeline.Settings {
 	}
 }
 
-// model returns the configured model.
-func model(o Options) conversation.ModelChoice {
-	return conversation.ModelChoice{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window}
-}
-
 // setDefault sets *v if it is zero.
 func setDefault[T any](v *T, to T) {
 	if reflect.ValueOf(v).Elem().IsZero() {
@@ -183,7 +178,7 @@ func withDefaults(o Options) Options {
 	setDefault[control.Host](&o.Host, NoHost{})
 	setDefault[cron.Scripts](&o.Scripts, NoScripts{})
 	setDefault[cron.Outputs](&o.Outputs, NoOutputs{})
-	setDefault[control.Models](&o.Models, OneModel(model(o)))
+	setDefault[control.Models](&o.Models, OneModel{Model: o.Model, Effort: o.Effort, CacheTTL: o.CacheTTL, Vision: o.Vision, Window: o.Window})
 	setDefault(&o.Memory.External, memory.Off())
 	setDefault(&o.Memory.Entries, func(session.Record) (map[string][]string, error) { return nil, nil })
 	setDefault(&o.Memory.Notices, func(memory.Turn) []error { return nil })
@@ -191,7 +186,7 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Skill, func(session.ID, string, string) (string, bool) { return "", false })
 	setDefault(&o.Compression.Refresh, func(_ session.Record, p prompt.Prefix) prompt.Prefix { return p })
 	setDefault(&o.Compression.Learn, func(string, string, int) {})
-	setDefault(&o.Discover, func(int) conversation.Discovery { return nil })
+	setDefault(&o.Discover, func(int) conversation.Discovery { return conversation.NoDiscovery{} })
 	setDefault(&o.Fetch, func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) { return f, nil })
 	setDefault(&o.Attach, func(string, reply.AttachScope) (chat.File, error) {
 		return chat.File{}, i18n.Errorf("files cannot be sent here")

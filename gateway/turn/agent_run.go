@@ -179,9 +179,8 @@ func (t *turn) newAgentTurn(ctx context.Context, win *agent.ContextWindow, input
 		return t.runner.parts.Agent.CheckTool(rec, actor.Principal, tool)
 	}
 	run.User = t.newUserChannel()
-	if d := t.discovery(); d != nil {
-		run.AfterTool = func(_ string, input json.RawMessage) string { return d.After(input) }
-	}
+	found := t.discovery()
+	run.AfterTool = func(_ string, input json.RawMessage) string { return found.After(input) }
 	overlay := t.runner.parts.Agent.Overlay(t.session.Record, t.last())
 	overlay.Recall = t.recalled
 	run.Overlay = overlay.Render(t.runner.parts.Settings.Placement, t.session.Model.Reasons())
@@ -253,16 +252,13 @@ func (t *turn) consumeEvents(ctx context.Context, stream *delivery.Stream, win *
 	return final, notices, nil
 }
 
-// discovery returns the session's Discovery, nil if there is none. A new one is
-// told which project files are already in tool results of the transcript.
+// discovery returns the session's Discovery. A new one is told which project files are
+// already in tool results of the transcript.
 func (t *turn) discovery() conversation.Discovery {
 	if t.session.Discovery != nil {
 		return t.session.Discovery
 	}
 	d := t.runner.parts.Agent.Discover(t.session.Model.Window)
-	if d == nil {
-		return nil
-	}
 	for _, m := range t.session.Transcript.Since(0) {
 		for _, b := range m.Blocks {
 			if b.Type == llm.ToolResult {

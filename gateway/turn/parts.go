@@ -44,8 +44,7 @@ type Store interface {
 	Waiting(lane inbox.Lane) int
 }
 
-// Parts are the collaborators of a Runner. Everything in them is set, unless its comment
-// says what nil means.
+// Parts are the collaborators of a Runner. Everything in them is set.
 type Parts struct {
 	Store     Store
 	Sessions  *conversation.Book // Close closes its passes
@@ -66,7 +65,7 @@ type Agent struct {
 	// CheckTool returns an error if a principal may not use a tool in a session.
 	CheckTool func(rec session.Record, principal access.Principal, tool string) error
 	// Discover returns a new Discovery for a session with a context window of so many
-	// tokens; nil: it finds nothing.
+	// tokens.
 	Discover func(window int) conversation.Discovery
 	Active   *active.Turns // the Runner registers its turns
 	Usage    *usage.Meter  // counts the model calls

@@ -272,7 +272,7 @@ func (a *App) approvalReviewer() func(context.Context, tool.ApprovalRequest) (bo
 	if e.Provider == "" {
 		e = a.opts.Report.Model
 	}
-	j := cmdreview.Reviewer{Provider: a.providers().of(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
+	j := cmdreview.Reviewer{Provider: a.models.newProvider(e), Model: e.Model, Timeout: timeout, Mask: a.opts.Report.Secrets.Mask}
 	return func(ctx context.Context, r tool.ApprovalRequest) (bool, error) {
 		if r.Tool != terminal.Name { // the model judges commands only
 			return false, nil

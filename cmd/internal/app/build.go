@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 
 	"hermesd/agent"
 	"hermesd/agent/llm"
-	"hermesd/agent/llm/pricing"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/files"
@@ -117,7 +115,7 @@ func (a *App) open(ctx context.Context) (err error) {
 	}
 	a.access.checker.Store(check)
 	a.openContextLengths(ctx)
-	a.models = newModels(a.opts.Config, a.opts.Report, a.providers().of, a.lengths)
+	a.models = newModels(a.opts.Config, a.opts.Report, providers{a.opts.Config, a.telemetry.Metrics}.of, a.lengths)
 	if a.printer, err = i18n.For(a.opts.Config.Display.Language); err != nil {
 		return keyError("display.language", err)
 	}
@@ -198,7 +196,7 @@ func (a *App) profile() string { return profile.FromHome(a.opts.Home) }
 
 // pipelineSettings returns the settings of the parts of the pipeline.
 func (a *App) pipelineSettings(compacting compaction.Options) pipeline.Settings {
-	c, log := a.opts.Config, a.opts.Log
+	c, main, log := a.opts.Config, a.opts.Report.Model, a.opts.Log
 	return pipeline.Settings{
 		Admission: gateway.Settings{
 			Profile: a.profile(), Policy: c.SessionPolicy(), Mode: inbox.Mode(c.Display.BusyInputMode), Acknowledge: c.Display.BusyAck,
@@ -207,23 +205,21 @@ func (a *App) pipelineSettings(compacting compaction.Options) pipeline.Settings 
 		Conversation: conversation.Options{
 			Policy: c.SessionPolicy(), Reset: resetPolicyFor(c), CacheBytes: c.Gateway.TranscriptCacheBytes, Printer: a.printer, Log: log.Named("conversation"),
 		},
-		Turn: a.turnSettings(),
+		Turn: turn.Settings{
+			Printer: a.printer, Placement: prompt.Placement(c.Agent.OverlayPlacement), Prefill: a.prefill.messages, Title: a.titleGenerator(),
+			RestartNotice: c.Gateway.RestartNotice, EditFirst: c.Delivery.EditFirst,
+			Freshness: c.Gateway.AutoContinueFreshness, Backlog: c.Backlog.MaxAge, Inactivity: c.Gateway.TurnTimeout,
+			Log: log.Named("turn"), Observe: a.telemetry.Observe, OnSessionChanged: followSessions(a.indexFollower), OnSessionDeleted: deleteDerived(a.eraser, log),
+		},
 		Approval: approval.Options{
 			Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer(), Printer: a.printer, Log: log.Named("approval"),
 		},
-		Control:      a.controlOptions(compacting),
+		Control: control.Options{
+			Version: a.opts.Version, Model: main.Model, Mode: inbox.Mode(c.Display.BusyInputMode), Progress: c.Display.ToolProgress, Voice: c.TTS.Address() != "",
+			Prices: a.models.prices, Caching: llm.CachingLine(main.Provider, main.Model, main.BaseURL, c.PromptCaching.TTL()),
+			Compression: compacting, Printer: a.printer, Log: log,
+		},
 		DrainTimeout: c.Gateway.DrainTimeout, Log: log,
-	}
-}
-
-// turnSettings returns the values that configure turns.
-func (a *App) turnSettings() turn.Settings {
-	c := a.opts.Config
-	return turn.Settings{
-		Printer: a.printer, Placement: prompt.Placement(c.Agent.OverlayPlacement), Prefill: a.prefill.messages, Title: a.titleGenerator(),
-		RestartNotice: c.Gateway.RestartNotice, EditFirst: c.Delivery.EditFirst,
-		Freshness: c.Gateway.AutoContinueFreshness, Backlog: c.Backlog.MaxAge, Inactivity: c.Gateway.TurnTimeout,
-		Log: a.opts.Log.Named("turn"), Observe: a.telemetry.Observe, OnSessionChanged: followSessions(a.indexFollower), OnSessionDeleted: deleteDerived(a.eraser, a.opts.Log),
 	}
 }
 
@@ -234,16 +230,5 @@ func (a *App) deliveryOptions(questions *approval.Questions) delivery.Options {
 		Store: a.store, Accounts: a.accounts, Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), RepeatNotice: a.printer.Translate(outbox.RepeatNotice),
 		Preview: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval, Ceilings: c.Ceilings(), Settled: questions.Settled,
 		Observe: a.telemetry.Observe, Masker: a.opts.masker(), Log: a.opts.Log.Named("delivery"),
-	}
-}
-
-// controlOptions returns what chat commands and the status say of the configuration.
-func (a *App) controlOptions(compacting compaction.Options) control.Options {
-	c, main := a.opts.Config, a.opts.Report.Model
-	return control.Options{
-		Version: a.opts.Version, Model: main.Model, Mode: inbox.Mode(c.Display.BusyInputMode), Progress: c.Display.ToolProgress, Voice: c.TTS.Address() != "",
-		Prices:      cmp.Or(a.opts.Report.Prices, pricing.Builtin()),
-		Caching:     llm.CachingLine(main.Provider, main.Model, main.BaseURL, c.PromptCaching.TTL()),
-		Compression: compacting, Printer: a.printer, Log: a.opts.Log,
 	}
 }

@@ -105,5 +105,5 @@ func (a *App) newSummaryCompleter() summary.Completer {
 		a.opts.Log.Warn("summary model has a smaller context than the main model; long conversations are summarized in parts",
 			zap.String("model", e.Model), zap.Int("tokens", window), zap.Int("main", main))
 	}
-	return summary.NewCompleter(a.providers().of(e), e.Model, window, task.Timeout)
+	return summary.NewCompleter(a.models.newProvider(e), e.Model, window, task.Timeout)
 }

@@ -32,8 +32,6 @@ type providers struct {
 	metrics *metrics.Metrics // count the calls
 }
 
-func (a *App) providers() providers { return providers{a.opts.Config, a.telemetry.Metrics} }
-
 // of returns the provider of an endpoint; its calls are counted.
 func (p providers) of(e config.Endpoint) llm.Provider { return p.metrics.Provider(p.client(e)) }
 

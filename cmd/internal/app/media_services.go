@@ -32,7 +32,7 @@ func (a *App) mediaServices() input.Media {
 		s.Synthesize = func(ctx context.Context, text string) (chat.File, error) { return synthesize(ctx, sp, text, sent, log) }
 	}
 	if e := a.opts.Report.Vision; e.Provider != "" {
-		d := vision.New(a.providers().of(e), vision.Options{Model: e.Model, Timeout: c.Auxiliary.Vision.Timeout})
+		d := vision.New(a.models.newProvider(e), vision.Options{Model: e.Model, Timeout: c.Auxiliary.Vision.Timeout})
 		s.DescribeImage = func(ctx context.Context, f chat.File) (string, agent.Call, error) {
 			text, usage, err := d.Describe(ctx, llm.Block{Type: llm.Image, MIME: f.MIME, Path: f.Path})
 			return text, agent.Call{Provider: e.Provider, Model: e.Model, Usage: usage}, err
@@ -94,7 +94,7 @@ func (a *App) titleGenerator() func(ctx context.Context, id session.ID, question
 	if e.Provider == "" {
 		return turn.NoTitles
 	}
-	m := title.Generator{Provider: a.providers().of(e), Model: e.Model, Mask: a.opts.Report.Secrets.Mask}
+	m := title.Generator{Provider: a.models.newProvider(e), Model: e.Model, Mask: a.opts.Report.Secrets.Mask}
 	timeout := a.opts.Config.Auxiliary.TitleGeneration.Timeout
 	return func(ctx context.Context, id session.ID, question, answer string) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)

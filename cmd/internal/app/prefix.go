@@ -150,18 +150,15 @@ func (a *App) readPrefill(c *config.Config) (p prefill, err error) {
 	return p, nil
 }
 
-// ephemeral returns the operator's text that goes with every call and is never stored:
-// that of c, after what the prefill file has of role system.
-func (a *App) ephemeral(c *config.Config) string {
-	if a.prefill.system == "" || c.Agent.EphemeralSystemPrompt == "" {
-		return a.prefill.system + c.Agent.EphemeralSystemPrompt
-	}
-	return a.prefill.system + "\n\n" + c.Agent.EphemeralSystemPrompt
-}
-
-// overlaySettings returns the settings of overlays that c has.
+// overlaySettings returns the settings of overlays that c has. The operator's text that
+// goes with every call and is never stored is that of c, after what the prefill file has of
+// role system.
 func (a *App) overlaySettings(c *config.Config) overlay.Settings {
-	return overlay.Settings{Ephemeral: a.ephemeral(c), Personality: personalities(c)}
+	text := a.prefill.system + c.Agent.EphemeralSystemPrompt
+	if a.prefill.system != "" && c.Agent.EphemeralSystemPrompt != "" {
+		text = a.prefill.system + "\n\n" + c.Agent.EphemeralSystemPrompt
+	}
+	return overlay.Settings{Ephemeral: text, Personality: personalities(c)}
 }
 
 // keyError returns a configuration error for key. Restarting without a change cannot

@@ -350,10 +350,10 @@ func (d discovery) After(input json.RawMessage) string {
 }
 
 // newDiscovery returns what finds the context files of folders that a session enters
-// later; nil if they are turned off.
+// later.
 func (m *promptInputs) newDiscovery(window int) conversation.Discovery {
 	if m.c.Agent.SkipContextFiles {
-		return nil
+		return conversation.NoDiscovery{}
 	}
 	return discovery{contextfile.NewDiscovery(m.workspace, window), m.log}
 }

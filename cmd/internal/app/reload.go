@@ -105,8 +105,7 @@ func (a *App) applyConfig(c *config.Config) error {
 	}
 	a.access.checker.Store(check)
 	a.overlay.Apply(a.overlaySettings(c))
-	a.pipeline.Targets().SetConfigured(homeChannels(c))
-	a.memory.Reload()
+	a.targets.SetConfigured(homeChannels(c))
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
 	}

@@ -45,7 +45,7 @@ func (a *App) summarizer() func(context.Context, string, string) (string, error)
 	if e.Provider == "" {
 		e = a.opts.Report.Model
 	}
-	m := summary.NewCompleter(a.providers().of(e), e.Model, 0, a.opts.Config.Auxiliary.Compression.Timeout)
+	m := summary.NewCompleter(a.models.newProvider(e), e.Model, 0, a.opts.Config.Auxiliary.Compression.Timeout)
 	return func(ctx context.Context, id, prompt string) (string, error) {
 		out, err := m.Complete(ctx, summary.Request{Prompt: mask(prompt), MaxTokens: maxSummary})
 		meter.Charge(session.ID(id), agent.Call{Provider: e.Provider, Model: e.Model, Usage: out.Usage})
