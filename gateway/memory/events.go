@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/store"
+	"hermesd/internal/shorten"
 )
 
 // Limits of events.
@@ -21,6 +23,7 @@ const (
 	endAfter    = 30 * time.Minute // the last turn
 	maxText     = 25000            // characters of a message
 	maxParts    = 8                // messages of a text that is longer
+	maxUses     = 1 << 20          // bytes of the calls of tools of a turn
 	maxFullSize = 64 << 20         // bytes of all events
 )
 
@@ -71,7 +74,32 @@ func (s *Service) TurnEvents(t Turn, key, question, answer string, at time.Time)
 	}
 	messages := append(s.said("user", question, at), s.said("assistant", answer, at)...)
 	e := provider.Event{Key: uuid(provider.Turn, key), Kind: provider.Turn, Scope: s.Scope(t), At: at, Messages: messages}
+	if s.SyncsTools() {
+		e.Tools = s.used(t.Tools)
+	}
 	return []store.Event{s.queued(e.Key, string(t.Record.ID), row{Event: e}), s.end(t, key, at, at.Add(endAfter))}
+}
+
+// SyncsTools reports whether the provider is told of calls of tools.
+func (s *Service) SyncsTools() bool {
+	return !s.off() && s.parts.Settings.SyncTools && s.about.ToolUses
+}
+
+// used returns calls of tools as they are told, without what was read from the provider:
+// that would be stored again.
+func (s *Service) used(uses []provider.ToolUse) (list []provider.ToolUse) {
+	offered, size := s.Tools(), 0
+	for _, u := range uses {
+		if slices.ContainsFunc(offered, func(t provider.Tool) bool { return t.Name == u.Name && !t.Writes }) {
+			u.Output = ""
+		}
+		u.Input, u.Output = shorten.To(s.parts.Mask(u.Input), maxText-1), shorten.To(s.parts.Mask(u.Output), maxText-1)
+		if size += len(u.Input) + len(u.Output); size > maxUses {
+			break
+		}
+		list = append(list, u)
+	}
+	return list
 }
 
 // said returns a text as messages.

@@ -57,6 +57,7 @@ type Settings struct {
 	Sync       bool          // turns are told to the provider
 	Mirror     bool          // entries of the built-in memory are told to the provider
 	PerUser    bool          // the built-in memory has files for each person
+	SyncTools  bool          // with their calls of tools
 	QueueMax   int           // events
 }
 

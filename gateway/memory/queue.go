@@ -242,7 +242,7 @@ func (s *Service) ask(ctx context.Context, r *row, receipt provider.Receipt) (kn
 // done returns the settlement of an event that was told.
 func (s *Service) done(r row, receipt provider.Receipt) store.EventSettlement {
 	if len(r.Rest) > 0 {
-		r.Event.Key, r.Event.Messages = uuid(r.Event.Kind, r.Event.Key), r.Rest
+		r.Event.Key, r.Event.Messages, r.Event.Tools = uuid(r.Event.Kind, r.Event.Key), r.Rest, nil
 		return again(row{Provider: r.Provider, Event: r.Event}, 0)
 	}
 	settled := store.EventSettlement{Done: true}
@@ -321,10 +321,21 @@ func (s *Service) release() {
 }
 
 // halve leaves the first half of the messages of an event in it, or of the text of its only
-// one, and moves the other half to r.Rest. It reports false if there is nothing to halve.
+// one, and moves the other half to r.Rest; before that it cuts long texts of tools to half.
+// It reports false if there is nothing to halve.
 func (r *row) halve() bool {
+	long := false
+	for i := range r.Event.Tools {
+		for _, text := range []*string{&r.Event.Tools[i].Input, &r.Event.Tools[i].Output} {
+			if n := utf8.RuneCountInString(*text); n >= minHalved {
+				*text, long = (*text)[:shorten.Offset(*text, n/2)], true
+			}
+		}
+	}
 	ms := r.Event.Messages
 	switch {
+	case long:
+		return true
 	case len(ms) > 1:
 		n := len(ms) / 2
 		r.Event.Messages, r.Rest = ms[:n:n], slices.Concat(ms[n:], r.Rest)

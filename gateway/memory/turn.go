@@ -21,7 +21,8 @@ type Turn struct {
 	UserID              string // of the speaker on the platform
 	Person              string // name of the speaker in access.people; "" if there is none
 	// Text is what people wrote: no quotes, no files, no text of skills.
-	Text string
+	Text  string
+	Tools []provider.ToolUse // calls of tools in the turn, if SyncsTools
 	// Frozen is the frozen prompt of the session: what it says is not recalled again.
 	Frozen  string
 	Command bool // the text is a command

@@ -465,3 +465,49 @@ func TestADeletedSessionIsForgottenOnlyWhereItMayBeKnown(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestToolUsesOfEvents: a turn has its calls of tools if the provider has a use for them and
+// the settings say so; what was read from the provider is left out.
+func TestToolUsesOfEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, wanted := range []bool{false, true} {
+			for _, allowed := range []bool{false, true} {
+				f, set := newFake(), settings()
+				f.about.ToolUses, set.SyncTools = wanted, allowed
+				f.about.Tools = []provider.Tool{{Name: "look"}, {Name: "store", Writes: true}}
+				s := silent(memory.Parts{Provider: f, Store: newQueue(), Settings: set, Mask: func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }})
+				turn := owner("s", 1, "")
+				for _, name := range []string{"look", "memory_recall", "store", "terminal"} {
+					turn.Tools = append(turn.Tools, provider.ToolUse{ID: name, Name: name, Input: `{"word":"hunter2"}`, Output: "hunter2" + strings.Repeat("ä", 30000)})
+				}
+				for range 20 {
+					turn.Tools = append(turn.Tools, provider.ToolUse{Name: "terminal", Output: strings.Repeat("ä", 25000)})
+				}
+				events := s.TurnEvents(turn, "k", "question", "answer", time.Now())
+				s.Close()
+				var row struct{ Event provider.Event }
+				if err := json.Unmarshal(events[0].Doc, &row); err != nil || strings.Contains(string(events[0].Doc), "hunter2") {
+					t.Fatal(err)
+				}
+				uses := row.Event.Tools
+				if !wanted || !allowed {
+					if len(uses) != 0 {
+						t.Errorf("wanted %v, allowed %v: %d calls", wanted, allowed, len(uses))
+					}
+					continue
+				}
+				size := 0
+				for i, u := range uses {
+					read := u.Name == "look" || u.Name == "memory_recall"
+					if n := len([]rune(u.Output)); i < 4 && (read && n != 0 || !read && n != 25000 || u.Input != `{"word":"***"}`) {
+						t.Errorf("%s: %s, %d characters", u.Name, u.Input, n)
+					}
+					size += len(u.Output)
+				}
+				if len(uses) < 20 || size > 1<<20 {
+					t.Errorf("%d calls with %d bytes", len(uses), size)
+				}
+			}
+		}
+	})
+}

@@ -2,6 +2,7 @@ package turn
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,36 @@ func (t *turn) memoryEvents(answer string) []store.Event {
 		return nil
 	}
 	mt := t.memoryTurn(t.session.Record)
+	if m.SyncsTools() {
+		mt.Tools = t.toolUses()
+	}
 	return m.TurnEvents(mt, t.Turn, mt.Text, answer, time.Now())
+}
+
+// toolUses returns the calls of tools of the turn with their results. They are those of its
+// steps, because a compaction may have replaced the messages.
+func (t *turn) toolUses() (list []provider.ToolUse) {
+	at := map[string]int{} // place in list by ID of the call
+	for _, raw := range t.claim.Steps {
+		var st step
+		if err := json.Unmarshal(raw, &st); err != nil {
+			t.log.Error("cannot decode a step for the memory provider", zap.Error(err))
+			return list
+		}
+		for _, m := range st.Agent.Messages {
+			for _, b := range m.ToolUses() {
+				at[b.ID] = len(list)
+				why, bad := st.Agent.Bad[b.ID]
+				list = append(list, provider.ToolUse{ID: b.ID, Name: b.Name, Input: string(b.Input), Output: why, Failed: bad})
+			}
+		}
+		if r := st.Agent.Result; r != nil {
+			if i, ok := at[st.Agent.Call]; ok {
+				list[i].Output, list[i].Failed = r.Text, r.Failed
+			}
+		}
+	}
+	return list
 }
 
 // checkpointEvents returns the event of the messages that compactions of the turn have

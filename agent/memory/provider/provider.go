@@ -69,6 +69,8 @@ type About struct {
 	PerID bool
 	// Checkpoints: events of kind Checkpoint are of use.
 	Checkpoints bool
+	// ToolUses: Event.Tools is of use.
+	ToolUses bool
 	// Cannot says what the provider cannot delete; "" if it deletes everything.
 	Cannot string
 }
@@ -123,6 +125,7 @@ type Event struct {
 	Scope    Scope     `json:"scope"`
 	At       time.Time `json:"at"`
 	Messages []Message `json:"messages,omitempty"`
+	Tools    []ToolUse `json:"tools,omitempty"` // of a turn, in order
 	Fact     Fact      `json:"fact,omitzero"`
 }
 
@@ -131,6 +134,15 @@ type Message struct {
 	Role string    `json:"role"` // user or assistant
 	Text string    `json:"text"`
 	At   time.Time `json:"at"`
+}
+
+// A ToolUse is a call of a tool with its result, secrets masked.
+type ToolUse struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Input  string `json:"input,omitempty"` // JSON, unless it is cut
+	Output string `json:"output,omitempty"`
+	Failed bool   `json:"failed,omitempty"`
 }
 
 // A Fact is an entry of the built-in memory.

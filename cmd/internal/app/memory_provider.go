@@ -81,7 +81,7 @@ func MemoryService(c *config.Config, r config.Report, home string, p externalmem
 	p.Provider, p.Mask = opened, r.Secrets.Mask
 	p.Settings = externalmemory.Settings{
 		RecallWait: c.Memory.RecallWait, MaxChars: c.Memory.RecallMaxChars, People: c.Memory.People, Rooms: c.Memory.Rooms, CronRecall: c.Memory.CronRecall,
-		Sync: c.Memory.Sync, Mirror: c.Memory.Mirror, PerUser: c.Memory.Scope == "user", QueueMax: c.Memory.QueueMax,
+		Sync: c.Memory.Sync, SyncTools: c.Memory.SyncTools, Mirror: c.Memory.Mirror, PerUser: c.Memory.Scope == "user", QueueMax: c.Memory.QueueMax,
 	}
 	return externalmemory.New(p), nil
 }

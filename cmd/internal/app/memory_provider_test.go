@@ -230,3 +230,39 @@ func TestTheStartDoesWithoutAnImpossibleProvider(t *testing.T) {
 		t.Error("it is not in the log")
 	}
 }
+
+// TestToolUsesAreToldWhereTheyAreWanted: OpenViking gets the calls of tools of a turn with
+// their results, if the configuration says so.
+func TestToolUsesAreToldWhereTheyAreWanted(t *testing.T) {
+	for _, p := range allMemoryProviders() {
+		if p.name != "openviking" && p.name != "mem0" {
+			continue
+		}
+		for _, more := range []string{"", "  sync_tools: true\n"} {
+			t.Run(p.name+more, func(t *testing.T) {
+				t.Parallel()
+				w, _, _, server := newProviderHarness(t, p, more)
+				w.replaceModel(w.modelReply)
+				w.start()
+				w.waitConnected()
+				args := `{"action":"add","target":"memory","content":"The bicycle is blue."}`
+				w.say(use("memory", args))
+				w.waitEndedWith(args)
+				var body string
+				w.waitFor("the turn is told", func() bool {
+					for _, c := range server.Calls() {
+						if (strings.HasSuffix(c.Path, "/messages/batch") || strings.HasSuffix(c.Path, "/memories")) && strings.Contains(string(c.Body), `"assistant"`) {
+							body = string(c.Body)
+						}
+					}
+					return body != ""
+				})
+				want := more != "" && p.name == "openviking"
+				if got := strings.Contains(body, `"tool_name":"memory","tool_input":`+args) && strings.Contains(body, `"tool_status":"completed"`) && strings.Contains(body, `"tool_output":"`); got != want || strings.Contains(body, "tool_") != want {
+					t.Errorf("told: %s", body)
+				}
+				w.stop()
+			})
+		}
+	}
+}

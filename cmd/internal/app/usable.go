@@ -58,6 +58,9 @@ func Usable(c *config.Config, r config.Report, home string) (*config.Config, []c
 		if p, _, err := OpenMemoryProvider(name, c, r, home); err != nil {
 			warn(memoryKey, err, "the daemon goes on without it. Nothing was deleted")
 		} else {
+			if c.Memory.SyncTools && !p.About().ToolUses {
+				warn("memory.sync_tools", fmt.Errorf("%s has no use for calls of tools", p.About().Label), "they are not sent")
+			}
 			_ = p.Close() // it was not used
 		}
 	}

@@ -44,6 +44,7 @@ func TestTheStartDoesWithoutWhatCannotBeUsed(t *testing.T) {
 		"a models.json with other keys":  {"", map[string]string{"models.json": `{"contexts":{}}`}, "the file is ignored"},
 		"a models.json that is a folder": {"", map[string]string{"models.json/": ""}, "the file is ignored"},
 		"a models.json":                  {"", map[string]string{"models.json": `{"context":{"m":9000}}`}, ""},
+		"tools for OpenViking only":      {"memory:\n  provider: holographic\n  sync_tools: true\n", nil, "memory.sync_tools: Holographic has no use for calls of tools: they are not sent"},
 		"enforcement":                    {"agent:\n  tool_use_enforcement: [auto, gpt]\n", nil, "auto is used"},
 	} {
 		t.Run(name, func(t *testing.T) {

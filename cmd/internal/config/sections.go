@@ -77,6 +77,7 @@ type Memory struct {
 	CronRecall     bool          `yaml:"cron_recall" default:"false" doc:"Scheduled prompts of owners get what is remembered. Nothing of them is stored in any case."`
 	Sync           bool          `yaml:"sync" default:"true" doc:"Finished turns are sent to the provider."`
 	Mirror         bool          `yaml:"mirror" default:"true" doc:"The entries of MEMORY.md and USER.md are sent to the provider too."`
+	SyncTools      bool          `yaml:"sync_tools" default:"false" doc:"Calls of tools and their results are sent with the turns; OpenViking only."`
 	QueueMax       int           `yaml:"queue_max" default:"20000" range:"100..1000000" doc:"Most events that wait for a provider that does not answer; what comes then is not sent, and an owner is told."`
 
 	OpenViking OpenViking `yaml:"openviking"`

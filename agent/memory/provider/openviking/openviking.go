@@ -54,7 +54,7 @@ func (c *client) About() provider.About {
 			"viking_search finds more, viking_read reads what it found, viking_browse lists directories, viking_remember stores a fact, " +
 			"viking_forget deletes a memory file and viking_add_resource adds a document or repository.",
 		Tools: tools(),
-		Wait:  true, Exact: true, Checkpoints: true,
+		Wait:  true, Exact: true, Checkpoints: true, ToolUses: true,
 		Cannot: "what OpenViking has already extracted from a forgotten conversation",
 	}
 }

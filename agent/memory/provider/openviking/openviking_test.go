@@ -403,6 +403,28 @@ func TestForget(t *testing.T) {
 	})
 }
 
+// A turn with calls of tools has them as parts before the answer.
+func TestToolUses(t *testing.T) {
+	s, p := newTarget(t, sim.Options{})
+	e := turn(owner, "What is in the file?")
+	e.Tools = []provider.ToolUse{
+		{ID: "c1", Name: "read_file", Input: `{"path":"x"}`, Output: "tea"}, {ID: "c2", Name: "terminal", Input: `{"command":"cut…`, Output: "refused", Failed: true},
+	}
+	sync(t, p, e)
+	calls := s.Calls()
+	for _, want := range []string{
+		`"parts":[{"type":"tool","tool_id":"c1","tool_name":"read_file","tool_input":{"path":"x"},"tool_output":"tea","tool_status":"completed"}`,
+		`{"type":"tool","tool_id":"c2","tool_name":"terminal","tool_input":{"input":"{\"command\":\"cut…"},"tool_output":"refused","tool_status":"error"},{"type":"text","text":`,
+	} {
+		if body := string(calls[len(calls)-1].Body); !strings.Contains(body, want) {
+			t.Errorf("%s\nhas not %s", body, want)
+		}
+	}
+	if ok, err := p.Synced(t.Context(), e, provider.Receipt{}); !ok || err != nil {
+		t.Errorf("synced: %v, %v", ok, err)
+	}
+}
+
 // Files of this machine are sent if the daemon opens them, and only for an owner.
 func TestUpload(t *testing.T) {
 	s := sim.New(sim.Options{})

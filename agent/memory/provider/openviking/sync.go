@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,8 +22,20 @@ const maxBatch = 100
 type message struct {
 	Role    string `json:"role"`
 	Peer    string `json:"peer_id,omitempty"`
-	Content string `json:"content,omitempty"`
+	Content string `json:"content,omitempty"` // or Parts
+	Parts   []part `json:"parts,omitempty"`
 	Created string `json:"created_at"`
+}
+
+// A part is a text, or a call of a tool with its result.
+type part struct {
+	Type   string          `json:"type"`
+	Text   string          `json:"text,omitempty"`
+	ID     string          `json:"tool_id,omitempty"`
+	Name   string          `json:"tool_name,omitempty"`
+	Input  json.RawMessage `json:"tool_input,omitempty"`
+	Output string          `json:"tool_output,omitempty"`
+	Status string          `json:"tool_status,omitempty"`
 }
 
 func (c *client) Sync(ctx context.Context, e provider.Event) (provider.Receipt, error) {
@@ -50,21 +63,53 @@ func (c *client) Sync(ctx context.Context, e provider.Event) (provider.Receipt, 
 // in milliseconds, is how it is found again.
 func (c *client) messages(e provider.Event) []message {
 	var out []message
-	for _, m := range e.Messages {
+	tools := parts(e.Tools)
+	said := e.Messages
+	if last := len(said) - 1; len(tools) > 0 && (last < 0 || said[last].Role != "assistant") {
+		said = append(slices.Clip(said), provider.Message{Role: "assistant"})
+	}
+	for _, m := range said {
+		if m.Role == "assistant" && len(tools) > 0 { // what it has done stands before what it says
+			if strings.TrimSpace(m.Text) != "" {
+				tools = append(tools, part{Type: "text", Text: m.Text})
+			}
+			out = append(out, message{Role: m.Role, Peer: c.peer, Parts: tools, Created: created(e, m)})
+			tools = nil
+			continue
+		}
 		if strings.TrimSpace(m.Text) == "" {
 			continue // refused otherwise
 		}
-		at := m.At
-		if at.IsZero() {
-			at = e.At
-		}
-		v := message{Role: m.Role, Content: m.Text, Created: at.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
+		v := message{Role: m.Role, Content: m.Text, Created: created(e, m)}
 		if m.Role == "assistant" {
 			v.Peer = c.peer
 		}
 		out = append(out, v)
 	}
 	return out
+}
+
+func created(e provider.Event, m provider.Message) string {
+	at := m.At
+	if at.IsZero() {
+		at = e.At
+	}
+	return at.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// parts returns calls of tools as upstream sends them.
+func parts(uses []provider.ToolUse) (list []part) {
+	for _, u := range uses {
+		p := part{Type: "tool", ID: u.ID, Name: u.Name, Input: json.RawMessage(u.Input), Output: u.Output, Status: "completed"}
+		if u.Failed {
+			p.Status = "error"
+		}
+		if object := map[string]any(nil); json.Unmarshal(p.Input, &object) != nil || object == nil { // it was cut
+			p.Input = json.RawMessage(encode(map[string]string{"input": u.Input}))
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
 func (c *client) add(ctx context.Context, s provider.Scope, messages []message) error {

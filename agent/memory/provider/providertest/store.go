@@ -183,6 +183,33 @@ func storesAnyLength(s *subject) {
 	s.sync(empty)
 }
 
+func storesToolUses(s *subject) {
+	e := Turn(1, Owner("one"), teaText)
+	e.Tools = []provider.ToolUse{
+		{ID: "call_1", Name: "read_file", Input: `{"path":"basket.txt"}`, Output: "The basket has a quince."},
+		{ID: "call_2", Name: "read_file", Input: `{"path":"cut off…`, Output: "There is no such file.", Failed: true},
+	}
+	s.sync(e)
+	s.repeat(e)
+	if s.Count == nil {
+		return
+	}
+	want := 0
+	if s.Provider.About().ToolUses {
+		want = 1
+		silent := e
+		silent.Key, silent.Messages = key(2), nil // the model has said nothing
+		silent.Tools = []provider.ToolUse{{ID: "call_3", Name: "read_file", Output: "The basket has a medlar."}}
+		s.sync(silent)
+		if n := s.Count("medlar"); n != 1 {
+			s.t.Errorf("a result without messages is stored %d times", n)
+		}
+	}
+	if n := s.Count("quince"); n != want {
+		s.t.Errorf("a result is stored %d times, want %d", n, want)
+	}
+}
+
 func standingIsShort(s *subject) {
 	for i := range 8 {
 		s.sync(Added(i, Owner("one"), fmt.Sprintf("I prefer fruit %d%s.", i, strings.Repeat(" and apple", 80))))

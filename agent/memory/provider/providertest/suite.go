@@ -96,6 +96,7 @@ func Suite(t *testing.T, o Options) {
 		"what is forgotten is not recalled":           forgets,
 		"an event that is sent twice is stored once":  storesOnce,
 		"long and empty messages are stored":          storesAnyLength,
+		"calls of tools are stored once or ignored":   storesToolUses,
 		"what is known of a person has a limit":       standingIsShort,
 		"calls may run at the same time":              runsConcurrently,
 		"tools answer":                                toolsAnswer,

@@ -53,7 +53,7 @@ type Part struct {
 func (m Message) text() string {
 	texts := []string{m.Content}
 	for _, p := range m.Parts {
-		texts = append(texts, p.Text)
+		texts = append(texts, p.Text, p.ToolOutput)
 	}
 	return strings.TrimSpace(strings.Join(texts, "\n"))
 }
