@@ -251,6 +251,9 @@ func (q *queue) SettleEvent(_ context.Context, s store.EventSettlement) error {
 		r.Doc = s.Doc
 	}
 	r.Aside, r.Due = s.Aside, s.Due
+	if s.Accepted {
+		r.Group = store.AcceptedGroup(r.Group)
+	}
 	if s.Done {
 		q.rows = slices.Delete(q.rows, i, i+1)
 	}

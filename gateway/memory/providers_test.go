@@ -264,3 +264,38 @@ func TestEndOfTheProcessWhileAServiceWorks(t *testing.T) {
 		}
 	})
 }
+
+// A document that Supermemory accepts and cannot process is sent again, and holds up no
+// later turn.
+func TestAcceptedTurnsThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simsupermemory.New(simsupermemory.Options{})
+		t.Cleanup(s.Close)
+		env := map[string]string{"SUPERMEMORY_API_KEY": simKey, "SUPERMEMORY_BASE_URL": s.URL}
+		d := start(t, service{s.Server, s.Client(), env, supermemory.Open, nil}, t.TempDir())
+		later(time.Second)
+		s.FailDocuments(2)
+		const turns = 20
+		for i := range turns {
+			d.say("20261128_010203_00000001", i, fmt.Sprintf("I prefer fruit%02d.", i))
+		}
+		later(time.Minute)
+		if n := s.Count("POST", "/v4/conversations"); n != turns {
+			t.Errorf("%d turns are sent in a minute", n)
+		}
+		later(2 * time.Minute)
+		if n := len(s.Memories("hermes")); n != turns-2 {
+			t.Errorf("%d turns are found", n)
+		}
+		later(time.Hour)
+		if n, sent := len(s.Memories("hermes")), s.Count("POST", "/v4/conversations"); n != turns || sent != turns+2 {
+			t.Errorf("%d turns are found, %d were sent", n, sent)
+		}
+		s.FailDocuments(1000)
+		d.say("20261128_010203_00000001", turns, "I prefer what cannot be processed.")
+		later(time.Hour)
+		if st := d.Status(); st.Queue.Aside != 1 || !st.Up || len(d.told()) != 1 {
+			t.Errorf("%+v, %q", st, d.told())
+		}
+	})
+}

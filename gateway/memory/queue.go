@@ -189,7 +189,9 @@ func (s *Service) tell(q store.QueuedEvent, unsure bool) (r row, settled store.E
 		if r.Asked++; r.Asked > maxAsked {
 			return r, s.aside("the provider has accepted it and does not say that it has processed it"), true
 		}
-		return r, again(r, asks[min(r.Asked, len(asks))-1]), true
+		settled = again(r, asks[min(r.Asked, len(asks))-1])
+		settled.Accepted = s.about.Apart && r.Event.Kind == provider.Turn
+		return r, settled, true
 	}
 	return r, s.done(r, receipt), true
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 )
 
@@ -13,7 +14,8 @@ type Event struct {
 	// Key is unique in the queue: an event with the key of a waiting one replaces it and
 	// is then the newest.
 	Key string
-	// Group is a name whose events are told in order, one after the other.
+	// Group is a name whose events are told in order, one after the other, except those
+	// that are settled as accepted: they have an order of their own.
 	Group string
 	Doc   json.RawMessage // opaque to the store
 	Due   time.Time       // not before; zero: at once
@@ -26,6 +28,14 @@ type QueuedEvent struct {
 	Added time.Time
 	Tries int    // settlements that were not the last
 	Aside string // why it is not told until somebody retries it; "" if it waits
+}
+
+// acceptedGroup begins the group of events that were accepted.
+const acceptedGroup = "accepted:"
+
+// AcceptedGroup returns the group that the events of a group have after they were accepted.
+func AcceptedGroup(group string) string {
+	return acceptedGroup + strings.TrimPrefix(group, acceptedGroup)
 }
 
 // Events keeps events until they were told. An event stays until it is settled as done,
@@ -60,8 +70,10 @@ type EventSettlement struct {
 	// again at Due.
 	Done  bool
 	Aside string
-	Due   time.Time
-	Doc   json.RawMessage // replaces that of the event; nil: it stays
+	// Accepted: it does not hold up the other events of its group any more.
+	Accepted bool
+	Due      time.Time
+	Doc      json.RawMessage // replaces that of the event; nil: it stays
 	// Key and Value, if Key is not "", store a value in the same write; see Values.
 	Key   string
 	Value []byte

@@ -71,7 +71,7 @@ func (f *sessionDeletion) run() error {
 	f.files.add(rec.Files...)
 	for _, step := range []func() error{
 		f.redactTurns, func() error { return f.redactUnassigned(keys) }, f.deleteTranscript, func() error { return f.deleteRecord(rec) }, f.deleteDamaged,
-		func() error { return f.b.dropGroup(string(f.id)) }, func() error { return f.b.addEvents(f.events) },
+		func() error { return f.b.dropGroup(string(f.id)) }, func() error { return f.b.dropGroup(store.AcceptedGroup(string(f.id))) }, func() error { return f.b.addEvents(f.events) },
 	} {
 		if err := step(); err != nil {
 			return err

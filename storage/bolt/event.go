@@ -172,6 +172,9 @@ func (b *batch) settleEvent(t store.EventSettlement) error {
 		if t.Doc != nil {
 			next.doc = t.Doc
 		}
+		if t.Accepted {
+			next.Group = store.AcceptedGroup(e.Group)
+		}
 		err = b.replaceEvent(e, next)
 	}
 	if err != nil || t.Key == "" {

@@ -245,6 +245,19 @@ func TestDeleteSessionDeletesDamagedEvents(t *testing.T) {
 	}
 }
 
+// Events of a deleted session are dropped, also those that were accepted.
+func TestDeleteSessionDropsAcceptedEvents(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	runTurn(t, s, "lane", "s1", 0)
+	tell(t, s, newEvent("s1", "1"), newEvent("s1", "2"), newEvent("s2", "3"))
+	due, _, err := s.NextEvents(t.Context(), "q", 1)
+	ok(t, err)
+	ok(t, s.SettleEvent(t.Context(), store.EventSettlement{Queue: "q", ID: due[0].ID, Accepted: true}))
+	must[session.Deleted](t)(s.DeleteSession(t.Context(), store.Deletion{ID: "s1"}))
+	checkQueue(t, s, "3")
+}
+
 // A failed commit changes no counts, and a commit that was refused adds no event.
 func TestFullFileKeepsCountsOfEvents(t *testing.T) {
 	t.Parallel()

@@ -222,6 +222,25 @@ func settlementTests() map[string]func(*harness) {
 			equal(w, "value", v, nil)
 			w.nextEvents(9, "a2")
 		},
+		"an event that was accepted holds up only others like it": func(w *harness) {
+			w.tell(newEvent("a", "a1"), newEvent("a", "a2"), newEvent("a", "a3"), newEvent("b", "b1"))
+			due := time.Now().Add(time.Hour)
+			first := w.nextEvents(9, "a1", "b1")[0]
+			w.settleEvent(store.EventSettlement{ID: first.ID, Accepted: true, Due: due})
+			second := w.nextEvents(9, "a2", "b1")[0]
+			w.settleEvent(store.EventSettlement{ID: second.ID, Accepted: true})
+			w.nextEvents(9, "a3", "b1")
+			w.checkCounts("q")
+			w.crash()
+			n, err := w.RetryEvents(w.Context(), "q", first.ID)
+			w.ok(err)
+			equal(w, "retried", n, 1)
+			w.settleEvent(store.EventSettlement{ID: first.ID, Accepted: true, Due: due})
+			w.nextEvents(9, "a3", "b1")
+			w.settleEvent(store.EventSettlement{ID: first.ID, Done: true})
+			w.nextEvents(9, "a3", "b1", "a2")
+			w.queuedEvents("q", "a2", "a3", "b1")
+		},
 		"an event that is set aside is told after a retry": func(w *harness) {
 			w.tell(newEvent("a", "a1"), newEvent("a", "a2"), newEvent("a", "a3"))
 			e := w.nextEvents(9, "a1")[0]

@@ -65,12 +65,15 @@ func (m *model) firstEvents() (due []*modelEvent) {
 func (m *model) settleEvent(t *rapid.T) {
 	e := pick(t, m.events, "event")
 	s := store.EventSettlement{Queue: "q", ID: e.id, Key: "settled", Value: []byte(e.key)}
-	switch rapid.IntRange(0, 3).Draw(t, "settlement") {
+	switch rapid.IntRange(0, 4).Draw(t, "settlement") {
 	case 0:
 		s.Aside = "refused"
 	case 1:
 		s.Due = time.Now().Add(time.Hour)
 	case 2:
+		s.Accepted = true
+		e.group = store.AcceptedGroup(e.group)
+	case 3:
 		s.Doc = []byte(`"changed"`)
 		e.doc = `"changed"`
 	default:

@@ -69,6 +69,9 @@ type About struct {
 	PerID bool
 	// Checkpoints: events of kind Checkpoint are of use.
 	Checkpoints bool
+	// Apart: turns are stored independently of each other, so that one that is being
+	// processed does not hold up the next.
+	Apart bool
 	// ToolUses: Event.Tools is of use.
 	ToolUses bool
 	// Cannot says what the provider cannot delete; "" if it deletes everything.

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"hermesd/agent/memory/provider"
@@ -34,6 +35,8 @@ const (
 type client struct {
 	config
 	rest *rest.Client
+	// tells: the service was seen to know a conversation as a document.
+	tells atomic.Bool
 }
 
 // Open returns the client that SUPERMEMORY_* and supermemory.json describe, with
@@ -54,7 +57,7 @@ func Open(s provider.Source) (p provider.Provider, warnings []string, err error)
 	r.Header = func() http.Header {
 		return http.Header{"Authorization": {"Bearer " + key.Reveal()}, "X-Sm-Source": {"hermes"}}
 	}
-	return &client{c, r}, warnings, nil
+	return &client{config: c, rest: r}, warnings, nil
 }
 
 func (c *client) About() provider.About {
@@ -66,7 +69,7 @@ func (c *client) About() provider.About {
 		Name: "supermemory", Label: label, Place: c.base, Owner: c.tag,
 		Header:   shorten.To(strings.TrimSpace(header), maxHeader-1),
 		Tools:    c.tools(),
-		NoRecall: !c.recall, Wait: true, Exact: true,
+		NoRecall: !c.recall, Wait: true, Exact: true, Apart: true,
 		Cannot: "facts that Supermemory has derived from several documents, some of which stay",
 	}
 }

@@ -2,6 +2,7 @@ package supermemory_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -246,6 +247,47 @@ func TestRecall(t *testing.T) {
 		}
 		if !strings.Contains(body(s), `"q":"green tea `+strings.Repeat("é", 190)+`"`) {
 			t.Errorf("asked %s", body(s))
+		}
+	})
+}
+
+// What is accepted is done when its document is; one that fails is deleted later.
+func TestAcceptedIsNotDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, s := home{}.opened(t, sim.Options{})
+		synced := func(e provider.Event, r provider.Receipt, want bool, wantErr error) {
+			t.Helper()
+			if ok, err := p.Synced(t.Context(), e, r); ok != want || !errors.Is(err, wantErr) {
+				t.Errorf("%s: %v, %v", e.Key, ok, err)
+			}
+		}
+		send := func(e provider.Event) provider.Receipt {
+			t.Helper()
+			r, err := p.Sync(t.Context(), e)
+			if err != nil || !r.Pending {
+				t.Errorf("%+v, %v", r, err)
+			}
+			return r
+		}
+		good := turn("good", "one", "tea")
+		r := send(good)
+		synced(good, provider.Receipt{ID: "perhaps no document"}, false, provider.ErrUnknown)
+		synced(good, r, false, nil)
+		time.Sleep(2 * time.Minute)
+		synced(good, r, true, nil)
+
+		s.FailDocuments(2)
+		bad, lost := turn("bad", "one", "plum"), provider.Event{Key: "lost", Kind: provider.Added, Fact: provider.Fact{Text: "fig"}}
+		r, gone := send(bad), send(lost)
+		synced(lost, gone, false, nil)
+		time.Sleep(2 * time.Minute)
+		synced(bad, r, false, provider.ErrFailed)
+		time.Sleep(10 * time.Minute)
+		synced(lost, gone, false, provider.ErrFailed)
+		synced(bad, send(bad), false, nil)
+		time.Sleep(2 * time.Minute)
+		if got := s.Memories("hermes"); len(got) != 2 {
+			t.Errorf("memories %+v", got)
 		}
 	})
 }

@@ -32,9 +32,9 @@ type accepted struct {
 	ID string `json:"id"`
 }
 
-// receipt is not pending: that would hold up the conversation's next turns for the minutes
-// that processing takes, and a document that the service cannot process fails again.
-func (a accepted) receipt() provider.Receipt { return provider.Receipt{ID: a.ID} }
+func (a accepted) receipt() provider.Receipt {
+	return provider.Receipt{ID: a.ID, Pending: a.ID != ""}
+}
 
 func (c *client) conversation(ctx context.Context, tag string, e provider.Event) (provider.Receipt, error) {
 	type message struct {
@@ -143,8 +143,26 @@ func (c *client) deleteAll(ctx context.Context, in any) error {
 	return err
 }
 
-// Synced cannot tell. To send an event again is the way to find out: it is stored once
-// either way.
-func (c *client) Synced(context.Context, provider.Event, provider.Receipt) (bool, error) {
-	return false, provider.ErrUnknown
+// Synced can tell of what was accepted. For anything else, to send it again is the way to
+// find out: it is stored once either way. The service deletes a document 2 minutes after
+// it could not process it. That it knows conversations as documents is not documented.
+func (c *client) Synced(ctx context.Context, e provider.Event, r provider.Receipt) (bool, error) {
+	if r.ID == "" {
+		return false, provider.ErrUnknown
+	}
+	var out struct {
+		Status string `json:"status"`
+	}
+	err := c.read(ctx, http.MethodGet, "/v3/documents/"+url.PathEscape(r.ID), nil, &out)
+	switch {
+	case err != nil && gone(err) == nil && e.Kind == provider.Turn && !c.tells.Load():
+		return false, provider.ErrUnknown
+	case err != nil && gone(err) == nil || out.Status == "failed":
+		return false, provider.ErrFailed
+	case err != nil:
+		return false, err
+	case e.Kind == provider.Turn:
+		c.tells.Store(true)
+	}
+	return out.Status == "done", nil
 }
