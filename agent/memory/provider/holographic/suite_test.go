@@ -14,6 +14,9 @@ func TestSuite(t *testing.T) {
 				return len(recall(t, p, "", text))
 			}}
 		},
+		ByID: map[string]string{
+			"fact_store": `{"action":"remove","fact_id":ID}`,
+		},
 		Inputs: map[string]string{
 			"fact_store":    `{"action":"add","content":"I prefer papaya"}`,
 			"fact_feedback": `{"action":"helpful","fact_id":1}`,

@@ -366,7 +366,11 @@ func TestErrors(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	s.Inject(memory.Fault{Kind: memory.Refuse, Status: 500, Method: "PUT"})
-	if _, err := p.Call(t.Context(), owner, "mem0_update", json.RawMessage(inputs["mem0_update"])); provider.ClassOf(err) != provider.Down || err == nil {
+	r, err := p.Sync(t.Context(), provider.Event{Kind: provider.Added, Scope: owner, Fact: provider.Fact{Text: "tea"}})
+	if err != nil || r.ID == "" {
+		t.Fatal(r, err)
+	}
+	if _, err := p.Call(t.Context(), owner, "mem0_update", json.RawMessage(strings.Replace(inputs["mem0_update"], memoryID, r.ID, 1))); provider.ClassOf(err) != provider.Down || err == nil {
 		t.Errorf("error %v", err)
 	}
 	s.Inject(memory.Fault{Kind: memory.Refuse, Status: 404, Path: "event"})
@@ -398,7 +402,7 @@ func TestSuite(t *testing.T) {
 	}
 	for name, start := range map[string]func(testing.TB) (*sim.Server, provider.Provider){"cloud": newCloud, "cloud that queues facts": queued, "own": newOwn} {
 		t.Run(name, func(t *testing.T) {
-			providertest.Suite(t, providertest.Options{Settle: 3 * time.Second, Inputs: inputs, New: func(t *testing.T) providertest.Target {
+			providertest.Suite(t, providertest.Options{Settle: 3 * time.Second, Inputs: inputs, ByID: map[string]string{"mem0_update": `{"memory_id":"ID","text":"changed"}`, "mem0_delete": `{"memory_id":"ID"}`}, New: func(t *testing.T) providertest.Target {
 				s, p := start(t)
 				return providertest.Target{Provider: p, Server: s.Server, Key: key, Count: func(text string) int {
 					n := 0

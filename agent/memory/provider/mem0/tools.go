@@ -81,14 +81,30 @@ func (c *client) Call(ctx context.Context, s provider.Scope, tool string, input 
 			return answer(map[string]any{"result": "Fact queued for storage.", "event_id": out.Event}), nil
 		}
 		return answer(map[string]any{"result": "Fact stored.", "event_id": nil}), nil
-	case "mem0_update":
-		if !isID(id) {
-			return changed("", id, noMemory(id))
-		}
+	}
+	if err := c.owns(ctx, s, id); err != nil {
+		return changed("", id, err)
+	}
+	if tool == "mem0_update" {
 		err := c.rest.Do(ctx, rest.Call{Method: "PUT", Path: c.memoryPath(id), Body: map[string]string{"text": in.Text("text")}, Timeout: rest.WriteTimeout}, nil)
 		return changed("Memory updated.", id, err)
 	}
 	return changed("Memory deleted.", id, c.remove(ctx, id))
+}
+
+// owns returns an error if a memory is not one of the person: a key reaches those of all.
+func (c *client) owns(ctx context.Context, s provider.Scope, id string) error {
+	if !isID(id) {
+		return noMemory(id)
+	}
+	var of struct {
+		User string `json:"user_id"`
+	}
+	err := c.rest.Do(ctx, rest.Call{Method: "GET", Path: c.memoryPath(id), Reads: true}, &of)
+	if err == nil && of.User != c.userID(s) {
+		return noMemory(id)
+	}
+	return err
 }
 
 // changed returns the result of a tool that changes a memory.

@@ -30,6 +30,7 @@ func TestSuite(t *testing.T) {
 			return providertest.Target{Provider: p, Server: s.Server, Key: key, Count: s.Copies}
 		},
 		Settle: time.Minute, End: true, Inputs: inputs,
+		ByID: map[string]string{"viking_forget": `{"uri":"ID"}`},
 	})
 }
 

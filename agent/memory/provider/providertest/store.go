@@ -210,6 +210,41 @@ func storesToolUses(s *subject) {
 	}
 }
 
+func changesOnlyTheirs(s *subject) {
+	if len(s.o.ByID) == 0 || s.Count == nil {
+		return
+	}
+	ids := []string{s.store(Added(1, Owner("one"), fruitText)).ID}
+	s.store(Added(2, Other("two"), coffeeText))
+	items, err := s.Provider.Recall(s.t.Context(), Owner("one"), fruitText)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, i := range items {
+		ids = append(ids, i.ID)
+	}
+	call := func(scope provider.Scope) {
+		for tool, input := range s.o.ByID {
+			for _, id := range ids {
+				if id == "" {
+					continue
+				}
+				if _, err := s.Provider.Call(s.t.Context(), scope, tool, json.RawMessage(strings.ReplaceAll(input, "ID", id))); err != nil {
+					s.t.Errorf("%s: %v", tool, err)
+				}
+			}
+		}
+	}
+	call(Other("two"))
+	if n := s.Count(fruitText); n != 1 {
+		s.t.Errorf("%d copies are left after calls of another person", n)
+	}
+	call(Owner("one"))
+	if n := s.Count(fruitText); n != 0 {
+		s.t.Errorf("%d copies are left after calls of the person", n)
+	}
+}
+
 func standingIsShort(s *subject) {
 	for i := range 8 {
 		s.sync(Added(i, Owner("one"), fmt.Sprintf("I prefer fruit %d%s.", i, strings.Repeat(" and apple", 80))))

@@ -31,6 +31,9 @@ type Options struct {
 	KeepsFacts bool
 	// Inputs has a valid input of each tool.
 	Inputs map[string]string
+	// ByID has an input of each tool that changes or deletes what it names by an ID; ID
+	// stands for it.
+	ByID map[string]string
 	// NoFaults leaves out the tests with faults, which another mode of the provider has to
 	// pass.
 	NoFaults bool
@@ -97,6 +100,7 @@ func Suite(t *testing.T, o Options) {
 		"an event that is sent twice is stored once":  storesOnce,
 		"long and empty messages are stored":          storesAnyLength,
 		"calls of tools are stored once or ignored":   storesToolUses,
+		"a person changes only what is theirs":        changesOnlyTheirs,
 		"what is known of a person has a limit":       standingIsShort,
 		"calls may run at the same time":              runsConcurrently,
 		"tools answer":                                toolsAnswer,

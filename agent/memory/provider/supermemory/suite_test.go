@@ -23,6 +23,7 @@ func TestSuite(t *testing.T) {
 	providertest.Suite(t, providertest.Options{
 		Settle: 2 * time.Minute,
 		Inputs: inputs,
+		ByID:   map[string]string{"supermemory_forget": `{"id":"ID"}`},
 		New: func(t *testing.T) providertest.Target {
 			s := sim.New(sim.Options{Keys: []string{key}})
 			t.Cleanup(s.Close)

@@ -136,6 +136,15 @@ func (s *Server) findLocked(w http.ResponseWriter, r *http.Request) int {
 	return i
 }
 
+func (s *Server) memory(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.workLocked()
+	if i := s.findLocked(w, r); i >= 0 {
+		memory.JSON(w, http.StatusOK, s.memories[i])
+	}
+}
+
 func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Text       string          `json:"text"`

@@ -69,6 +69,7 @@ func New(o Options) *Server {
 	if o.Own {
 		mux.HandleFunc("POST /search", s.search)
 		mux.HandleFunc("POST /memories", s.add)
+		mux.HandleFunc("GET /memories/{id}", s.memory)
 		mux.HandleFunc("PUT /memories/{id}", s.update)
 		mux.HandleFunc("DELETE /memories/{id}", s.remove)
 		mux.HandleFunc("DELETE /memories", s.removeAll)
@@ -76,6 +77,7 @@ func New(o Options) *Server {
 		mux.HandleFunc("GET /v1/ping/{$}", s.ping)
 		mux.HandleFunc("POST /v3/memories/add/{$}", s.add)
 		mux.HandleFunc("POST /v3/memories/search/{$}", s.search)
+		mux.HandleFunc("GET /v1/memories/{id}/{$}", s.memory)
 		mux.HandleFunc("PUT /v1/memories/{id}/{$}", s.update)
 		mux.HandleFunc("DELETE /v1/memories/{id}/{$}", s.remove)
 		mux.HandleFunc("DELETE /v1/memories/{$}", s.removeAll)
