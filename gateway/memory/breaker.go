@@ -86,11 +86,19 @@ const (
 	checks     = "check" // a success of any other kind ends their failure
 )
 
+// guard returns the breaker of a kind of calls. The caller holds s.mu.
+func (s *Service) guard(side string) *breaker {
+	if (side == reads || side == background) && s.about.RecallAlone {
+		return &s.recalling
+	}
+	return &s.breaker
+}
+
 // acquire reports whether the provider may be called now.
-func (s *Service) acquire() bool {
+func (s *Service) acquire(side string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.breaker.acquire(time.Now())
+	return s.guard(side).acquire(time.Now())
 }
 
 // result records the result of a call that acquire allowed. side is one of these kinds; or
@@ -101,24 +109,25 @@ func (s *Service) result(side, kind string, began time.Time, err error) {
 		result = string(provider.ClassOf(err))
 	}
 	if s.ctx.Err() != nil && err != nil {
-		s.mu.Lock()
-		s.breaker.release()
-		s.mu.Unlock()
+		s.release(side)
 		return
 	}
 	s.parts.Observe(Call{kind, result, time.Since(began)})
 	s.mu.Lock()
-	held := !s.breaker.until.IsZero()
+	guard := s.guard(side)
+	held := !guard.until.IsZero()
 	now := time.Now()
 	var notice error
 	if lives(kind, err) {
-		s.breaker.success()
-		s.hold = time.Time{}
+		guard.success()
 		delete(s.failing, side)
-		delete(s.failing, checks)
+		if guard == &s.breaker {
+			s.hold = time.Time{}
+			delete(s.failing, checks)
+		}
 		s.noticed = s.noticed && len(s.failing) > 0
 	} else {
-		s.breaker.failure(now, err)
+		guard.failure(now, err)
 		if side == "" {
 			side = writes
 		}
@@ -168,7 +177,7 @@ func (s *Service) outage(err error, now time.Time) error {
 
 // check asks the provider once whether it works.
 func (s *Service) check() {
-	if !s.acquire() {
+	if !s.acquire(checks) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, readTimeout)

@@ -100,6 +100,7 @@ type Service struct {
 	mu         sync.Mutex
 	closed     bool
 	breaker    breaker
+	recalling  breaker // of recalls that stand alone
 	hold       time.Time       // no event is told before: the key was refused
 	failing    map[string]bool // kinds of calls whose last result was a failure
 	noticed    bool            // of this outage an owner was told
@@ -239,7 +240,7 @@ func (s *Service) Reload() {
 		return
 	}
 	s.mu.Lock()
-	s.breaker, s.hold, s.refused = breaker{}, time.Time{}, false
+	s.breaker, s.recalling, s.hold, s.refused = breaker{}, breaker{}, time.Time{}, false
 	s.mu.Unlock()
 	if err := s.retry(); err != nil {
 		s.parts.Log.Error("cannot retry events of the memory provider", zap.Error(err))

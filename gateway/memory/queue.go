@@ -159,11 +159,11 @@ func (s *Service) handle(q store.QueuedEvent, unsure bool) {
 // tell tells one event. ok is false if the Service was closed meanwhile.
 func (s *Service) tell(q store.QueuedEvent, unsure bool) (r row, settled store.EventSettlement, ok bool) {
 	if err := json.Unmarshal(q.Doc, &r); err != nil {
-		s.release()
+		s.release(writes)
 		return r, s.aside("it cannot be read: " + err.Error()), true
 	}
 	if r.Provider != s.about.Name {
-		s.release()
+		s.release(writes)
 		return r, store.EventSettlement{Aside: "it is for the provider " + r.Provider}, true
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
@@ -171,7 +171,7 @@ func (s *Service) tell(q store.QueuedEvent, unsure bool) (r row, settled store.E
 	if r.Event.Kind == provider.Removed && r.FactKey != "" && r.Event.Fact.ID == "" {
 		id, err := store.Load[string](ctx, s.parts.Store, r.FactKey)
 		if err != nil {
-			s.release()
+			s.release(writes)
 			return r, again(r, storePause), true
 		}
 		r.Event.Fact.ID = id
@@ -315,9 +315,9 @@ func again(r row, pause time.Duration) store.EventSettlement {
 }
 
 // release gives back what acquire allowed: the provider was not called.
-func (s *Service) release() {
+func (s *Service) release(side string) {
 	s.mu.Lock()
-	s.breaker.release()
+	s.guard(side).release()
 	s.mu.Unlock()
 	s.Wake()
 }

@@ -65,7 +65,7 @@ func (s *Service) Recall(t Turn) *Recall {
 	r := &Recall{s: s, turn: t, done: make(chan struct{}), waits: s.about.Wait || t.Record.Turns == 0}
 	s.mu.Lock()
 	busy := s.recalls >= maxRecalls
-	allowed := !busy && !s.closed && s.breaker.acquire(time.Now())
+	allowed := !busy && !s.closed && s.guard(reads).acquire(time.Now())
 	if allowed {
 		s.recalls++
 	}

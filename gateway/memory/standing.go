@@ -49,7 +49,7 @@ func (s *Service) fetchStanding(ctx context.Context, scope provider.Scope) {
 	if s.about.NoRecall {
 		return
 	}
-	if !s.acquire() {
+	if !s.acquire(background) {
 		return
 	}
 	began := time.Now()

@@ -101,10 +101,15 @@ func (s *Service) Status() Status {
 	counts := s.parts.Store.EventCounts(Queue)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
+	state := s.breaker.state(now)
+	if state == "closed" {
+		state = s.recalling.state(now)
+	}
 	return Status{
 		Provider: s.about.Name, Mode: s.about.Mode, Place: s.about.Place, Identity: s.about.Owner,
 		Up:      len(s.failing) == 0,
-		Breaker: s.breaker.state(time.Now()),
+		Breaker: state,
 		Recall:  RecallStatus{s.stats.recallOK, s.stats.recallError, s.stats.percentile(50), s.stats.percentile(95), s.stats.late},
 		Sync:    SyncStatus{s.stats.syncOK, s.stats.syncError},
 		Queue:   queueStatus(counts),

@@ -53,17 +53,17 @@ func (s *Service) Call(ctx context.Context, t Turn, tool string, input json.RawM
 }
 
 func (s *Service) call(ctx context.Context, t Turn, tool provider.Tool, input json.RawMessage) (string, error) {
-	if err := s.acquireTool(); err != nil {
+	side := reads
+	if tool.Writes || s.about.RecallAlone {
+		side = writes
+	}
+	if err := s.acquireTool(side); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	began := time.Now()
 	result, err := s.parts.Provider.Call(ctx, s.Scope(t), tool.Name, input)
-	side := reads
-	if tool.Writes {
-		side = writes
-	}
 	if err := s.toolResult(ctx, side, began, err); err != nil {
 		return "", err
 	}
@@ -71,24 +71,25 @@ func (s *Service) call(ctx context.Context, t Turn, tool provider.Tool, input js
 }
 
 // acquireTool returns why no tool can be used now; nil if one can.
-func (s *Service) acquireTool() error {
+func (s *Service) acquireTool(side string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if s.breaker.acquire(now) {
+	guard := s.guard(side)
+	if guard.acquire(now) {
 		return nil
 	}
 	wait := "soon"
-	if d := s.breaker.until.Sub(now); d > 0 {
+	if d := guard.until.Sub(now); d > 0 {
 		wait = "in " + d.Round(time.Second).String()
 	}
-	return fmt.Errorf("long-term memory (%s) does not answer: %w; it is asked again %s", s.about.Label, s.breaker.cause, wait)
+	return fmt.Errorf("long-term memory (%s) does not answer: %w; it is asked again %s", s.about.Label, guard.cause, wait)
 }
 
 // toolResult records the result of a call of a tool and returns its error for the model.
 func (s *Service) toolResult(ctx context.Context, side string, began time.Time, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // the turn was stopped
-		s.release()
+		s.release(side)
 		return err
 	}
 	s.result(side, "tool", began, err)
@@ -112,7 +113,7 @@ func (s *Service) callRecall(ctx context.Context, t Turn, input json.RawMessage)
 	var left leftOut
 	var list []string
 	if in.Query = strings.TrimSpace(in.Query); in.Query != "" {
-		if err := s.acquireTool(); err != nil {
+		if err := s.acquireTool(reads); err != nil {
 			return "", err
 		}
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)

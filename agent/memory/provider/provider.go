@@ -63,6 +63,9 @@ type About struct {
 	Wait bool
 	// Ahead: recall is too slow for a turn, so the result of one turn serves the next.
 	Ahead bool
+	// RecallAlone: recalls need less than other calls, which need a model account, say. So
+	// failures of the one do not hold back the other.
+	RecallAlone bool
 	// Exact: an event that is sent twice is stored once, or Synced can tell.
 	Exact bool
 	// PerID: each ID of an owner on a platform is a person of its own, as upstream has it.
