@@ -93,14 +93,13 @@ type Service struct {
 	tasks  sync.WaitGroup
 	sends  sync.WaitGroup // events that are being told; counted under mu
 	wake   chan struct{}
-	start  time.Time // events from before may have been sent by an earlier process
 
 	mirroring sync.Mutex // one comparison at a time
 
 	mu         sync.Mutex
 	closed     bool
 	breaker    breaker
-	recalling  breaker // of recalls that stand alone
+	recalling  breaker         // of recalls that stand alone
 	hold       time.Time       // no event is told before: the key was refused
 	failing    map[string]bool // kinds of calls whose last result was a failure
 	noticed    bool            // of this outage an owner was told
@@ -108,6 +107,8 @@ type Service struct {
 		text string
 		at   time.Time
 	}
+	counted  bool             // earlier is known
+	earlier  uint64           // ID of the last event that an earlier process may have sent
 	full     bool             // the queue is full, and an owner was told
 	refused  bool             // an event was set aside, and an owner was told
 	flying   map[string]bool  // groups whose event is being told
@@ -133,7 +134,7 @@ const (
 // New returns a Service. Start begins its work.
 func New(p Parts) *Service {
 	s := &Service{
-		parts: p, about: p.Provider.About(), wake: make(chan struct{}, 1), start: time.Now(),
+		parts: p, about: p.Provider.About(), wake: make(chan struct{}, 1),
 		failing: map[string]bool{}, flying: map[string]bool{}, asked: map[string]bool{}, doubt: map[string]bool{},
 		talks: map[string]*talk{}, standing: map[string]int{},
 	}

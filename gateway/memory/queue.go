@@ -64,7 +64,12 @@ func (s *Service) dispatch() time.Time {
 	if held.After(time.Now()) {
 		return held
 	}
-	due, next, err := s.parts.Store.NextEvents(s.ctx, Queue, maxInFlight+flying)
+	err := s.countEarlier()
+	var due []store.QueuedEvent
+	var next time.Time
+	if err == nil {
+		due, next, err = s.parts.Store.NextEvents(s.ctx, Queue, maxInFlight+flying)
+	}
 	if err != nil {
 		if s.ctx.Err() != nil {
 			return time.Time{}
@@ -90,6 +95,28 @@ func (s *Service) dispatch() time.Time {
 	return time.Now().Add(time.Second)
 }
 
+// countEarlier notes once which events there are. Their times do not tell whether they are
+// older than the process: the clock may have been set back.
+func (s *Service) countEarlier() error {
+	s.mu.Lock()
+	known := s.counted
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	queued, err := s.parts.Store.QueuedEvents(s.ctx, Queue)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counted = true
+	for _, q := range queued {
+		s.earlier = max(s.earlier, q.ID)
+	}
+	return nil
+}
+
 // launch tells an event in a goroutine. It reports false if no event can be told now.
 func (s *Service) launch(q store.QueuedEvent) bool {
 	s.mu.Lock()
@@ -99,7 +126,7 @@ func (s *Service) launch(q store.QueuedEvent) bool {
 	}
 	s.sends.Add(1)
 	s.flying[q.Group] = true
-	unsure := s.doubt[q.Group] || !q.Added.After(s.start) && !s.asked[q.Group]
+	unsure := s.doubt[q.Group] || q.ID <= s.earlier && !s.asked[q.Group]
 	if delete(s.doubt, q.Group); unsure {
 		s.asked[q.Group] = true
 	}

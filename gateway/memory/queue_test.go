@@ -274,41 +274,48 @@ func TestAcceptedEvents(t *testing.T) {
 // A process that ends between the call and its settlement leaves an event that may have
 // arrived: the next one asks first, for the first event of each session.
 func TestEndOfTheProcessInACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, q, has := newFake(), newQueue(), map[string]int{}
-		dies := true
-		f.sync = func(ctx context.Context, e provider.Event) (provider.Receipt, error) {
-			f.locked(func() { has[e.Key]++ })
-			if dies {
-				return provider.Receipt{}, pause(ctx, time.Minute) // the answer is lost
-			}
-			return provider.Receipt{}, nil
+	for name, back := range map[string]time.Duration{"": 0, "and the clock is set back": time.Hour} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { endInACall(t, back) }) })
+	}
+}
+
+func endInACall(t *testing.T, back time.Duration) {
+	f, q, has := newFake(), newQueue(), map[string]int{}
+	dies := true
+	f.sync = func(ctx context.Context, e provider.Event) (provider.Receipt, error) {
+		f.locked(func() { has[e.Key]++ })
+		if dies {
+			return provider.Receipt{}, pause(ctx, time.Minute) // the answer is lost
 		}
-		f.synced = func(e provider.Event, _ provider.Receipt) (bool, error) { return has[e.Key] > 0, nil }
-		b := open(t, f, q, settings())
-		later(time.Nanosecond)
-		for i := range 3 {
-			b.say("a", fmt.Sprint("a", i))
-			b.say("b", fmt.Sprint("b", i))
+		return provider.Receipt{}, nil
+	}
+	f.synced = func(e provider.Event, _ provider.Receipt) (bool, error) { return has[e.Key] > 0, nil }
+	b := open(t, f, q, settings())
+	later(time.Nanosecond)
+	for i := range 3 {
+		b.say("a", fmt.Sprint("a", i))
+		b.say("b", fmt.Sprint("b", i))
+	}
+	later(time.Second)
+	b.Close()
+	if !f.closed || len(q.all()) != 8 || q.all()[0].Tries != 0 {
+		t.Errorf("%+v", q.all())
+	}
+	dies = false
+	for i := range q.rows {
+		q.rows[i].Added = q.rows[i].Added.Add(back)
+	}
+	later(time.Second)
+	open(t, f, q, settings())
+	later(time.Second)
+	for key, n := range has {
+		if n != 1 {
+			t.Errorf("%s was told %d times", key, n)
 		}
-		later(time.Second)
-		b.Close()
-		if !f.closed || len(q.all()) != 8 || q.all()[0].Tries != 0 {
-			t.Errorf("%+v", q.all())
-		}
-		dies = false
-		later(time.Second)
-		open(t, f, q, settings())
-		later(time.Second)
-		for key, n := range has {
-			if n != 1 {
-				t.Errorf("%s was told %d times", key, n)
-			}
-		}
-		if len(has) != 6 || len(f.got().asked) != 2 || len(q.all()) != 2 {
-			t.Errorf("%d events, %d questions, %d are left", len(has), len(f.got().asked), len(q.all()))
-		}
-	})
+	}
+	if len(has) != 6 || len(f.got().asked) != 2 || len(q.all()) != 2 {
+		t.Errorf("%d events, %d questions, %d are left", len(has), len(f.got().asked), len(q.all()))
+	}
 }
 
 // After a timeout the provider is asked whether the event has arrived.
