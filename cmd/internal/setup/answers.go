@@ -18,6 +18,7 @@ type Answers struct {
 	Model     *Model
 	Platforms map[chat.Platform]Login
 	Workspace *string
+	Memory    *Memory
 }
 
 // A Model selects the main model.
@@ -61,10 +62,15 @@ func Split(s string) []string {
 }
 
 // checkURL checks the form of a model's base URL.
-func checkURL(s string) error {
+func checkURL(s string) error { return checkHTTP(s, "http://127.0.0.1:8000/v1") }
+
+// checkAddress checks the form of the address of a memory's server.
+func checkAddress(s string) error { return checkHTTP(s, "http://127.0.0.1:8888") }
+
+func checkHTTP(s, like string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.ContainsAny(s, " \t\r\n") {
-		return fmt.Errorf("want an address such as http://127.0.0.1:8000/v1")
+		return fmt.Errorf("want an address such as %s", like)
 	}
 	return nil
 }

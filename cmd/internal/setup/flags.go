@@ -153,6 +153,37 @@ func (r *flagReader) key(f Flags) secret.Value {
 	return v
 }
 
+// MemoryFlags are the answers about the external memory of a non-interactive setup. A nil
+// or empty one keeps what is there.
+type MemoryFlags struct {
+	Memory
+
+	KeyVariable, KeyFile string
+}
+
+// FromMemoryFlags returns what the flags say, with the key.
+func (s *State) FromMemoryFlags(f MemoryFlags) (Memory, error) {
+	r, m := &flagReader{s: s}, f.Memory
+	m.Key = r.key(Flags{KeyVariable: f.KeyVariable, KeyFile: f.KeyFile})
+	v := memoryServiceOf(m.Provider)
+	if m.Key != "" && v.key.variable == "" {
+		r.problem("api-key-env", "%s takes no key here", m.Provider)
+	}
+	switch {
+	case m.URL == nil:
+	case v.address.variable == "":
+		r.problem("url", "%s has no address", m.Provider)
+	case *m.URL == "" && !v.cloud:
+		r.problem("url", "%s has no cloud", m.Provider)
+	case *m.URL != "" && checkAddress(*m.URL) != nil:
+		r.problem("url", "%v", checkAddress(*m.URL))
+	}
+	if len(r.problems) > 0 {
+		return m, &config.Error{Problems: r.problems}
+	}
+	return m, nil
+}
+
 // login reads the tokens and owners of a platform. asked is false if no flag names
 // it.
 func (r *flagReader) login(p platforms.Platform, f Flags) (l Login, asked bool) {

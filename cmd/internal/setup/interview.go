@@ -20,12 +20,14 @@ type interview struct {
 	s       *State
 	a       Asker
 	answers Answers
+	only    bool // the external memory is all that is asked for
 }
 
 // The parts of a setup besides the platforms.
 const (
 	partModel     = "model"
 	partWorkspace = "workspace"
+	partMemory    = "memory"
 )
 
 // Interview asks the user and returns the plan that was confirmed, or nil if nothing
@@ -34,6 +36,19 @@ func Interview(ctx context.Context, s *State, a Asker) (*Plan, error) {
 	i := &interview{s: s, a: a, answers: Answers{Platforms: map[chat.Platform]Login{}}}
 	i.welcome()
 	parts, err := i.parts(ctx)
+	return i.run(ctx, parts, err, func() ([]string, error) { return i.choose(ctx, "Which part do you want to change?") })
+}
+
+// InterviewMemory asks like Interview, and only for the external memory.
+func InterviewMemory(ctx context.Context, s *State, a Asker) (*Plan, error) {
+	i := &interview{s: s, a: a, only: true}
+	i.welcome()
+	parts := []string{partMemory}
+	return i.run(ctx, parts, nil, func() ([]string, error) { return parts, nil })
+}
+
+// run asks about parts until a plan is confirmed; next returns the parts to change.
+func (i *interview) run(ctx context.Context, parts []string, err error, change func() ([]string, error)) (*Plan, error) {
 	for err == nil {
 		if err = i.askParts(ctx, parts); err != nil {
 			break
@@ -43,7 +58,7 @@ func Interview(ctx context.Context, s *State, a Asker) (*Plan, error) {
 		if p, next, err = i.confirm(ctx); err != nil || next == "write" {
 			return p, err
 		}
-		parts, err = i.choose(ctx, "Which part do you want to change?")
+		parts, err = change()
 	}
 	return nil, err
 }
@@ -78,7 +93,7 @@ func (i *interview) parts(ctx context.Context) ([]string, error) {
 	if err := i.a.Ask(ctx, Page{Fields: []*Field{f}}); err != nil {
 		return nil, err
 	}
-	return append(append([]string{partModel}, f.Values...), partWorkspace), nil
+	return append(append([]string{partModel}, f.Values...), partWorkspace, partMemory), nil
 }
 
 func platformOptions() (options []Option) {
@@ -91,7 +106,7 @@ func platformOptions() (options []Option) {
 // choose asks which parts to set up.
 func (i *interview) choose(ctx context.Context, title string) ([]string, error) {
 	f := &Field{Kind: MultiSelect, Title: title, Help: "Space marks, Enter goes on. What is not marked stays as it is."}
-	f.Options = slices.Concat([]Option{{partModel, "The model"}}, platformOptions(), []Option{{partWorkspace, "The workspace, where tools work"}})
+	f.Options = slices.Concat([]Option{{partModel, "The model"}}, platformOptions(), []Option{{partWorkspace, "The workspace, where tools work"}, {partMemory, "External memory"}})
 	err := i.a.Ask(ctx, Page{Fields: []*Field{f}})
 	return f.Values, err
 }
@@ -105,6 +120,8 @@ func (i *interview) askParts(ctx context.Context, parts []string) error {
 			err = i.model(ctx)
 		case partWorkspace:
 			err = i.workspace(ctx)
+		case partMemory:
+			err = i.memory(ctx)
 		default:
 			err = i.platform(ctx, platforms.Profiles()[chat.Platform(part)])
 		}
@@ -289,6 +306,15 @@ func (i *interview) loginPage(ctx context.Context, p chat.Profile, l *Login) err
 // correct them.
 func (i *interview) offerVerify(ctx context.Context, do func(context.Context) (string, error)) (correct bool, err error) {
 	answer, err := i.selectOne(ctx, "Try it now?", "", Option{"try", "Yes: ask the server, with what you gave"}, Option{"go", "No, go on"})
+	if err != nil || answer != "try" {
+		return false, err
+	}
+	return i.verify(ctx, do)
+}
+
+// verify verifies the answers and reports whether the user wants to correct them.
+func (i *interview) verify(ctx context.Context, do func(context.Context) (string, error)) (correct bool, err error) {
+	answer := "try"
 	for err == nil && answer == "try" {
 		var text string
 		var failed error

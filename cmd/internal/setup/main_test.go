@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup"
 )
@@ -67,7 +68,7 @@ func (p *harness) loadState() *setup.State {
 }
 
 func (p *harness) options() setup.Options {
-	return setup.Options{Home: p.home, Env: func(n string) (string, bool) {
+	return setup.Options{Home: p.home, OpenMemory: app.OpenMemoryProvider, Env: func(n string) (string, bool) {
 		v, ok := p.env[n]
 		return v, ok
 	}}

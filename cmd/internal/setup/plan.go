@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"hermesd/cmd/internal/config"
@@ -36,6 +37,8 @@ type Plan struct {
 	dot      []byte
 	vars     map[string]string // of dot
 	problems []config.Problem
+	own      file   // of the memory provider; the zero file if it has none
+	ownNew   []byte // its content
 }
 
 // masked replaces a secret.
@@ -47,6 +50,21 @@ const keyVariable = "HERMES_MODEL_API_KEY"
 // Plan returns the changes for the answers. Its error, a *config.Error, lists
 // everything that would make the configuration invalid.
 func (s *State) Plan(a Answers) (*Plan, error) {
+	p, err := s.plan(a)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.problems) == 0 {
+		p.problems = p.check()
+	}
+	if len(p.problems) > 0 {
+		return nil, &config.Error{Problems: p.problems}
+	}
+	return p, nil
+}
+
+// plan returns the changes for the answers, which are not checked as a whole.
+func (s *State) plan(a Answers) (*Plan, error) {
 	doc, err := yamledit.Parse(s.conf.content)
 	if err != nil {
 		return nil, &config.Error{Problems: []config.Problem{{File: s.conf.path, Text: err.Error()}}}
@@ -64,11 +82,8 @@ func (s *State) Plan(a Answers) (*Plan, error) {
 	if a.Workspace != nil {
 		p.workspace(*a.Workspace)
 	}
-	if len(p.problems) == 0 {
-		p.problems = p.check()
-	}
-	if len(p.problems) > 0 {
-		return nil, &config.Error{Problems: p.problems}
+	if a.Memory != nil {
+		p.memory(*a.Memory)
 	}
 	return p, nil
 }
@@ -130,7 +145,7 @@ func (p *Plan) login(pl chat.Profile, l Login) {
 		p.token(append(at, s.Key), s.Env, l.Secrets[s.Key])
 	}
 	if _, isSet := p.s.Report.Origins["platforms."+string(pl.Platform)+".enabled"]; isSet && p.s.Config != nil && !p.s.account(pl.Platform).Enabled {
-		p.switchOn(append(at, "enabled")...)
+		p.switchTo(true, append(at, "enabled")...)
 	}
 	if len(l.Owners) > 0 {
 		p.list(l.Owners, append(at, "allow_admin_from")...)
@@ -268,13 +283,14 @@ func (p *Plan) set(v string, path ...string) {
 	p.Changes = append(p.Changes, c)
 }
 
-// switchOn plans the value true.
-func (p *Plan) switchOn(path ...string) {
-	if err := p.doc.SetBool(true, path...); err != nil {
+// switchTo plans the other one of two values.
+func (p *Plan) switchTo(v bool, path ...string) {
+	old := p.doc.Text(path...)
+	if err := p.doc.SetBool(v, path...); err != nil {
 		p.addFormProblem(err)
 		return
 	}
-	p.Changes = append(p.Changes, Change{File: p.s.conf.path, Key: strings.Join(path, "."), New: "true", Old: "false"})
+	p.Changes = append(p.Changes, Change{File: p.s.conf.path, Key: strings.Join(path, "."), New: strconv.FormatBool(v), Old: old})
 }
 
 func (p *Plan) list(vs []string, path ...string) {
@@ -356,7 +372,7 @@ func (p *Plan) Overwrites() (cs []Change) {
 func (p *Plan) Text() string {
 	var b strings.Builder
 	last := ""
-	for _, f := range []file{p.s.conf, p.s.dot} {
+	for _, f := range []file{p.s.conf, p.s.dot, p.own} {
 		for _, c := range p.Changes {
 			if c.File != f.path {
 				continue
@@ -372,6 +388,12 @@ func (p *Plan) Text() string {
 			fmt.Fprintf(&b, "  %s: %s%s\n", c.Key, c.New, old)
 		}
 	}
+	return b.String() + p.NotesText()
+}
+
+// NotesText returns the notes as text.
+func (p *Plan) NotesText() string {
+	var b strings.Builder
 	for _, n := range p.Notes {
 		b.WriteString("Note: " + n + ".\n")
 	}

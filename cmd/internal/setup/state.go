@@ -11,6 +11,7 @@
 package setup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"hermesd/agent/memory/provider"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/platforms"
 	"hermesd/cmd/internal/setup/yamledit"
@@ -29,6 +31,9 @@ type Options struct {
 	Home string
 	File string
 	Env  func(string) (string, bool)
+	// OpenMemory returns the client of a memory provider in a home, and what is wrong with
+	// its configuration. Nil: none can be tried.
+	OpenMemory func(name string, c *config.Config, r config.Report, home string) (provider.Provider, []string, error)
 }
 
 // A State is the current state of a home directory.
@@ -152,6 +157,7 @@ func (s *State) Summary() string {
 	}
 	if s.Config != nil {
 		fmt.Fprintf(&b, "workspace  %s\n", s.Config.Workspace(s.Home))
+		fmt.Fprintf(&b, "memory     %s\n", cmp.Or(s.Config.Memory.Provider, "no external one"))
 	}
 	return b.String()
 }

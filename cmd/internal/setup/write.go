@@ -19,42 +19,61 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// check returns the problems of the planned configuration. It is loaded as it would
-// be: config.yaml from a temporary file, and the variables of .env after those of
-// the environment.
+// check returns the problems of the planned configuration.
 func (p *Plan) check() []config.Problem {
+	_, _, err := p.load()
+	var bad *config.Error
+	switch {
+	case err == nil && p.answers.Memory != nil && p.answers.Memory.Provider != "":
+		return p.checkMemory()
+	case err == nil:
+		return nil
+	case !errors.As(err, &bad):
+		return []config.Problem{{Text: err.Error()}}
+	}
+	return bad.Problems
+}
+
+// checkMemory returns the problem of the planned memory provider, if it cannot be used.
+func (p *Plan) checkMemory() []config.Problem {
+	opened, err := p.openMemory()
+	if err != nil {
+		return []config.Problem{{File: p.s.conf.path, Key: "memory.provider", Text: err.Error()}}
+	}
+	opened.close()
+	return nil
+}
+
+// load loads the planned configuration as it would be: config.yaml from a temporary
+// file, and the variables of .env after those of the environment.
+func (p *Plan) load() (*config.Config, config.Report, error) {
 	dir, err := os.MkdirTemp("", "hermesd-setup-")
 	if err != nil {
-		return []config.Problem{{Text: fmt.Sprintf("the plan cannot be checked: %v", err)}}
+		return nil, config.Report{}, fmt.Errorf("the plan cannot be checked: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // temporary files only
 	name := filepath.Join(dir, "config.yaml")
 	if err := os.WriteFile(name, p.doc.Bytes(), 0o600); err != nil {
-		return []config.Problem{{Text: fmt.Sprintf("the plan cannot be checked: %v", err)}}
+		return nil, config.Report{}, fmt.Errorf("the plan cannot be checked: %w", err)
 	}
-	_, _, err = config.Load(config.Options{Home: p.s.Home, File: name, Env: func(v string) (string, bool) {
+	c, r, err := config.Load(config.Options{Home: p.s.Home, File: name, Env: func(v string) (string, bool) {
 		if s, ok := p.s.o.Env(v); ok {
 			return s, true
 		}
 		s, ok := p.vars[v]
 		return s, ok
 	}})
-	var bad *config.Error
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &bad):
-		return []config.Problem{{Text: err.Error()}}
-	}
-	for i := range bad.Problems {
-		if bad.Problems[i].File == name {
-			bad.Problems[i].File = p.s.conf.path
+	if bad, ok := errors.AsType[*config.Error](err); ok {
+		for i := range bad.Problems {
+			if bad.Problems[i].File == name {
+				bad.Problems[i].File = p.s.conf.path
+			}
 		}
 	}
-	return bad.Problems
+	return c, r, err //nolint:wrapcheck // names the file
 }
 
-// Write creates the home directory (mode 0700) and writes both files, or neither.
+// Write creates the home directory (mode 0700) and writes all files, or none.
 // Afterwards it loads the configuration again and restores the old files if it is
 // invalid. After an error the files are unchanged, or the next Load completes an
 // interrupted write. Finally it writes SOUL.md, unless somebody has written one.
@@ -73,6 +92,13 @@ func (p *Plan) Write() error {
 	files := []atomicfiles.File{
 		{Path: p.s.dot.path, Exists: p.s.dot.exists, Old: p.s.dot.content, New: p.dot, Mode: 0o600},
 		{Path: p.s.conf.path, Exists: p.s.conf.exists, Old: p.s.conf.content, New: p.doc.Bytes(), Mode: mode},
+	}
+	if p.own.exists {
+		info, err := os.Stat(p.own.path)
+		if err != nil {
+			return err //nolint:wrapcheck // names the file
+		}
+		files = append(files, atomicfiles.File{Path: p.own.path, Exists: true, Old: p.own.content, New: p.ownNew, Mode: info.Mode().Perm()})
 	}
 	files = slices.DeleteFunc(files, func(f atomicfiles.File) bool { return !f.Exists && len(f.New) == 0 })
 	if err := atomicfiles.Write(p.s.Home, files...); err != nil {

@@ -1,0 +1,256 @@
+package setup_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/setup"
+	"hermesd/internal/secret"
+	"hermesd/internal/sim/memory"
+	"hermesd/internal/sim/memory/hindsight"
+	"hermesd/internal/sim/memory/honcho"
+	"hermesd/internal/sim/memory/mem0"
+	"hermesd/internal/sim/memory/openviking"
+	"hermesd/internal/sim/memory/retaindb"
+	"hermesd/internal/sim/memory/supermemory"
+)
+
+const memoryKey = "key-of-the-memory"
+
+// startMemory returns the URL of a simulated provider.
+func startMemory(t *testing.T, s *memory.Server) string {
+	t.Helper()
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// interviewMemory runs an interview about the external memory and writes its plan.
+func (p *harness) interviewMemory(who *scriptedAsker) error {
+	p.t.Helper()
+	plan, err := setup.InterviewMemory(p.t.Context(), p.loadState(), who)
+	if err != nil || plan == nil {
+		return err
+	}
+	return plan.Write()
+}
+
+// TestInterviewSetsMemory: a wrong key is corrected; who leaves changes nothing.
+func TestInterviewSetsMemory(t *testing.T) {
+	s := openviking.New(openviking.Options{Keys: []string{memoryKey}, UserKeys: true})
+	url := startMemory(t, s.Server)
+	const yaml = "model: {provider: demo}\n# of us\nmemory:\n  scope: home # one\nplatforms:\n  telegram:\n    token: 1:old-token\n    allow_admin_from: [\"42\"]\n"
+	for leaves := 1; ; leaves++ {
+		p := homeWith(t, yaml, "OTHER=1\n")
+		who := &scriptedAsker{t: t, leaves: leaves, answers: map[string][]string{
+			"External memory (optional)":                          {"openviking"},
+			"Address of the memory's server":                      {url + "/"},
+			"Key of the memory":                                   {"another-key", memoryKey},
+			"It did not work.":                                    {"correct"},
+			"Whose words does it get?":                            {"members", "members"},
+			"Does it get the entries of the built-in memory too?": {"no", "no"},
+		}}
+		err := p.interviewMemory(who)
+		if who.wasTold(memoryKey) || who.wasTold("another-key") {
+			t.Error("a key was told")
+		}
+		if err != nil {
+			if left, _ := os.ReadDir(p.home); !errors.Is(err, setup.ErrAborted) || p.text("config.yaml") != yaml || p.text(".env") != "OTHER=1\n" || len(left) != 2 {
+				t.Fatalf("left at page %d: %v, %v", leaves, err, left)
+			}
+			continue
+		}
+		if leaves < 5 || !who.wasTold("✗ ") || !who.wasTold("✓ It answers ("+url) || !who.wasTold("a recall takes") || !who.wasTold("Owners: Telegram 42. To this provider they are one person.") {
+			t.Errorf("after %d pages heard\n%s", leaves, strings.Join(who.heard, "\n"))
+		}
+		want := strings.Replace(yaml, "one\n", "one\n  provider: openviking\n  people: members\n  mirror: false\n", 1)
+		if d := cmp.Diff(want, p.text("config.yaml")); d != "" {
+			t.Error("config.yaml differs (-want +got):\n" + d)
+		}
+		if d := cmp.Diff("OTHER=1\nOPENVIKING_URL="+url+"\nOPENVIKING_API_KEY="+memoryKey+"\n", p.text(".env")); d != "" {
+			t.Error(".env differs (-want +got):\n" + d)
+		}
+		break
+	}
+}
+
+// TestInterviewRecommendsHolographic: it needs no answer, and its file is not made before
+// anything is written. Then it can be taken out again.
+func TestInterviewRecommendsHolographic(t *testing.T) {
+	p := homeWith(t, "model: {provider: demo}\n", "")
+	who := &scriptedAsker{t: t, answers: map[string][]string{"Does it store what messages state?": {"yes"}, "Write this?": {"leave"}}}
+	if err := p.interviewMemory(who); !errors.Is(err, setup.ErrAborted) || p.text("memory_store.db") != "-" || !who.wasTold("✓ It answers ("+filepath.Join(p.home, "memory_store.db")) {
+		t.Fatalf("%v, heard\n%s", err, strings.Join(who.heard, "\n"))
+	}
+	who = &scriptedAsker{t: t, answers: map[string][]string{"Does it store what messages state?": {"yes"}}}
+	if err := p.interviewMemory(who); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := p.load()
+	if c.Memory.Provider != "holographic" || !c.Plugins.Holographic.AutoExtract || slices.Contains(who.asked, "Key of the memory") {
+		t.Errorf("%+v, asked %q", c.Memory, who.asked)
+	}
+	who = &scriptedAsker{t: t, answers: map[string][]string{"Which parts do you want to set up or change?": {"memory"}, "External memory (optional)": {"none"}}}
+	if err := p.interview(who); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := p.load(); c.Memory.Provider != "" || !c.Plugins.Holographic.AutoExtract || !who.wasTold("memory     holographic") {
+		t.Errorf("%+v, heard\n%s", c.Memory, strings.Join(who.heard, "\n"))
+	}
+}
+
+// TestInterviewInsistsOnMemory: one that does not answer is written if the user goes on,
+// one that cannot be used is not.
+func TestInterviewInsistsOnMemory(t *testing.T) {
+	p := newHome(t)
+	who := &scriptedAsker{t: t, answers: map[string][]string{
+		"Which model shall answer?": {"demo"}, "External memory (optional)": {"openviking"},
+		"Address of the memory's server": {"http://127.0.0.1:1"}, "It did not work.": {"try", "go"},
+	}}
+	if err := p.interview(who); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := p.load(); c.Memory.Provider != "openviking" || p.text(".env") != "OPENVIKING_URL=http://127.0.0.1:1\n" {
+		t.Errorf("%+v, .env is %s", c.Memory, p.text(".env"))
+	}
+	before := p.text("config.yaml")
+	who = &scriptedAsker{t: t, answers: map[string][]string{
+		"External memory (optional)": {"mem0", "none"}, "It did not work.": {"go"},
+		"This would not be a valid configuration, so it is not written.": {"change"}, "Write this?": {"leave"},
+	}}
+	if err := p.interviewMemory(who); !errors.Is(err, setup.ErrAborted) || p.text("config.yaml") != before || !who.wasTold("there is no key") {
+		t.Errorf("%v, heard\n%s", err, strings.Join(who.heard, "\n"))
+	}
+}
+
+// TestMemoryIsWrittenWhereItIsRead sets an address and a key in homes with and without a
+// file of the provider. Afterwards the provider must answer there.
+func TestMemoryIsWrittenWhereItIsRead(t *testing.T) {
+	own := func(url string) *string { return &url }
+	keys := []string{memoryKey}
+	for _, c := range []struct {
+		name, provider   string
+		server           *memory.Server
+		yaml, env        string
+		path, file, want string // the provider's file; URL is replaced
+		wantYAML         string // a part
+		wantEnv          string // URL is replaced
+		key              secret.Value
+	}{
+		{name: "variables", provider: "mem0", server: mem0.New(mem0.Options{Own: true, Keys: keys}).Server, key: memoryKey, wantEnv: "MEM0_HOST=URL\nMEM0_API_KEY=" + memoryKey + "\n"},
+		{
+			name: "upstream's own mode and keys in its file", provider: "mem0", server: mem0.New(mem0.Options{Own: true, Keys: keys}).Server, key: memoryKey,
+			path: "mem0.json", file: "{\n  \"mode\": \"oss\", \"oss\": {\"llm\": 1},\n  \"api_key\": \"old-key\",\n  \"host\": \"http://old\"\n}\n",
+			want: "{\n  \"mode\": \"platform\", \"oss\": {\"llm\": 1},\n  \"api_key\": \"" + memoryKey + "\",\n  \"host\": \"URL\"\n}\n", wantEnv: "-",
+		},
+		{
+			name: "a mode that only the file can change", provider: "hindsight", server: hindsight.New(hindsight.Options{Keys: keys}).Server, key: memoryKey,
+			path: "hindsight/config.json", file: `{"bank_id": "b", "idle_timeout": 5}`, want: `{"mode": "local_external","bank_id": "b", "idle_timeout": 5}`,
+			wantEnv: "HINDSIGHT_API_URL=URL\nHINDSIGHT_API_KEY=" + memoryKey + "\n",
+		},
+		{name: "no file, so a variable is the mode", provider: "hindsight", server: hindsight.New(hindsight.Options{}).Server, wantEnv: "HINDSIGHT_API_URL=URL\nHINDSIGHT_MODE=local_external\n"},
+		{
+			name: "a file in the home of the user", provider: "honcho", server: honcho.New(honcho.Options{Derive: 1, Think: 1, Keys: keys}).Server, key: memoryKey,
+			path: "user/.honcho/config.json", file: "{\"baseUrl\":\"http://old\",\n\t\"apiKey\" : \"old\"}", want: "{\"baseUrl\":\"URL\",\n\t\"apiKey\" : \"" + memoryKey + "\"}", wantEnv: "-",
+		},
+		{
+			name: "a section", provider: "retaindb", server: retaindb.New(retaindb.Options{}).Server, key: memoryKey,
+			yaml: "memory:\n  retaindb:\n    base_url: http://old # here\n", wantYAML: "    base_url: URL # here\n", wantEnv: "RETAINDB_API_KEY=" + memoryKey + "\n",
+		},
+		{
+			name: "a variable before a section", provider: "retaindb", server: retaindb.New(retaindb.Options{}).Server, key: memoryKey,
+			env: "RETAINDB_BASE_URL=http://older\n", wantEnv: "RETAINDB_BASE_URL=URL\nRETAINDB_API_KEY=" + memoryKey + "\n",
+		},
+		{
+			name: "an empty file", provider: "supermemory", server: supermemory.New(supermemory.Options{}).Server, key: memoryKey,
+			path: "supermemory.json", file: "{}", want: "{}", wantEnv: "SUPERMEMORY_BASE_URL=URL\nSUPERMEMORY_API_KEY=" + memoryKey + "\n",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			url := startMemory(t, c.server)
+			p := homeWith(t, c.yaml, c.env)
+			p.env["HOME"] = filepath.Join(p.home, "user")
+			if c.path != "" {
+				if err := os.MkdirAll(filepath.Join(p.home, filepath.Dir(c.path)), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				p.put(c.path, c.file)
+			}
+			m := setup.Memory{Provider: c.provider, URL: own(url), Key: c.key}
+			if trial, usable, err := p.loadState().TryMemory(t.Context(), m); err != nil || !usable || trial.Place != url || trial.Recall == 0 {
+				t.Fatalf("%+v %v %v", trial, usable, err)
+			}
+			plan := p.write(setup.Answers{Memory: &m})
+			if strings.Contains(plan.Text(), memoryKey) || strings.Contains(plan.Text(), "old-key") {
+				t.Errorf("a key is in the plan:\n%s", plan.Text())
+			}
+			for name, want := range map[string]string{".env": c.wantEnv, c.path: c.want} {
+				if want = strings.ReplaceAll(want, "URL=URL", "URL="+url); name != "" {
+					want = strings.NewReplacer("HOST=URL", "HOST="+url, `"URL"`, `"`+url+`"`).Replace(want)
+					if d := cmp.Diff(want, p.text(name)); d != "" {
+						t.Errorf("%s differs (-want +got):\n%s", name, d)
+					}
+				}
+			}
+			if !strings.Contains(p.text("config.yaml"), strings.ReplaceAll(c.wantYAML, "URL", url)) {
+				t.Errorf("config.yaml is\n%s", p.text("config.yaml"))
+			}
+			p.checkMemory(url)
+			if plan := p.write(setup.Answers{Memory: &m}); len(plan.Changes) > 0 {
+				t.Errorf("the same answers change %+v", plan.Changes)
+			}
+		})
+	}
+}
+
+// checkMemory fails unless the provider that is configured answers at url.
+func (p *harness) checkMemory(url string) {
+	p.t.Helper()
+	c, r := p.load()
+	m, _, err := app.OpenMemoryProvider(c.Memory.Provider, c, r, p.home)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := errors.Join(m.Check(p.t.Context()), m.Close()); err != nil || m.About().Place != url {
+		p.t.Errorf("at %s: %v", m.About().Place, err)
+	}
+}
+
+func TestMemoryFlagsReportProblems(t *testing.T) {
+	p := newHome(t)
+	p.env["SPACED"] = "a key"
+	address, cloud := "ftp://x", ""
+	for _, c := range []struct {
+		flags setup.MemoryFlags
+		want  string
+	}{
+		{setup.MemoryFlags{Memory: setup.Memory{Provider: "holographic", URL: &address}, KeyFile: *p.file("k", "key")}, "flag: --api-key-env: holographic takes no key here\nflag: --url: holographic has no address\n"},
+		{setup.MemoryFlags{Memory: setup.Memory{Provider: "mem0", URL: &address}, KeyVariable: "SPACED"}, "flag: --api-key-env: there is a space or a control character in it\nflag: --url: want an address such as http://127.0.0.1:8888\n"},
+		{setup.MemoryFlags{Memory: setup.Memory{Provider: "openviking", URL: &cloud}}, "flag: --url: openviking has no cloud\n"},
+		{setup.MemoryFlags{Memory: setup.Memory{Provider: "mem0", URL: &address}}, "flag: --url: want an address such as http://127.0.0.1:8888\n"},
+	} {
+		_, err := p.loadState().FromMemoryFlags(c.flags)
+		if d := cmp.Diff(c.want, problems(t, err)); d != "" {
+			t.Error("problems differ (-want +got):\n" + d)
+		}
+	}
+	m, err := p.loadState().FromMemoryFlags(setup.MemoryFlags{Memory: setup.Memory{Provider: "mem0", URL: &cloud}, KeyFile: *p.file("k", memoryKey+"\n")})
+	if err != nil || m.Key != memoryKey {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestEveryMemoryProviderCanBeSetUp(t *testing.T) {
+	if d := cmp.Diff(app.MemoryProviders(), slices.Sorted(slices.Values(setup.MemoryProviders()))); d != "" {
+		t.Error(d)
+	}
+}
