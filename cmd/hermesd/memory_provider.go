@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"hermesd/cmd/internal/admin"
-	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup/yamledit"
 	"hermesd/cmd/internal/tui/text"
@@ -117,118 +115,8 @@ func (c *cli) memoryProviderCmds() []*cobra.Command {
 	return []*cobra.Command{status, c.memorySetupCmd(), c.memoryOffCmd(), c.memoryQueueCmd(), c.memoryForgetCmd()}
 }
 
-// A providerTrial is the output of `memory setup`.
-type providerTrial struct {
-	Provider string   `json:"provider"`
-	Place    string   `json:"place,omitempty"`
-	Took     int64    `json:"took_ms"`
-	Warnings []string `json:"warnings,omitempty"`
-	Error    string   `json:"error,omitempty"`
-	Written  bool     `json:"written"`
-}
-
-// A providerSetup is what `memory setup` is told by flags.
-type providerSetup struct {
-	name                         string
-	force, noMirror, autoExtract bool
-	people                       string // "" stays as it is
-}
-
-func (c *cli) memorySetupCmd() *cobra.Command {
-	var s providerSetup
-	cmd := &cobra.Command{
-		Use: "setup NAME", Short: "Try a memory provider and set it as memory.provider", Args: args(0, 1),
-		RunE: func(cmd *cobra.Command, names []string) error {
-			if len(names) == 0 {
-				return &usageError{"name a provider: " + strings.Join(app.MemoryProviders(), ", ") + `
-holographic needs no account: its facts are in a file of the home, and it finds words, not
-meanings. openviking and hindsight run as servers of your own. docs/memory-providers.md says
-where each reads its key and address`}
-			}
-			s.name = names[0]
-			switch {
-			case !slices.Contains([]string{"", "owners", "members", "everyone"}, s.people):
-				return &usageError{fmt.Sprintf("--people is owners, members or everyone, not %q", s.people)}
-			case s.autoExtract && s.name != holographic:
-				return &usageError{"--auto-extract is for " + holographic}
-			}
-			return c.memorySetup(cmd.Context(), s)
-		},
-	}
-	f := cmd.Flags()
-	f.BoolVar(&s.force, "force", false, "set it although it does not answer")
-	f.StringVar(&s.people, "people", "", "whose words it gets: owners, members or everyone (memory.people)")
-	f.BoolVar(&s.noMirror, "no-mirror", false, "do not tell it the entries of the built-in memory (memory.mirror)")
-	f.BoolVar(&s.autoExtract, "auto-extract", false, "holographic: also store what messages state (plugins.hermes-memory-store.auto_extract)")
-	return cmd
-}
-
-// trialTimeout limits the call with which a provider is tried.
-const trialTimeout = 15 * time.Second
-
-// holographic is the provider whose turns store nothing unless it is told to.
-const holographic = "holographic"
-
-func (c *cli) memorySetup(ctx context.Context, s providerSetup) error {
-	cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env})
-	if err != nil {
-		return err
-	}
-	p, warnings, err := app.OpenMemoryProvider(s.name, cfg, report, report.Home)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = p.Close() }() // nothing was written
-	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
-	defer cancel()
-	began := time.Now()
-	err = p.Check(ctx)
-	t := providerTrial{Provider: s.name, Place: p.About().Place, Took: time.Since(began).Milliseconds(), Warnings: warnings}
-	if err != nil {
-		t.Error = report.Secrets.Mask(err.Error())
-		if !s.force {
-			return fmt.Errorf("%s; nothing was changed (--force sets it all the same)", t.Error)
-		}
-	}
-	if err := c.changeMemory(report, s.write); err != nil {
-		return err
-	}
-	t.Written = true
-	return c.show(t, func() string {
-		var b strings.Builder
-		for _, w := range warnings {
-			b.WriteString("warning: " + text.Line(w) + "\n")
-		}
-		if t.Error != "" {
-			fmt.Fprintf(&b, "%s does not answer: %s\n", s.name, text.Line(t.Error))
-		} else {
-			fmt.Fprintf(&b, "%s answers (%s, %d ms).\n", s.name, text.Line(t.Place), t.Took)
-		}
-		if s.name == holographic && !s.autoExtract && !cfg.Plugins.Holographic.AutoExtract {
-			b.WriteString("auto_extract is off: only its tools and the built-in memory store facts. --auto-extract also stores what messages state, by English patterns.\n")
-		}
-		b.WriteString("memory.provider is " + s.name + ". Restart the daemon; it is used in conversations that begin then.\n")
-		return b.String()
-	})
-}
-
-// write writes what was told by flags.
-func (s providerSetup) write(doc *yamledit.Doc) error {
-	err := doc.Set(s.name, "memory", "provider")
-	if err == nil && s.people != "" {
-		err = doc.Set(s.people, "memory", "people")
-	}
-	if err == nil && s.noMirror {
-		err = doc.SetBool(false, "memory", "mirror")
-	}
-	if err == nil && s.autoExtract {
-		err = doc.SetBool(true, "plugins", "hermes-memory-store", "auto_extract")
-	}
-	return err
-}
-
 // changeMemory changes the configuration file.
-func (c *cli) changeMemory(report config.Report, change func(*yamledit.Doc) error) error {
+func changeMemory(report config.Report, change func(*yamledit.Doc) error) error {
 	file := cmp.Or(report.File, report.Missing)
 	data, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -253,9 +141,6 @@ func (c *cli) memoryOffCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.changeMemory(report, func(doc *yamledit.Doc) error { return doc.Set("", "memory", "provider") }); err != nil {
-				return err
-			}
 			n := 0
 			if drop {
 				err = c.withClient(cmd.Context(), func(client *admin.Client) (err error) {
@@ -264,6 +149,9 @@ func (c *cli) memoryOffCmd() *cobra.Command {
 				})
 			}
 			if err != nil {
+				return fmt.Errorf("the waiting events cannot be deleted: %w; the configuration is as it was: try again, or stop the daemon first, or leave --drop out", err)
+			}
+			if err := changeMemory(report, func(doc *yamledit.Doc) error { return doc.Set("", "memory", "provider") }); err != nil {
 				return err
 			}
 			return c.show(map[string]int{"dropped": n}, func() string {

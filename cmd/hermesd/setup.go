@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -42,13 +43,7 @@ Secrets are given by the name of a variable or a file (/dev/stdin too), never as
 values: what stands on a command line is seen by every user of the machine, and
 kept by the shell.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var given []string
-			cmd.Flags().Visit(func(f *pflag.Flag) {
-				if cmd.InheritedFlags().Lookup(f.Name) == nil && f.Name != "dry-run" && f.Name != "slack-manifest" {
-					given = append(given, "--"+f.Name)
-				}
-			})
-			if !w.alone && len(given) > 0 {
+			if given := ownFlags(cmd, "dry-run", "slack-manifest"); !w.alone && len(given) > 0 {
 				return &usageError{strings.Join(given, ", ") + " belongs to --non-interactive; without it `hermesd setup` asks for everything"}
 			}
 			return c.setup(cmd.Context(), w)
@@ -76,6 +71,17 @@ kept by the shell.`,
 	return cmd
 }
 
+// ownFlags returns the flags of cmd that are given, other than those that every command
+// has.
+func ownFlags(cmd *cobra.Command, except ...string) (given []string) {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if cmd.InheritedFlags().Lookup(f.Name) == nil && !slices.Contains(except, f.Name) {
+			given = append(given, "--"+f.Name)
+		}
+	})
+	return given
+}
+
 func (c *cli) setup(ctx context.Context, w setupFlags) error {
 	if w.manifest {
 		cfg, _, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for the language; errors do not matter
@@ -86,7 +92,7 @@ func (c *cli) setup(ctx context.Context, w setupFlags) error {
 	}
 	ctx, stop := c.untilSignal(ctx, "", nil)
 	defer stop()
-	s, err := setup.Load(setup.Options{Home: c.home, File: c.file, Env: c.env})
+	s, err := c.setupState()
 	if err != nil {
 		return err
 	}
@@ -99,12 +105,16 @@ func (c *cli) setup(ctx context.Context, w setupFlags) error {
 			return err
 		}
 	}
-	runs := false
-	if client, err := admin.Dial(ctx, s.Home); err == nil {
-		runs = true
+	return c.show(p, func() string { return c.setUp(p, w, runs(ctx, s.Home)) })
+}
+
+// runs reports whether a daemon runs for a home.
+func runs(ctx context.Context, home string) bool {
+	client, err := admin.Dial(ctx, home)
+	if err == nil {
 		_ = client.Close(ctx) // only its existence matters
 	}
-	return c.show(p, func() string { return c.setUp(p, w, runs) })
+	return err == nil
 }
 
 // planned returns the changes to write; nil if there are none.
