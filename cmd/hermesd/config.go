@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +61,9 @@ func (c *cli) configCheck() error {
 		res.Problems = bad.Problems
 	} else {
 		_, unusable := app.Usable(cfg, report, report.Home)
+		res.Problems = append(res.Problems, app.ImpossibleMemory(cfg, report, report.Home)...)
+		res.OK = len(res.Problems) == 0
+		unusable = slices.DeleteFunc(unusable, func(p config.Problem) bool { return slices.Contains(res.Problems, p) })
 		res.Warnings = append(append(res.Warnings, unusable...), app.Down(cfg, report)...)
 	}
 	perr := c.show(res, func() string {

@@ -14,6 +14,7 @@ import (
 	"hermesd/agent/engine/compressor"
 	"hermesd/agent/engine/lcm"
 	"hermesd/agent/engine/plugin"
+	"hermesd/agent/memory/provider"
 	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/config"
 )
@@ -54,15 +55,8 @@ func Usable(c *config.Config, r config.Report, home string) (*config.Config, []c
 		u.Terminal.CWD = ""
 		warn(cwdKey, err, "tools work in "+u.Workspace(home))
 	}
-	if name := c.Memory.Provider; name != "" {
-		if p, _, err := OpenMemoryProvider(name, c, r, home); err != nil {
-			warn(memoryKey, err, "the daemon goes on without it. Nothing was deleted")
-		} else {
-			if c.Memory.SyncTools && !p.About().ToolUses {
-				warn("memory.sync_tools", fmt.Errorf("%s has no use for calls of tools", p.About().Label), "they are not sent")
-			}
-			_ = p.Close() // it was not used
-		}
+	if p, err := unusableMemory(c, r, home); err != nil {
+		problems = append(problems, p)
 	}
 	if err := searchOf(c).Validate(); err != nil {
 		warn("web.search", err, "the agent cannot search the web")
@@ -80,6 +74,33 @@ func Usable(c *config.Config, r config.Report, home string) (*config.Config, []c
 		problems = append(problems, config.Problem{File: filepath.Join(home, modelsFile), Text: err.Error() + ": the file is ignored"})
 	}
 	return &u, problems
+}
+
+// ImpossibleMemory returns those problems of Usable that need another configuration: a
+// memory provider in a mode that only upstream's Python program has.
+func ImpossibleMemory(c *config.Config, r config.Report, home string) []config.Problem {
+	if p, err := unusableMemory(c, r, home); errors.Is(err, provider.ErrImpossible) {
+		return []config.Problem{p}
+	}
+	return nil
+}
+
+// unusableMemory returns why the memory provider, or a setting of it, cannot be used; the
+// error is nil if it can, or if there is none.
+func unusableMemory(c *config.Config, r config.Report, home string) (config.Problem, error) {
+	if c.Memory.Provider == "" {
+		return config.Problem{}, nil
+	}
+	p, _, err := OpenMemoryProvider(c.Memory.Provider, c, r, home)
+	if err != nil {
+		return problemAt(r, memoryKey, err, "the daemon goes on without it. Nothing was deleted"), err
+	}
+	defer func() { _ = p.Close() }() // it was not used
+	if c.Memory.SyncTools && !p.About().ToolUses {
+		err := fmt.Errorf("%s has no use for calls of tools", p.About().Label)
+		return problemAt(r, "memory.sync_tools", err, "they are not sent"), err
+	}
+	return config.Problem{}, nil
 }
 
 // problemAt returns a problem with a key, at the position where it was set, and what is

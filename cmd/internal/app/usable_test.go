@@ -45,6 +45,10 @@ func TestTheStartDoesWithoutWhatCannotBeUsed(t *testing.T) {
 		"a models.json that is a folder": {"", map[string]string{"models.json/": ""}, "the file is ignored"},
 		"a models.json":                  {"", map[string]string{"models.json": `{"context":{"m":9000}}`}, ""},
 		"tools for OpenViking only":      {"memory:\n  provider: holographic\n  sync_tools: true\n", nil, "memory.sync_tools: Holographic has no use for calls of tools: they are not sent"},
+		"a memory inside Python":         {"memory:\n  provider: mem0\n", map[string]string{"mem0.json": `{"mode":"oss"}`}, "memory.provider: this mode cannot be used here: Mem0 mode oss runs only inside Python: start its server and set host, or set mode platform. Nothing was deleted"},
+		"a memory without its key":       {"memory:\n  provider: retaindb\n", nil, "RETAINDB_API_KEY is missing"},
+		"a memory with a broken file":    {"memory:\n  provider: honcho\n", map[string]string{"honcho.json": "{"}, "is not a JSON object"},
+		"a memory":                       {"memory:\n  provider: holographic\n", nil, ""},
 		"enforcement":                    {"agent:\n  tool_use_enforcement: [auto, gpt]\n", nil, "auto is used"},
 	} {
 		t.Run(name, func(t *testing.T) {
