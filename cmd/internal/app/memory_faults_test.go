@@ -1,7 +1,9 @@
 package app_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,32 +52,41 @@ func (w honchoHarness) turn(text string) {
 	w.waitEnded() // the next message would become a part of it
 }
 
-// stored returns how often a text is stored as a message.
-func (w honchoHarness) stored(text string) (n int) {
-	session := ""
+// stored returns how often each text is stored as a message.
+func (w honchoHarness) stored() map[string]int {
+	times, seen := map[string]int{}, map[string]bool{}
 	for _, c := range w.server.Calls() {
 		place, ok := strings.CutSuffix(strings.TrimPrefix(c.Path, "/v3/workspaces/"), "/messages")
-		if workspace, name, found := strings.Cut(place, "/sessions/"); ok && found && name != session {
-			session = name
-			for _, m := range w.server.Messages(workspace, session) {
-				if m.Content == text {
-					n++
-				}
-			}
+		workspace, session, found := strings.Cut(place, "/sessions/")
+		if !ok || !found || seen[place] {
+			continue
+		}
+		seen[place] = true
+		for _, m := range w.server.Messages(workspace, session) {
+			times[m.Content]++
 		}
 	}
-	return n
+	return times
 }
 
-// waitStored returns once all texts are stored, and checks that none is twice.
+// waitStored returns once all texts are stored, and checks that none is twice. It polls,
+// because a server of a provider notifies nobody.
 func (w honchoHarness) waitStored(texts []string) {
 	w.Helper()
-	for _, text := range texts {
-		w.waitFor(fmt.Sprintf("%q is stored", text), func() bool { return w.stored(text) > 0 })
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	times := w.stored()
+	for slices.ContainsFunc(texts, func(text string) bool { return times[text] == 0 }) {
+		select {
+		case <-tick.C:
+			times = w.stored()
+		case <-w.ctx.Done():
+			w.fatal(fmt.Sprintf("stored are %v, not all of %q", times, texts))
+		}
 	}
 	for _, text := range texts {
-		if n := w.stored(text); n != 1 {
-			w.Errorf("%q is stored %d times", text, n)
+		if times[text] != 1 {
+			w.Errorf("%q is stored %d times", text, times[text])
 		}
 	}
 }
@@ -207,47 +218,82 @@ func TestAnswersDoNotWaitForAMemoryProviderThatHangs(t *testing.T) {
 	w.stop() // it does not wait for it either
 }
 
-// TestChangingRecallBreaksNoPrefix has a conversation in which each turn recalls something
-// else, with a restart and an outage.
+// TestChangingRecallBreaksNoPrefix has a conversation of 200 turns in which each turn
+// recalls something else, with an outage and a restart.
 func TestChangingRecallBreaksNoPrefix(t *testing.T) {
 	t.Parallel()
-	w := newHonchoHarness(t, `,"recallSync":true`, "  recall_wait: 5s\n")
+	w := newHonchoHarness(t, `,"recallSync":true`, "  recall_wait: 5s\ndisplay:\n  busy_input_mode: queue\n")
 	w.start()
 	w.waitConnected()
-	const turns = 30
+	const turns, down, up, restart = 200, 60, 80, 140
 	var said []string
+	before := 0 // requests before the restart
 	for n := range turns {
 		switch n {
-		case 10:
-			w.server.Inject(memory.Fault{Kind: memory.Refuse, Status: 500, Times: 3})
-		case 20:
-			if b := w.prefixBreaks(); len(b) > 0 {
-				t.Errorf("breaks: %v", b)
-			}
+		case down:
+			w.server.Inject(memory.Fault{Kind: memory.Refuse, Status: 500, Times: -1})
+		case up:
+			w.server.Heal()
+			w.app.Reload(t.Context())
+		case restart:
+			w.checkNoBreaks()
 			w.stop()
+			before = len(w.model.Requests())
 			w.start()
 			w.waitHealthOf(chat.Account{Platform: chat.Telegram}, chat.Connected, "")
 		}
 		said = append(said, fmt.Sprintf("The bicycle bought%d is better than the bicycle bought%d.", n, n-1))
-		w.turn(said[n])
-		if n == 12 {
-			w.app.Reload(t.Context())
-		}
-		if n < 10 || n > 12 {
-			w.waitStored(said)
+		w.say(said[n])
+		w.waitText("done: " + said[n])
+		if n < down || n >= up {
+			w.waitStored(said[n:]) // so that the next turn recalls it
 		}
 	}
-	if b := w.prefixBreaks(); len(b) > 0 {
-		t.Errorf("breaks: %v", b)
-	}
+	w.waitStored(said)
+	w.checkNoBreaks()
 	w.stop()
-	blocks := map[string]bool{}
-	for n, r := range w.model.Requests() {
-		block := checkRecallIsInTheOverlay(t, n, r.Request)
-		blocks[block] = true
+	if n := w.notices(w.chat); n != 1 {
+		t.Errorf("the outage was told %d times", n)
 	}
-	if len(blocks) < turns*3/4 {
-		t.Errorf("%d different recalls in %d turns", len(blocks), turns)
+	w.checkOneConversation(turns, before)
+}
+
+func (w *harness) checkNoBreaks() {
+	w.Helper()
+	if b := w.prefixBreaks(); len(b) > 0 {
+		w.Errorf("breaks: %v", b)
+	}
+}
+
+// checkOneConversation checks that each request of a conversation of so many turns begins
+// with the one before it, that those after a restart have the bytes of the prompt and the
+// tools of those before, and that most turns recalled something else.
+func (w honchoHarness) checkOneConversation(turns, restart int) {
+	w.Helper()
+	recalled := map[string]bool{}
+	var last []string
+	var body map[string]json.RawMessage // of the last request before the restart
+	calls := 0
+	for n, r := range w.model.Requests() {
+		if len(r.Tools) == 0 {
+			continue // asks for a title
+		}
+		calls++
+		recalled[checkRecallIsInTheOverlay(w.T, n, r.Request)] = true
+		now, _ := blocks(r.Request)
+		if len(now) < len(last) || !slices.Equal(now[:len(last)], last) {
+			w.Fatalf("request %d does not begin with the one before it:\n%q\n%q", n, last[1:], now[1:])
+		}
+		last = now[:len(now)-1] // without what is left of the overlay
+		switch b := w.requestBody(r); {
+		case n < restart:
+			body = b
+		case string(b["system"]) != string(body["system"]) || string(b["tools"]) != string(body["tools"]):
+			w.Errorf("request %d, after the restart, has another prompt or other tools", n)
+		}
+	}
+	if calls != turns || len(recalled) < turns*3/4 {
+		w.Errorf("%d different recalls in %d requests of %d turns", len(recalled), calls, turns)
 	}
 }
 

@@ -173,7 +173,7 @@ func TestForgettingAConversationForgetsItsMemory(t *testing.T) {
 	w.app.Reload(t.Context())
 	w.waitFor("nothing waits", func() bool { return len(w.queue()) == 0 })
 	for _, text := range []string{early, later} {
-		if n := w.stored(text); n != 0 {
+		if n := w.stored()[text]; n != 0 {
 			t.Errorf("%q is stored %d times", text, n)
 		}
 	}
