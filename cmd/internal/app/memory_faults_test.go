@@ -110,10 +110,13 @@ func TestFaultsOfAMemoryProviderHarmNoAnswer(t *testing.T) {
 		"429":                    {Kind: memory.Refuse, Status: 429, RetryAfter: 40 * time.Second},
 		"500":                    {Kind: memory.Refuse, Status: 500},
 		"502":                    {Kind: memory.Page},
+		"pages of a proxy":       {Kind: memory.Page, Status: 200},
 		"connections break":      {Kind: memory.Cut},
 		"answers are lost":       {Kind: memory.CutAfter},
 		"half of the answers":    {Kind: memory.HalfAfter},
+		"half of the bodies":     {Kind: memory.ShortAfter},
 		"answers without a body": {Kind: memory.Empty},
+		"answers of 10 MB":       {Kind: memory.Huge, Size: 10 << 20},
 		"answers of 50 MB":       {Kind: memory.Huge},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,20 +13,23 @@ type Kind int
 
 // Kinds of faults. With those whose name ends in After the call has its effect.
 const (
-	Pass      Kind = iota // only the delays of the fault
-	Refuse                // refused with Status, or 500
-	Page                  // refused with a proxy's HTML page and Status, or 502
-	Cut                   // the connection is cut before the call is handled
-	CutAfter              // the connection is cut instead of the answer
-	HalfAfter             // the connection is cut in the middle of the answer
-	Empty                 // 200 without a body
-	Huge                  // 200 with 50 MB of JSON
+	Pass       Kind = iota // only the delays of the fault
+	Refuse                 // refused with Status, or 500
+	Page                   // refused with a proxy's HTML page and Status, or 502
+	Cut                    // the connection is cut before the call is handled
+	CutAfter               // the connection is cut instead of the answer
+	HalfAfter              // the connection is cut in the middle of the answer
+	ShortAfter             // a proper answer with the first half of the body
+	Empty                  // 200 without a body
+	Huge                   // 200 with Size bytes of JSON, or 50 MB
 )
 
 // handled reports whether a call with the fault reaches the API.
-func (k Kind) handled() bool { return k == Pass || k == CutAfter || k == HalfAfter }
+func (k Kind) handled() bool {
+	return k == Pass || k == CutAfter || k == HalfAfter || k == ShortAfter
+}
 
-// hugeBytes is the size of the answer of Huge.
+// hugeBytes is the size of the answer of Huge without Size.
 const hugeBytes = 50 << 20
 
 // A Fault makes calls fail, or slow.
@@ -41,6 +45,7 @@ type Fault struct {
 
 	Status     int
 	RetryAfter time.Duration // value of Retry-After; 0: none
+	Size       int           // of the answer of Huge
 }
 
 // Inject adds a fault. A call is matched against the faults in the order of their
@@ -106,7 +111,7 @@ func (f Fault) answer(w http.ResponseWriter, errorBody func(int, string) any) in
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"results":["`))
 		chunk := []byte(strings.Repeat("x", 1<<16))
-		for range hugeBytes / len(chunk) {
+		for range cmp.Or(f.Size, hugeBytes) / len(chunk) {
 			if _, err := w.Write(chunk); err != nil {
 				break // the client has read enough
 			}
@@ -133,6 +138,9 @@ func (f Fault) spoil(w http.ResponseWriter, b *buffer) int {
 		w.Header()[name] = values
 	}
 	body := b.Bytes()
+	if f.Kind == ShortAfter {
+		body = body[:len(body)/2]
+	}
 	if f.Kind == HalfAfter {
 		w.WriteHeader(b.status)
 		_, _ = w.Write(body[:len(body)/2])

@@ -50,6 +50,8 @@ func TestFaults(t *testing.T) {
 		{"cut", memory.Fault{Kind: memory.Cut}, 0, "", false},
 		{"lost answer", memory.Fault{Kind: memory.CutAfter}, 0, "", true},
 		{"half an answer", memory.Fault{Kind: memory.HalfAfter}, 0, "", true},
+		{"half of the body", memory.Fault{Kind: memory.ShortAfter}, 201, `{"body":"h`, true},
+		{"large", memory.Fault{Kind: memory.Huge, Size: 10 << 20}, 200, "xxx", false},
 		{"empty", memory.Fault{Kind: memory.Empty}, 200, "", false},
 		{"huge", memory.Fault{Kind: memory.Huge}, 200, "xxx", false},
 	} {
@@ -67,8 +69,8 @@ func TestFaults(t *testing.T) {
 			if len(calls) != 1 || calls[0].Effect != test.effect || calls[0].Key != "secret" || string(calls[0].Body) != "hello" || calls[0].Query.Get("q") != "1" {
 				t.Errorf("recorded %+v", calls)
 			}
-			if test.name == "huge" && len(a.Text) < 50<<20 {
-				t.Errorf("%d bytes", len(a.Text))
+			if n, half := len(a.Text), `{"body":"hello","n":1}`[:11]; test.name == "huge" && n < 50<<20 || test.name == "large" && (n < 10<<20 || n > 11<<20) || test.name == "half of the body" && a.Text != half {
+				t.Errorf("%d bytes: %.80q", n, a.Text)
 			}
 		})
 	}

@@ -40,8 +40,11 @@ func (o Options) faults(t *testing.T) {
 		{memory.Fault{Kind: memory.Page}, provider.Down},
 		{memory.Fault{Kind: memory.Cut}, provider.Down},
 		{memory.Fault{Kind: memory.HalfAfter}, provider.Down},
+		{memory.Fault{Kind: memory.Page, Status: 200}, provider.Garbage},
+		{memory.Fault{Kind: memory.ShortAfter}, provider.Garbage},
 		{memory.Fault{Kind: memory.Empty}, provider.Garbage},
 		{memory.Fault{Kind: memory.Huge}, provider.Garbage},
+		{memory.Fault{Kind: memory.Huge, Size: 10 << 20}, provider.Garbage},
 	} {
 		f.fault.Times = -1
 		t.Run(fmt.Sprintf("kind %d status %d", f.fault.Kind, f.fault.Status), func(t *testing.T) {
@@ -68,7 +71,7 @@ func (s *subject) fails(op op, fault memory.Fault, class provider.Class) {
 		return
 	case err == nil && op.bodyless && fault.Kind == memory.Empty:
 		return
-	case err == nil && fault.Kind == memory.HalfAfter && (op.bodyless || op.name == "synced"):
+	case err == nil && (fault.Kind == memory.HalfAfter || fault.Kind == memory.ShortAfter) && (op.bodyless || op.name == "synced"):
 		return // the status has said that there is no such thing
 	case err == nil:
 		s.t.Errorf("%s: the fault is not reported", op.name)

@@ -141,6 +141,8 @@ func (c *Client) once(ctx context.Context, call Call, out any) error {
 		return c.unreached(err)
 	case len(body) > maxBody:
 		return c.garbage(resp.StatusCode, fmt.Errorf("the answer is longer than %d MiB", maxBody>>20))
+	case out == nil && bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")):
+		return c.garbage(resp.StatusCode, errors.New("the answer is an HTML page")) // of a proxy or a login
 	case out == nil:
 		return nil
 	}

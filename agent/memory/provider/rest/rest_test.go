@@ -151,6 +151,18 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// A page of a proxy or of a login is no success, also where no answer is expected.
+func TestPagesAreNoAnswers(t *testing.T) {
+	s, c := serve(t, ok)
+	s.Inject(memory.Fault{Kind: memory.Page, Status: 200})
+	if e := failed(t, c.Do(t.Context(), rest.Call{Method: "DELETE", Path: "/"}, nil)); e.Class != provider.Garbage || !e.Sent {
+		t.Errorf("%+v", e)
+	}
+	if err := c.Do(t.Context(), rest.Call{Method: "DELETE", Path: "/"}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestReadsAreRepeatedOnce(t *testing.T) {
 	const none = time.Duration(-1) // not repeated
 	for _, test := range []struct {
