@@ -271,6 +271,9 @@ func (s *Service) ask(ctx context.Context, r *row, receipt provider.Receipt) (kn
 // done returns the settlement of an event that was told.
 func (s *Service) done(r row, receipt provider.Receipt) store.EventSettlement {
 	if len(r.Rest) > 0 {
+		for i := range r.Rest { // some providers find messages again by their times
+			r.Rest[i].At = r.Rest[i].At.Add(time.Millisecond)
+		}
 		r.Event.Key, r.Event.Messages, r.Event.Tools = uuid(r.Event.Kind, r.Event.Key), r.Rest, nil
 		return again(row{Provider: r.Provider, Event: r.Event}, 0)
 	}

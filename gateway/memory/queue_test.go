@@ -189,6 +189,7 @@ func TestEventsThatAreTooLargeAreHalved(t *testing.T) {
 		f, most := newFake(), 4000
 		var said strings.Builder
 		var keys []string
+		times := map[time.Time]bool{} // of the user's messages, by call
 		f.sync = func(_ context.Context, e provider.Event) (provider.Receipt, error) {
 			size := 0
 			for _, m := range e.Messages {
@@ -199,6 +200,10 @@ func TestEventsThatAreTooLargeAreHalved(t *testing.T) {
 			}
 			if e.Kind == provider.Turn {
 				keys = append(keys, e.Key)
+				if e.Messages[0].Role == "user" && times[e.Messages[0].At] {
+					t.Errorf("two calls have messages of %v", e.Messages[0].At)
+				}
+				times[e.Messages[0].At] = true
 			}
 			for _, m := range e.Messages {
 				said.WriteString(m.Role[:1] + m.Text)
