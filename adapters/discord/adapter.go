@@ -143,9 +143,7 @@ func build(cfg Config, o Options) (*Adapter, error) {
 			return nil, err
 		}
 	}
-	if o.Files == nil {
-		o.Files = &http.Client{Transport: o.Transport}
-	}
+	o.Files = cmp.Or(o.Files, &http.Client{Transport: o.Transport})
 	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: inbound.Rules{Rules: rules}, files: o.Files, dir: inbound.NewDirectory(), max: feedItems, health: health.New(o.Log)}
 	if a.wire, err = apiclient.New(cfg.Token, cfg.BaseURL, a.health.Clock(o.Transport)); err != nil {
 		return nil, err
@@ -178,7 +176,6 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	return nil
 }
 
-// connect opens a connection to the gateway.
 func (a *Adapter) connect(ctx context.Context, network, address string, secure bool) (net.Conn, error) {
 	if a.o.Dial != nil {
 		return a.o.Dial(ctx, network, address)

@@ -25,7 +25,6 @@ func attach(call *apiclient.Call, p *messagePayload, name string, data io.Reader
 	call.File = &apiclient.Upload{Name: name, Data: data, Size: size}
 }
 
-// fileName returns the name under which a file is sent.
 func fileName(f chat.File) string { return markdown.Cut(attachment.Name(f), 128) }
 
 // hosts are the hosts of Discord's attachments.
@@ -106,7 +105,6 @@ func (a *Adapter) allowed(address string) bool {
 	return u.Scheme == "https" && slices.Contains(hosts, u.Host)
 }
 
-// download copies an attachment to w.
 func (a *Adapter) download(ctx context.Context, address string, d attachment.Download, w io.Writer) error {
 	if !a.allowed(address) {
 		return errNotOwn

@@ -24,7 +24,6 @@ type command struct {
 	Options []commandOption `json:"options"`
 }
 
-// A commandOption is the text argument of a command.
 type commandOption struct {
 	Type     int    `json:"type"`
 	Name     string `json:"name"`
@@ -68,7 +67,6 @@ func menuError(err error) error {
 	return apierror.SendError(err)
 }
 
-// application returns the ID of the bot's application.
 func (a *Adapter) application(ctx context.Context) (string, error) {
 	if app := a.Identity().App; app != "" {
 		return app, nil
@@ -118,13 +116,9 @@ func menu(items []chat.CommandInfo, say i18n.Printer) []command {
 // 32 lower-case letters, digits, hyphens and underscores.
 func menuName(name string) string {
 	name = strings.ToLower(strings.TrimPrefix(name, "/"))
-	if name == "" || markdown.Len(name) > 32 {
+	foreign := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' }
+	if markdown.Len(name) > 32 || strings.ContainsFunc(name, foreign) {
 		return ""
-	}
-	for _, r := range name {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' {
-			return ""
-		}
 	}
 	return name
 }

@@ -113,7 +113,6 @@ func (a *Adapter) mentions() mentions {
 	return m
 }
 
-// compose converts m to Discord's encoding.
 func (a *Adapter) compose(m chat.Outbound) (messagePayload, error) {
 	p := messagePayload{Content: markdown.Render(m.Text), Mentions: a.mentions(), Flags: flagBare}
 	if m.ID != "" {

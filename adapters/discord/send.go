@@ -154,7 +154,6 @@ func (a *Adapter) unarchive(ctx context.Context, thread string) error {
 	return apierror.NotSent(err)
 }
 
-// post makes one API call.
 func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 	channel := a.target(l.m.To)
 	call := apiclient.Call{Method: "POST", Path: "channels/" + channel + "/messages", Body: l.p, Bucket: "send/" + channel}
@@ -268,7 +267,6 @@ func (a *Adapter) Typing(ctx context.Context, to chat.Address) error {
 // plainContent returns the content that a message with m would have.
 func plainContent(m chat.Outbound) string { return strings.TrimSpace(markdown.Render(m.Text)) }
 
-// reactionEmojis maps the states of a message to emojis.
 var reactionEmojis = map[chat.Reaction]string{chat.ReactionSeen: "👀", chat.ReactionAnswered: "✅", chat.ReactionFailed: "❌"}
 
 const (

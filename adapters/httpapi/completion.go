@@ -213,7 +213,6 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *ope
 	return files, nil
 }
 
-// image returns the content of an image URL.
 func (a *Adapter) image(ctx context.Context, ref string) (kind string, content []byte, err error) {
 	if strings.HasPrefix(strings.ToLower(ref), "data:") {
 		return openaiapi.DataURL(ref)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"strings"
 
+	"hermesd/gateway/chat"
 	"hermesd/internal/atomicfile"
 	"hermesd/internal/secret"
 )
@@ -141,3 +143,17 @@ func newKey(path string) (secret.Value, error) {
 
 // digest makes secrets of any length comparable in constant time.
 func digest(s string) [32]byte { return sha256.Sum256([]byte(s)) }
+
+//go:embed hint.md
+var hint string
+
+// Profile returns the facts about the HTTP API that other packages need. Only the
+// operator and those who have the key from the operator can use it.
+func Profile() chat.Profile {
+	return chat.Profile{
+		Platform: chat.HTTP, Name: "HTTP API",
+		KindOf: chat.AlwaysGroup, Person: chat.IDForm{Valid: chat.IsWord, Is: "id"},
+		OwnerRule: "http_key", ClientPrompt: true,
+		Unattended: true, Answers: true, Hint: hint,
+	}
+}

@@ -38,7 +38,6 @@ type exchange struct {
 	settled   chan struct{} // closed once the result was written or no request waits for it
 }
 
-// A result is how an exchange ended.
 type result struct {
 	text  string
 	usage *chat.Usage

@@ -17,6 +17,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,9 +143,7 @@ func New(c Config, o Options) (*Adapter, error) {
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	return &Adapter{
 		cfg: c, o: o, key: digest(o.Key.Reveal()), sem: make(chan struct{}, c.MaxConcurrent), began: time.Now().Unix(),
 		health:    chat.Health{State: chat.Connecting, Since: time.Now(), Name: c.Listen},
@@ -268,8 +267,7 @@ func (a *Adapter) set(s chat.State, text string) {
 // reason returns the system's error, without the wrapping of package net, for a
 // socket that could not be opened.
 func reason(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Err != nil {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Err != nil {
 		return op.Err
 	}
 	return err
@@ -334,7 +332,6 @@ func (a *Adapter) stopped() bool {
 	return a.ended
 }
 
-// described is OpenAI's model object.
 type described struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
@@ -346,7 +343,6 @@ func (a *Adapter) describe(name string) described {
 	return described{ID: name, Object: "model", Created: a.began, Owner: "hermesd"}
 }
 
-// models handles GET /v1/models.
 func (a *Adapter) models(w http.ResponseWriter, _ *http.Request) {
 	v := struct {
 		Object string      `json:"object"`

@@ -152,7 +152,6 @@ func (a *Adapter) unavailable(what string, err error) *openaiapi.Failure {
 	return notStored()
 }
 
-// inbound returns the exchange's event.
 func (a *Adapter) inbound(ctx context.Context, e *exchange, r *openaiapi.Request) (chat.Inbound, *openaiapi.Failure) {
 	in := chat.Inbound{
 		IdempotencyKey: e.inboundKey(), ID: e.id, Kind: chat.Message, Address: Address(e.session), Sender: sender, SentAt: time.Now(),

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"hermesd/gateway/chat"
@@ -93,12 +94,7 @@ func (a *Adapter) delivered(ids []string) (chat.Receipt, bool) {
 // canAsk reports whether a client can still get the answer to one of the
 // exchanges from the store.
 func (a *Adapter) canAsk(ids []string) bool {
-	for _, id := range ids {
-		if a.o.Lookup != nil && strings.HasPrefix(id, withKey) {
-			return true
-		}
-	}
-	return false
+	return a.o.Lookup != nil && slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(id, withKey) })
 }
 
 // arrived waits until a client has received the result of one of the exchanges,

@@ -25,7 +25,6 @@ type writer struct {
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
-// deadline sets the deadline of the next write.
 func (o *writer) deadline() {
 	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by every connection; then there is no deadline
 }

@@ -178,8 +178,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	}
 	stop(nil)
 	wg.Wait()
-	var ce *chat.ConfigError
-	if errors.As(context.Cause(ctx), &ce) {
+	if ce, ok := errors.AsType[*chat.ConfigError](context.Cause(ctx)); ok {
 		a.health.Set(chat.Failed, ce.Reason)
 		return ce
 	}

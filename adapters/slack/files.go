@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/slack-go/slack"
@@ -75,7 +76,6 @@ func (a *Adapter) messageOf(ctx context.Context, id, channel string) string {
 	return id
 }
 
-// fileName returns the name under which a file is sent.
 func fileName(f chat.File) string { return cut(attachment.Name(f), 128) }
 
 // maxHops limits the number of redirects of a download, all within Slack.
@@ -115,7 +115,6 @@ func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int
 	return d.Save(ctx, resp, w)
 }
 
-// whereIs returns the address of a file.
 func (a *Adapter) whereIs(ctx context.Context, ref string) (*url.URL, error) {
 	if id, ok := strings.CutPrefix(ref, inbound.FileID); ok {
 		f, _, _, err := a.api.GetFileInfoContext(ctx, id, 0, 0)
@@ -143,12 +142,8 @@ func (a *Adapter) slackHost(u *url.URL) bool {
 		return true
 	}
 	host := strings.ToLower(u.Hostname())
-	for _, d := range []string{"slack.com", "slack-gov.com"} {
-		if u.Scheme == "https" && (host == d || strings.HasSuffix(host, "."+d)) && (u.Port() == "" || u.Port() == "443") {
-			return true
-		}
-	}
-	return false
+	return u.Scheme == "https" && (u.Port() == "" || u.Port() == "443") &&
+		slices.ContainsFunc([]string{"slack.com", "slack-gov.com"}, func(d string) bool { return host == d || strings.HasSuffix(host, "."+d) })
 }
 
 // get requests a file. It follows redirects to Slack's own hosts only.

@@ -54,7 +54,6 @@ func newIntake(a *Adapter, sink chat.Sink, fail context.CancelCauseFunc) *intake
 	return &intake{a: a, sink: sink, fail: fail, wake: make(chan struct{}, 1)}
 }
 
-// An socketHandler handles the events of the sockets.
 type socketHandler struct {
 	a  *Adapter
 	in *intake

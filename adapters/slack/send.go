@@ -165,12 +165,10 @@ func Size(r chat.RichText) int { return mrkdwn.Size(r) }
 // eventType identifies the metadata of the bot's messages.
 const eventType = "hermesd"
 
-// metadata returns the metadata by which a message is found.
 func metadata(id string) slack.SlackMetadata {
 	return slack.SlackMetadata{EventType: eventType, EventPayload: map[string]any{"id": id}}
 }
 
-// A outgoing is one message being sent.
 type outgoing struct {
 	m      chat.Outbound
 	text   string
@@ -214,7 +212,6 @@ func checkAddress(to chat.Address) error {
 	return nil
 }
 
-// blocks returns m as sections, followed by its buttons.
 func blocks(m chat.Outbound) []slack.Block {
 	var out []slack.Block
 	for _, s := range mrkdwn.Sections(m.Text, sectionLimit) {
@@ -235,7 +232,6 @@ func blocks(m chat.Outbound) []slack.Block {
 	return out
 }
 
-// cut returns the first n characters of s.
 func cut(s string, n int) string { return s[:shorten.Offset(s, n)] }
 
 // options returns the library's parameters of l; at most limit runes of the text

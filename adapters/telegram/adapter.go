@@ -114,9 +114,7 @@ func New(cfg Config, o Options) (*Adapter, error) {
 			return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 		}
 	}
-	if a.files == nil {
-		a.files = &http.Client{Transport: a.wire.RT}
-	}
+	a.files = cmp.Or(a.files, &http.Client{Transport: a.wire.RT})
 	a.wire.RT = a.health.Clock(a.wire.RT)
 	a.api, err = bot.New(cfg.Token.Reveal(), bot.WithServerURL(cfg.BaseURL), bot.WithSkipGetMe(), bot.WithHTTPClient(callTimeout, a.wire))
 	if err != nil {
@@ -139,8 +137,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	}
 	stop(nil)
 	wg.Wait()
-	var ce *chat.ConfigError
-	if errors.As(context.Cause(ctx), &ce) {
+	if ce, ok := errors.AsType[*chat.ConfigError](context.Cause(ctx)); ok {
 		a.health.Set(chat.Failed, ce.Reason)
 		return ce
 	}
@@ -227,13 +224,9 @@ func menu(items []chat.CommandInfo) []models.BotCommand {
 // 32 characters a-z, 0-9 and underscore.
 func menuName(name string) string {
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "/")), "-", "_")
-	if name == "" || len(name) > 32 {
+	foreign := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' }
+	if len(name) > 32 || strings.ContainsFunc(name, foreign) {
 		return ""
-	}
-	for _, r := range name {
-		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' {
-			return ""
-		}
 	}
 	return name
 }

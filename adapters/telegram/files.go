@@ -21,7 +21,6 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// postFile sends a file with its caption.
 func (a *Adapter) postFile(ctx context.Context, l *outgoing) (int, error) {
 	name := fileName(*l.m.File)
 	f, size, err := attachment.Limit{Platform: "Telegram", MaxBytes: upLimit, TooBig: tooBigUp}.Open(*l.m.File, name)
@@ -68,7 +67,6 @@ func (a *Adapter) upload(ctx context.Context, l *outgoing, kind chat.FileKind, u
 	}))
 }
 
-// fileName returns the name under which a file is sent.
 func fileName(f chat.File) string { return entity.Cut(attachment.Name(f), 128) }
 
 func (a *Adapter) Fetch(ctx context.Context, f chat.File, w io.Writer, limit int64) error {

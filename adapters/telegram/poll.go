@@ -21,7 +21,6 @@ import (
 	"hermesd/internal/backoff"
 )
 
-// allowed lists the update types to receive.
 var allowed = bot.AllowedUpdates{
 	models.AllowedUpdateMessage, models.AllowedUpdateEditedMessage,
 	models.AllowedUpdateChannelPost, models.AllowedUpdateEditedChannelPost,

@@ -155,7 +155,6 @@ func mediaRefused(text string) bool {
 	return false
 }
 
-// post makes one API call.
 func (a *Adapter) post(ctx context.Context, l *outgoing) (int, error) {
 	if l.m.File != nil {
 		return a.postFile(ctx, l)
@@ -269,7 +268,6 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 // styles do not count.
 func Size(r chat.RichText) int { return entity.Units(r.Text) }
 
-// render converts r to the library's types.
 func render(r chat.RichText) (string, []models.MessageEntity) {
 	text, es := entity.Render(r)
 	var out []models.MessageEntity

@@ -20,7 +20,6 @@ import (
 	"hermesd/internal/backoff"
 )
 
-// secretHeader carries the webhook's secret.
 const secretHeader = "X-Telegram-Bot-Api-Secret-Token"
 
 // maxUpdate limits the body of one delivery, in bytes.

@@ -142,8 +142,7 @@ func (d Download) Failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return i18n.Errorf("download the file: %v", ctx.Err())
 	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
 	text := err.Error()

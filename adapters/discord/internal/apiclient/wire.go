@@ -129,8 +129,7 @@ func (e *Error) Unwrap() error { return e.err }
 
 // Code returns Discord's error code of err, 0 if err has none.
 func Code(err error) int {
-	var we *Error
-	if errors.As(err, &we) && we.API {
+	if we, ok := errors.AsType[*Error](err); ok && we.API {
 		return we.Code
 	}
 	return 0
@@ -168,7 +167,6 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 	return nil
 }
 
-// result returns the result of the call that n recorded.
 func (n *note) result(err error) ([]byte, error) {
 	switch {
 	case n.local != nil:
@@ -179,8 +177,7 @@ func (n *note) result(err error) ([]byte, error) {
 		if err == nil {
 			err = errors.New("no answer")
 		}
-		var ue *url.Error
-		if errors.As(err, &ue) {
+		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err
 		}
 		if n.err != nil {
@@ -265,7 +262,6 @@ func (l *limits) closed(bucket string, now time.Time) *Error {
 	}
 }
 
-// learn updates the limits from an answer.
 func (l *limits) learn(n *note, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

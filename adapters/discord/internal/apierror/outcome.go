@@ -187,8 +187,7 @@ func Gone(err error) *chat.SendError {
 // Status returns the HTTP status of an error response of the API, 0 if err is
 // something else.
 func Status(err error) int {
-	var we *apiclient.Error
-	if errors.As(err, &we) && we.API {
+	if we, ok := errors.AsType[*apiclient.Error](err); ok && we.API {
 		return we.Status
 	}
 	return 0

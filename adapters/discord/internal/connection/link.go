@@ -92,8 +92,7 @@ func Run(ctx context.Context, o Options) *chat.ConfigError {
 	for ctx.Err() == nil {
 		if l.session == nil {
 			if err := l.begin(ctx); err != nil {
-				var ce *chat.ConfigError
-				if errors.As(err, &ce) {
+				if ce, ok := errors.AsType[*chat.ConfigError](err); ok {
 					return ce
 				}
 				continue // begin has waited already
@@ -276,7 +275,6 @@ func (l *connector) after(ctx context.Context, end framefilter.End, live bool, e
 	_ = backoff.Sleep(ctx, rest) // returns early when ctx ends
 }
 
-// reason describes why a connection has ended.
 func reason(end framefilter.End, err error) string {
 	switch {
 	case end.Code != 0:
@@ -298,12 +296,10 @@ func reason(end framefilter.End, err error) string {
 // plainError returns an error's text without addresses of calls, which may
 // contain secrets.
 func plainError(err error) string {
-	var we *apiclient.Error
-	if errors.As(err, &we) {
+	if we, ok := errors.AsType[*apiclient.Error](err); ok {
 		return we.Error()
 	}
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Error()
 	}
 	return err.Error()

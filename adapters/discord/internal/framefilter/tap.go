@@ -165,8 +165,7 @@ func (c *Conn) step() error {
 		return err
 	}
 	f, err := c.frame()
-	var timeout net.Error
-	if errors.As(err, &timeout) && timeout.Timeout() {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		c.note(func(e *End) { e.Silent = true })
 	}
 	if err != nil {
@@ -198,7 +197,6 @@ const (
 	opClose = 8
 )
 
-// A frame is one websocket frame from the gateway.
 type frame struct {
 	op   byte
 	fin  bool

@@ -7,7 +7,6 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// flagVoice is the flag of a voice message.
 const flagVoice = 1 << 13
 
 // token matches a mention or an emoji in a text.

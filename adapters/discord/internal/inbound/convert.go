@@ -139,7 +139,6 @@ func (c Converter) sender(u *user, m *member, webhook string) chat.Person {
 	return p
 }
 
-// quote returns the message to which m replies.
 func (c Converter) quote(m *message) *chat.Quote {
 	if m.Type != typeReply || m.Reference == nil || m.Reference.ID == "" {
 		return nil

@@ -46,7 +46,6 @@ type user struct {
 	Bot        bool   `json:"bot"`
 }
 
-// name returns the displayed name.
 func (u *user) name() string {
 	if u.GlobalName != "" {
 		return u.GlobalName

@@ -31,7 +31,6 @@ const (
 	healPatience = 5 * time.Minute
 )
 
-// A backfill is the backfill of a channel's gap.
 type backfill struct {
 	held  []item
 	late  bool // new events no longer wait
@@ -212,7 +211,6 @@ func (t *intake) turn(ctx context.Context, p page) {
 	t.done(ctx, p.channel, h)
 }
 
-// done ends a backfill.
 func (t *intake) done(ctx context.Context, channel string, h *backfill) {
 	delete(t.marks.gaps, channel)
 	delete(t.healing, channel)

@@ -32,7 +32,6 @@ type checkpoint struct {
 	Type   int    `json:"t,omitempty"`
 }
 
-// place returns the channel information that the checkpoint contains.
 func (m checkpoint) place(id string) inbound.ChannelInfo {
 	return inbound.ChannelInfo{ID: id, Guild: m.Guild, Parent: m.Parent, Type: m.Type}
 }

@@ -325,7 +325,6 @@ const (
 	placeTimeout = 3 * time.Second
 )
 
-// place returns the information about a channel.
 func (t *intake) place(ctx context.Context, guild, channel string, it item) inbound.ChannelInfo {
 	if p, ok := t.o.Dir.Channel(channel); ok {
 		return p

@@ -69,14 +69,12 @@ func usable(r chat.RichText) []chat.Span {
 
 func boundary(s string, i int) bool { return i == len(s) || utf8.RuneStart(s[i]) }
 
-// A writer renders one text.
 type writer struct {
 	text string
 	out  strings.Builder
 	open []chat.Style // open styles, so that none is opened twice
 }
 
-// write writes text[from:to] with its spans.
 func (w *writer) write(from, to int, spans []chat.Span) {
 	for len(spans) > 0 {
 		s := spans[0]
@@ -97,7 +95,6 @@ func (w *writer) plain(from, to int) {
 	}
 }
 
-// span writes one span and the spans inside it.
 func (w *writer) span(s chat.Span, inner []chat.Span) {
 	body := w.text[s.Start:s.End]
 	switch {
@@ -142,7 +139,6 @@ func (w *writer) marked(s chat.Span, inner []chat.Span) {
 	w.out.WriteString(body[tail:])
 }
 
-// clip returns the spans limited to a range.
 func clip(spans []chat.Span, from, to int) []chat.Span {
 	var out []chat.Span
 	for _, s := range spans {
@@ -314,7 +310,6 @@ func special(s string, i int) bool {
 	return false
 }
 
-// word reports whether the byte at i belongs to a word.
 func word(s string, i int) bool {
 	if i < 0 || i >= len(s) {
 		return false

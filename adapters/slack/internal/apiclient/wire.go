@@ -140,8 +140,7 @@ func wholeSeconds(s string) bool {
 
 // lost returns the error of a call without a complete answer.
 func (c *Client) lost(sent bool, err error) *Error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err
 	}
 	return &Error{Sent: sent, text: c.Mask(err.Error()), err: err}

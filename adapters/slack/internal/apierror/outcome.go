@@ -3,6 +3,7 @@
 package apierror
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,9 +99,7 @@ func refusal(e slack.SlackErrorResponse) *chat.SendError {
 		out.Outcome, out.Reason = chat.Transient, scopeWords(e.Needed)
 	default:
 		out.Reason = Describe(e.Err)
-		if out.Reason == "" {
-			out.Reason = "Slack refuses this (" + e.Err + ")"
-		}
+		out.Reason = cmp.Or(out.Reason, "Slack refuses this ("+e.Err+")")
 	}
 	if m := e.ResponseMetadata.Messages; len(m) > 0 && strings.HasPrefix(e.Err, "invalid_") {
 		out.Reason += ": " + strings.Join(m, "; ")
@@ -171,8 +170,7 @@ func tokenWords(code string) (string, bool) {
 
 // Code returns the Web API's error code, "" if err has none.
 func Code(err error) string {
-	var said slack.SlackErrorResponse
-	if errors.As(err, &said) {
+	if said, ok := errors.AsType[slack.SlackErrorResponse](err); ok {
 		return said.Err
 	}
 	return ""

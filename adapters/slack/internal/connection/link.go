@@ -36,7 +36,6 @@ const readLimit = 16 << 20
 // First is the pause after a first failure: Slack expects a quick reconnect.
 const First = 250 * time.Millisecond
 
-// errLost means that a socket has ended.
 var errLost = errors.New("socket was closed")
 
 // Timeouts and intervals.
@@ -96,8 +95,7 @@ func Run(ctx context.Context, o Options) error {
 	k.mu.Unlock()
 	<-ctx.Done()
 	k.wg.Wait()
-	var ce *chat.ConfigError
-	if errors.As(context.Cause(ctx), &ce) {
+	if ce, ok := errors.AsType[*chat.ConfigError](context.Cause(ctx)); ok {
 		return ce
 	}
 	return nil
@@ -120,7 +118,6 @@ type sockets struct {
 	last time.Time // time of the last sign of life of the last lost socket
 }
 
-// A socket is one connection.
 type socket struct {
 	stop context.CancelFunc
 	done chan struct{} // closed when the socket has ended
@@ -153,7 +150,6 @@ func (k *sockets) openLocked(d time.Duration) {
 	})
 }
 
-// dialer returns the dialer of the sockets.
 func dialer(o Options) (*websocket.Dialer, error) {
 	d := &websocket.Dialer{
 		HandshakeTimeout: 10 * time.Second,
@@ -330,8 +326,7 @@ func (k *sockets) ended(s *socket, err error) {
 	case k.next:
 		k.next = nil
 		after = k.back.Next()
-		var flood *slack.RateLimitedError
-		if errors.As(err, &flood) {
+		if flood, ok := errors.AsType[*slack.RateLimitedError](err); ok {
 			after = max(after, flood.RetryAfter)
 		}
 	default:

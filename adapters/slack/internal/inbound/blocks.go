@@ -52,7 +52,6 @@ type block struct {
 	Timestamp int64           `json:"timestamp"`
 }
 
-// A piece is the text of one block.
 type piece struct{ kind, text string }
 
 // pieces returns the texts of a list of blocks, without empty ones.
@@ -68,7 +67,6 @@ func (r *blockReader) pieces(raw json.RawMessage) (out []piece) {
 	return out
 }
 
-// decodeBlock decodes what it can.
 func decodeBlock(raw json.RawMessage) (b block) {
 	_ = json.Unmarshal(raw, &b)
 	return b
@@ -229,9 +227,7 @@ func (r *blockReader) inline(b block) string {
 		return b.Fallback
 	}
 	text = cmp.Or(text, b.Fallback)
-	if text == "" {
-		text = strings.Trim(string(b.Value), `"`)
-	}
+	text = cmp.Or(text, strings.Trim(string(b.Value), `"`))
 	if text == "" {
 		return b.URL
 	}

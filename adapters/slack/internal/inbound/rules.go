@@ -85,7 +85,6 @@ func mentions(text, user string) bool {
 	return strings.Contains(text, "<@"+user+">") || strings.Contains(text, "<@"+user+"|")
 }
 
-// addressed reports whether a message is addressed to the bot.
 func (c Converter) addressed(b Body, room ChannelInfo, n relation) bool {
 	switch {
 	case room.Kind == chat.DM, n.named:

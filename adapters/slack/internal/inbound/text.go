@@ -68,7 +68,6 @@ func (a attachment) words(r *blockReader) string {
 	return s
 }
 
-// refer returns the text of a reference.
 func (c Converter) refer(r mrkdwn.Reference) string {
 	switch {
 	case r.Mark == '@' && r.ID == c.Me.UserID && c.Me.Name != "":

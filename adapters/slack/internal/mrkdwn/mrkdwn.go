@@ -110,7 +110,6 @@ func newText(r chat.RichText) text {
 	return t
 }
 
-// edge reports whether i is at the boundary of a rune.
 func edge(s string, i int) bool { return i == len(s) || utf8.RuneStart(s[i]) }
 
 // lineEnd returns where the line at pos ends, its line feed included, or where
@@ -372,7 +371,6 @@ func last(places []int, fits func(int) bool) int {
 	return places[n-1]
 }
 
-// part returns r.Text[from:to] with its styles.
 func part(r chat.RichText, from, to int) chat.RichText {
 	out := chat.RichText{Text: r.Text[from:to]}
 	for _, s := range r.Spans {

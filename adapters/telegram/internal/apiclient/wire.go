@@ -101,8 +101,7 @@ func (w *Client) Do(req *http.Request) (*http.Response, error) {
 
 // lost returns the error of a call without a complete answer.
 func (w *Client) lost(sent bool, err error) *Error {
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err // its URL contains the token
 	}
 	return &Error{Sent: sent, text: w.Mask(err.Error()), err: err}
@@ -271,7 +270,6 @@ func (w *Client) Poll(ctx context.Context, server string, form url.Values) ([]js
 	return updates(resp.StatusCode, body)
 }
 
-// updates decodes the answer to a poll.
 func updates(status int, body []byte) ([]json.RawMessage, error) {
 	var env envelope
 	if err := json.Unmarshal(body, &env); err != nil || env.OK == nil {

@@ -161,14 +161,8 @@ func linked(spans []chat.Span) []rang {
 	return out
 }
 
-// touches reports whether g overlaps one of the ranges.
 func touches(in []rang, g rang) bool {
-	for _, o := range in {
-		if g.from < o.to && o.from < g.to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(in, func(o rang) bool { return g.from < o.to && o.from < g.to })
 }
 
 // within splits ranges at the borders of others that they cross.
@@ -190,7 +184,6 @@ func within(in, others []rang) []rang {
 	return in
 }
 
-// quoted returns the ranges of all block quotations.
 func quoted(spans []chat.Span) []rang {
 	var out []rang
 	for _, s := range spans {

@@ -40,7 +40,6 @@ func content(m *models.Message, me Identity) (text string, known bool) {
 	return strings.Join(lines, "\n"), body != "" || note != ""
 }
 
-// describe returns a description of the part of a message that is not text.
 func describe(m *models.Message) string {
 	switch {
 	case m.Venue != nil:
@@ -95,7 +94,6 @@ func coordinates(l models.Location) string {
 	return fmt.Sprintf("%s, %s\nhttps://maps.google.com/?q=%s,%s", lat, lon, lat, lon)
 }
 
-// origin returns the name of the source of a forwarded message.
 func origin(o *models.MessageOrigin) string {
 	switch {
 	case o == nil:

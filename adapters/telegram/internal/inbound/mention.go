@@ -22,7 +22,6 @@ func (c Converter) in(list []string, at chat.Address) bool {
 	return slices.ContainsFunc(c.ids(at.Chat), func(id string) bool { return slices.Contains(list, id) })
 }
 
-// prompt returns the configured extra prompt of the chat.
 func (c Converter) prompt(at chat.Address) string {
 	for _, id := range c.ids(at.Chat) {
 		if p, ok := c.Rules.Prompts[id]; ok {

@@ -73,7 +73,6 @@ func (r *richReader) blocks(raws []json.RawMessage, depth int) string {
 	return strings.Join(parts, "\n")
 }
 
-// A richBlock has the fields of all kinds of blocks.
 type richBlock struct {
 	Type       string            `json:"type"`
 	Text       json.RawMessage   `json:"text"`

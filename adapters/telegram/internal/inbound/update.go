@@ -353,7 +353,6 @@ func part(m *models.Message, in chat.Inbound) *chat.Part {
 	return &chat.Part{Group: "text"}
 }
 
-// service reports whether m is a service message of Telegram.
 func service(m *models.Message) bool {
 	return len(m.NewChatMembers) > 0 || m.LeftChatMember != nil || m.NewChatTitle != "" ||
 		len(m.NewChatPhoto) > 0 || m.DeleteChatPhoto || m.GroupChatCreated || m.SupergroupChatCreated ||
