@@ -2,6 +2,7 @@
 package backoff
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -26,11 +27,7 @@ type Backoff struct {
 
 // Next counts one more failure and returns the pause after it.
 func (b *Backoff) Next() time.Duration {
-	first := b.First
-	if first <= 0 {
-		first = First
-	}
-	b.d = min(max(2*b.d, first), Max)
+	b.d = min(max(2*b.d, cmp.Or(b.First, First)), Max)
 	return min(b.d*4/5+rand.N(b.d*2/5+1), Max)
 }
 

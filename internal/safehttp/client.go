@@ -103,7 +103,6 @@ func New(o Options) *http.Client {
 	return &http.Client{Transport: g, Timeout: o.Timeout, CheckRedirect: g.redirect}
 }
 
-// proxyFunc returns the function that selects the proxy of a URL.
 func (o Options) proxyFunc() func(*url.URL) (*url.URL, error) {
 	switch {
 	case o.Proxy != nil:
@@ -239,7 +238,6 @@ func (g *guard) CloseIdleConnections() {
 	g.proxied.CloseIdleConnections()
 }
 
-// check returns the transport for a URL, or an error if it is not allowed.
 func (g *guard) check(u *url.URL) (*http.Transport, error) {
 	if g.invalid != nil {
 		return nil, g.invalid
@@ -260,7 +258,6 @@ func (g *guard) check(u *url.URL) (*http.Transport, error) {
 	return g.proxied, checkProxiedHost(u.Hostname())
 }
 
-// hostPort returns host and port of a URL in canonical form.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

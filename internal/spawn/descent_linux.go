@@ -2,6 +2,7 @@ package spawn
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -106,9 +107,7 @@ func (t *childTable) checkDescent(pid int) error {
 		}
 		last, problem = now, err
 	}
-	if problem == nil {
-		problem = errors.New("they change all the time")
-	}
+	problem = cmp.Or(problem, errors.New("they change all the time"))
 	return fmt.Errorf("cannot determine the ancestors of process %d: %w", pid, problem)
 }
 

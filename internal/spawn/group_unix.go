@@ -17,13 +17,10 @@ func setProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setsid = true
 }
 
-// terminateGroup sends SIGTERM to the child's process group.
 func terminateGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 
-// killGroup sends SIGKILL to the child's process group.
 func killGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
-// exitStatus returns the exit code and the signal of an ended child.
 func exitStatus(cmd *exec.Cmd, err error) (code int, signal string) {
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) || cmd.ProcessState == nil {

@@ -11,7 +11,6 @@ func terminateGroup(*exec.Cmd) error { return nil }
 // killGroup ends the child only; its descendants may continue.
 func killGroup(cmd *exec.Cmd) error { return cmd.Process.Kill() }
 
-// exitStatus returns the exit code of an ended child.
 func exitStatus(cmd *exec.Cmd, _ error) (code int, signal string) {
 	if cmd.ProcessState == nil {
 		return -1, ""

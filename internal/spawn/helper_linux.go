@@ -205,7 +205,6 @@ func children(pid int) []int {
 	return out
 }
 
-// anyProcess selects all processes.
 func anyProcess(string) bool { return true }
 
 // forEachProcess calls visit, for each process whose directory in /proc is selected, with
@@ -276,7 +275,6 @@ func enter(e helperRequest) int {
 	return exitDenied
 }
 
-// setLimits sets the resource limits.
 func setLimits(e helperRequest) error {
 	set := func(what int, n uint64) error {
 		return unix.Setrlimit(what, &unix.Rlimit{Cur: n, Max: n})

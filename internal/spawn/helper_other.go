@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"syscall"
 )
 
 // supported reports whether sandboxes exist for this operating system.
@@ -28,3 +29,29 @@ func enter(helperRequest) int { return reportFailure(errUnsupported) }
 func selfTest(string) int { return reportFailure(errUnsupported) }
 
 func closeOnExec() error { return nil }
+
+type child struct{}
+
+type childTable struct{}
+
+var started childTable
+
+func (*childTable) start(cmd *exec.Cmd, _ bool) (*child, error) { return &child{}, cmd.Start() }
+func (*childTable) end(*child)                                  {}
+func (*childTable) remove(*child)                               {}
+
+// AdoptOrphans does nothing: descendants can be found on Linux only.
+func AdoptOrphans() (stop func(), err error) { return func() {}, nil }
+
+// CheckPeer returns nil: descendants can be found on Linux only.
+func CheckPeer(syscall.Conn) error { return nil }
+
+// lowerPriority does nothing.
+func lowerPriority(*exec.Cmd) {}
+
+// waitChild waits for the end of the child and calls ended.
+func waitChild(cmd *exec.Cmd, ended func()) error {
+	err := cmd.Wait()
+	ended()
+	return err
+}

@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -28,7 +29,6 @@ type childTable struct {
 
 var started = childTable{byID: map[int]*child{}}
 
-// start starts cmd.
 func (t *childTable) start(cmd *exec.Cmd, untrusted bool) (*child, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,4 +126,34 @@ func endedChild() (int, error) {
 			return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), offset))), nil
 		}
 	}
+}
+
+// niceOffset is added to the nice value of this process for children, so that they do not
+// delay the acceptance of messages.
+const niceOffset = 10
+
+func childNice() int {
+	ours, err := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 - nice
+	if err != nil {
+		ours = 20
+	}
+	return min(20-ours+niceOffset, 19)
+}
+
+// lowerPriority gives the child's group a lower CPU priority than this process.
+func lowerPriority(cmd *exec.Cmd) {
+	_ = unix.Setpriority(unix.PRIO_PGRP, cmd.Process.Pid, childNice()) // best effort
+}
+
+// waitChild waits for the end of the child, calls ended before its process ID can be
+// reused, and reaps it.
+func waitChild(cmd *exec.Cmd, ended func()) error {
+	for {
+		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	ended()
+	return cmd.Wait()
 }

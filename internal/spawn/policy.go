@@ -71,7 +71,6 @@ func filterExisting(paths []string) []string {
 	return out
 }
 
-// isInside reports whether path is dir or inside it.
 func isInside(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
@@ -110,7 +109,6 @@ func etcPaths() []string {
 	return paths
 }
 
-// A place is a path in the sandbox.
 type place struct {
 	Path string `json:"path"` // in the sandbox
 	Kind kind   `json:"kind"`
@@ -188,7 +186,6 @@ func (s *Sandbox) checkPolicy() error {
 	return nil
 }
 
-// isVisible reports whether path is in the sandbox.
 func isVisible(places []place, path string) bool {
 	best, ok := "", false // the most specific place applies
 	for _, at := range places {

@@ -1,6 +1,7 @@
 package spawn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,9 +42,7 @@ func newProcess(ctx context.Context, c Command, cmd *exec.Cmd) *Process {
 	if p.c.MaxOutput <= 0 {
 		p.c.MaxOutput = DefaultMost
 	}
-	if p.c.Grace == 0 {
-		p.c.Grace = DefaultGrace
-	}
+	p.c.Grace = cmp.Or(p.c.Grace, DefaultGrace)
 	p.kept = &capture{keep: p.c.MaxKept, max: p.c.MaxOutput, spill: c.Spill, flood: func() { p.stop(ErrFlood) }}
 	return p
 }
@@ -168,7 +167,6 @@ func (p *Process) endOnCancel(exited <-chan struct{}) {
 	p.signal(killGroup)
 }
 
-// closedWithin reports whether c is closed within d.
 func closedWithin(c <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -258,9 +256,7 @@ func (p *Process) Wait() Result {
 // Kill ends the process and its group, and waits for that. cause becomes Result.Cause;
 // nil means ErrKilled. Kill may be called again.
 func (p *Process) Kill(cause error) Result {
-	if cause == nil {
-		cause = ErrKilled
-	}
+	cause = cmp.Or(cause, ErrKilled)
 	p.stop(cause)
 	return p.Wait()
 }

@@ -65,7 +65,6 @@ func enterRoot(e helperRequest) error {
 	return os.Chdir("/")
 }
 
-// devices are the device files of a sandbox.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 
 // A newRoot is a root directory that is being built.
@@ -142,7 +141,6 @@ func mountBase() (string, error) {
 	return "", errors.New("there is no directory at which a root can be mounted")
 }
 
-// attach puts a place into the new root.
 func (r *newRoot) attach(p place, i int) error {
 	at := r.base + p.Path
 	switch p.Kind {
@@ -215,7 +213,6 @@ func moveMount(fd int, at string) error {
 	return nil
 }
 
-// mountDevices mounts a private /dev.
 func (r *newRoot) mountDevices() error {
 	dev := r.base + "/dev"
 	if err := os.MkdirAll(dev, 0o755); err != nil {

@@ -125,7 +125,6 @@ func Open(ctx context.Context, mode Mode, p Policy) (*Sandbox, error) {
 	return nil, fmt.Errorf("spawn: there is no sandbox mode %q; use auto or off", mode)
 }
 
-// open returns a Sandbox with the first of the mechanisms that works.
 func open(ctx context.Context, p Policy, mechanisms ...Mechanism) (*Sandbox, error) {
 	p, err := p.normalize()
 	if err != nil {
