@@ -79,12 +79,10 @@ func isFacts(name string) bool {
 }
 
 func isFactsLog(name string) bool {
-	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
-		if db, ok := strings.CutSuffix(name, suffix); ok && isFacts(db) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"-wal", "-shm", "-journal"}, func(suffix string) bool {
+		db, ok := strings.CutSuffix(name, suffix)
+		return ok && isFacts(db)
+	})
 }
 
 // A Manifest describes the contents of an archive.
@@ -156,7 +154,6 @@ func Write(ctx context.Context, name string, o Options) (Manifest, error) {
 	return m, nil
 }
 
-// An archive is an archive that is being written.
 type archive struct {
 	ctx context.Context
 	tar *tar.Writer
@@ -165,7 +162,6 @@ type archive struct {
 	tmp string // directory for copies of databases
 }
 
-// write writes an archive to f.
 func write(ctx context.Context, f *os.File, o Options) (Manifest, error) {
 	z := gzip.NewWriter(f)
 	a := &archive{ctx: ctx, tar: tar.NewWriter(z), m: o.Manifest, o: o, tmp: f.Name() + ".d"}
@@ -196,7 +192,6 @@ func write(ctx context.Context, f *os.File, o Options) (Manifest, error) {
 	return a.m, errors.Join(err, a.tar.Close(), z.Close())
 }
 
-// writeStore adds the copy of the store.
 func (a *archive) writeStore() error {
 	if a.o.Store == "" {
 		return nil

@@ -29,7 +29,6 @@ const (
 	asideStamp  = "20060102-150405"
 )
 
-// A renameFunc renames a file or a directory.
 type renameFunc func(from, to string) error
 
 // A plan lists the renames of a restore. It is on disk from before the first rename
@@ -315,7 +314,6 @@ func extract(r io.Reader, dir string) (Manifest, error) {
 	}
 }
 
-// take extracts one file.
 func take(in io.Reader, h *tar.Header, root *os.Root) (File, error) {
 	name := filepath.FromSlash(h.Name)
 	if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -330,8 +328,7 @@ func take(in io.Reader, h *tar.Header, root *os.Root) (File, error) {
 	n, err := io.Copy(io.MultiWriter(f, sum), in)
 	if err != nil {
 		err = &DamagedError{"it cannot be read", err}
-		var disk *os.PathError
-		if errors.As(err, &disk) {
+		if disk, ok := errors.AsType[*os.PathError](err); ok {
 			err = disk
 		}
 	}

@@ -163,7 +163,6 @@ func (l *loader) webhook(path string, a telegram.Config) {
 	}
 }
 
-// owners checks a list of owner IDs.
 func (l *loader) owners(path string, p chat.Platform, entries []string) {
 	l.ids(path, p, entries)
 	for i, e := range entries {
@@ -173,7 +172,6 @@ func (l *loader) owners(path string, p chat.Platform, entries []string) {
 	}
 }
 
-// ids checks a list of user IDs.
 func (l *loader) ids(path string, p chat.Platform, entries []string) {
 	for i, e := range entries {
 		if err := access.CheckID(platforms.Profiles(), p, e); err != nil {

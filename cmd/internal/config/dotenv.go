@@ -97,7 +97,6 @@ func (p *dotParser) skip(n int) {
 	p.pos = end
 }
 
-// unquoted returns a value without its comment.
 func unquoted(s string) string {
 	for i := range len(s) {
 		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -118,9 +119,7 @@ func Load(o Options) (*Config, Report, error) {
 	}
 	c := new(Config)
 	l := &loader{home: home, file: o.File, dotFile: filepath.Join(home, ".env"), env: env, secrets: &secret.Masker{}}
-	if l.file == "" {
-		l.file = filepath.Join(home, "config.yaml")
-	}
+	l.file = cmp.Or(l.file, filepath.Join(home, "config.yaml"))
 	l.Loader = yamlconf.New(c, yamlconf.Options{
 		File: l.file, LookupEnv: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(),
 		Nested: "extra", Foreign: upstreamKey, Strict: strictKey, Rewrite: l.rewrite,
@@ -178,7 +177,6 @@ func (l *loader) dotenv(r *Report) map[string]dotVar {
 	return m
 }
 
-// yaml reads the config file, if there is one.
 func (l *loader) yaml(o Options, c *Config, r *Report) {
 	data, err := yamlconf.ReadFile(l.file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) && o.File == "" {

@@ -99,7 +99,6 @@ type RateLimit struct {
 	PerChat    string `yaml:"per_chat" deprecated:"chat" doc:"Most sends to one chat, such as 20/1m; empty: no ceiling."`
 }
 
-// A section is the Section of a platform.
 type section interface {
 	// all returns the accounts by name, also disabled ones. That with the empty name is
 	// the section itself.

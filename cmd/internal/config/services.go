@@ -95,7 +95,6 @@ func ofURL(s string) string {
 	return "custom"
 }
 
-// withKeys returns the providers that need a key.
 func withKeys() []Service {
 	return slices.DeleteFunc(slices.Clone(Services()), func(s Service) bool { return s.Variable == "" })
 }

@@ -109,7 +109,6 @@ func listed(path string) (advice string, ok bool) {
 	return advice, ok
 }
 
-// element matches the index of a list element.
 var element = regexp.MustCompile(`\[\d+\]`)
 
 // matches reports whether parts match the pattern or its beginning. <x> matches any

@@ -9,7 +9,6 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// languageName matches names and codes of languages.
 var languageName = regexp.MustCompile(`^[a-z]{2,3}([-_][a-z0-9]{2,8})?$|^[a-z]{4,20}$`)
 
 // A hosted is a provider of upstream Hermes that speaks OpenAI's API or Anthropic's.
@@ -113,7 +112,6 @@ func (l *loader) provided(path string, n *yaml.Node) *yaml.Node {
 	return m
 }
 
-// variableName matches the name of a variable of the environment.
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // hosted sets the API, the address and the key of a provider in m.
@@ -157,7 +155,6 @@ func (l *loader) namedProvider(name string) *yaml.Node {
 	return nil
 }
 
-// set sets a key of a mapping.
 func set(m *yaml.Node, key string, v *yaml.Node) {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {

@@ -180,7 +180,6 @@ type provider struct {
 // trouble lists the outcomes that are zero from the first call of a model on.
 var trouble = []llm.Class{llm.Auth, llm.Billing, llm.RateLimit, llm.Overloaded, llm.Server, llm.Timeout, llm.Network}
 
-// A call is the state of one request.
 type call struct {
 	m         *Metrics
 	on, model string

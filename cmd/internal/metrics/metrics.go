@@ -90,7 +90,6 @@ func (m *Metrics) zero() {
 	}
 }
 
-// zeroOn creates the series of a platform.
 func (m *Metrics) zeroOn(p chat.Platform) {
 	for _, v := range observe.AcceptResults() {
 		m.messages.WithLabelValues(string(p), string(v))

@@ -20,7 +20,6 @@ const profileMarker = `"hermesd service install" writes this`
 // parser is the program that loads AppArmor profiles.
 const parser = "apparmor_parser"
 
-// profileName is the name of the AppArmor profile and of its file.
 const profileName = "hermesd"
 
 // AppArmorProfile returns the AppArmor profile that lets a program create user
@@ -49,7 +48,6 @@ profile `+profileName+` "%s" flags=(unconfined) {
 `, path.String()), nil
 }
 
-// profilePath returns the path of the AppArmor profile.
 func (s *Service) profilePath() string { return filepath.Join(s.o.AppArmorDir, profileName) }
 
 // installProfile installs the AppArmor profile if the machine needs it. A user's service

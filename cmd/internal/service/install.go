@@ -121,7 +121,6 @@ func (s *Service) directivesFor(code int) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return !slices.Contains(able, n) })
 }
 
-// checkInstallable returns an error if the service cannot be installed.
 func (s *Service) checkInstallable(force bool) error {
 	if !s.o.User {
 		if _, err := user.Lookup(s.o.Account); err != nil {
@@ -247,7 +246,6 @@ func (s *Service) enableLinger(ctx context.Context, r *Report) {
 	r.note("lingering is on for %s: the service runs without a login", s.userName())
 }
 
-// userName returns the name of the current user.
 func (s *Service) userName() string {
 	if u, err := user.Current(); err == nil {
 		return u.Username

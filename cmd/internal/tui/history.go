@@ -101,7 +101,6 @@ func (h *history) shorten() error {
 	return os.Rename(tmp, h.path)
 }
 
-// previous returns the previous entry. now is the current input.
 func (h *history) previous(now string) (string, bool) {
 	if h.cursor == 0 {
 		return "", false
@@ -113,7 +112,6 @@ func (h *history) previous(now string) (string, bool) {
 	return h.lines[h.cursor], true
 }
 
-// next returns the next entry, and finally the draft.
 func (h *history) next() (string, bool) {
 	if h.cursor >= len(h.lines) {
 		return "", false

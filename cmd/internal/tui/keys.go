@@ -87,7 +87,6 @@ func (m *model) quit() tea.Cmd {
 	return tea.Quit
 }
 
-// submit sends the input.
 func (m *model) submit() tea.Cmd {
 	s := m.expand(m.input.Value())
 	if strings.TrimSpace(s) == "" {

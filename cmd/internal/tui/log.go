@@ -10,7 +10,6 @@ import (
 	"hermesd/gateway/chat"
 )
 
-// A kind is the origin of an entry.
 type kind int
 
 const (
@@ -20,7 +19,6 @@ const (
 	fromProgram            // from this program
 )
 
-// An entry is one message on the screen.
 type entry struct {
 	kind     kind
 	id       string

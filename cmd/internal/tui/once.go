@@ -100,7 +100,6 @@ func newAsker(ctx context.Context, o Options) (*asker, func(), error) {
 	return a, func() { cancel(); l.wait() }, nil
 }
 
-// ask sends question and waits for its outcome.
 func (a *asker) ask(question string) error {
 	id := console.NewID()
 	ctx, cancel := context.WithCancel(a.ctx)

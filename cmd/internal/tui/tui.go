@@ -59,7 +59,6 @@ type Options struct {
 	Patience time.Duration
 }
 
-// colorMode returns the color mode of the output.
 func (o Options) colorMode() text.ColorMode {
 	switch colorprofile.Detect(o.Out, o.Environ) {
 	case colorprofile.NoTTY, colorprofile.Unknown:
@@ -227,7 +226,6 @@ func (m *model) working() bool {
 	return len(m.openLines) > 0 || m.now().Sub(m.typingAt) < typingTimeout
 }
 
-// handleLinkMessage handles a message of the link.
 func (m *model) handleLinkMessage(msg any) {
 	switch msg := msg.(type) {
 	case connected:
@@ -264,7 +262,6 @@ func (m *model) handleEvent(ev console.Event) {
 	}
 }
 
-// handleOutcome handles the outcome of a line.
 func (m *model) handleOutcome(o *admin.Outcome) {
 	delete(m.openLines, o.ID)
 	if len(m.openLines) == 0 {
@@ -288,7 +285,6 @@ func (m *model) handleOutcome(o *admin.Outcome) {
 	}
 }
 
-// queueLine queues a line.
 func (m *model) queueLine(s string) tea.Cmd {
 	ln := line{console.NewID(), s}
 	m.add(&entry{kind: fromUser, id: ln.id, text: chat.PlainText(s)})
@@ -310,8 +306,7 @@ func (m *model) sendNext() tea.Msg {
 // handleSent handles the result of a line and sends the next one.
 func (m *model) handleSent(s lineSent) tea.Cmd {
 	m.queue = m.queue[1:]
-	var refused *admin.Error
-	if errors.As(s.err, &refused) {
+	if refused, ok := errors.AsType[*admin.Error](s.err); ok {
 		delete(m.openLines, s.id)
 		if i := m.find(s.id); i >= 0 {
 			m.entries[i].problem = refused.Text
@@ -325,7 +320,6 @@ func (m *model) handleSent(s lineSent) tea.Cmd {
 	return m.sendNext
 }
 
-// showHint shows a hint for hintTimeout.
 func (m *model) showHint(hint string) { m.hint, m.hintAt = hint, m.now() }
 
 func (m *model) find(id string) int {

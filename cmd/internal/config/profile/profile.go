@@ -11,7 +11,6 @@ import (
 	"hermesd/internal/lazyregexp"
 )
 
-// folder is the directory of the profiles in the main home directory.
 const folder = "profiles"
 
 // ErrName reports an invalid name of a profile.

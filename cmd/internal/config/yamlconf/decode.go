@@ -15,7 +15,6 @@ func isNull(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
-// section decodes the keys of a mapping.
 func (l *Loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string) {
 	for _, e := range l.entries(n, path, 0) {
 		name := e.key.Value
@@ -219,7 +218,6 @@ func (l *Loader) pairs(n *yaml.Node, v reflect.Value, path string) {
 	}
 }
 
-// list decodes a list of sections.
 func (l *Loader) list(n *yaml.Node, f *field, v reflect.Value, path string) {
 	if n.Kind != yaml.SequenceNode {
 		l.problem(n, path, "want %s, not %s", f.wants(), nodeWords(n))
@@ -265,7 +263,6 @@ const fileSuffix = "_file"
 // maxSecret is the size limit of a file with a secret in bytes.
 const maxSecret = 64 << 10
 
-// secretFile reads a secret from the file that n names.
 func (l *Loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
 	n = deref(n)
 	s, ok := l.scalar(n, &field{kind: text}, path+fileSuffix)
@@ -289,7 +286,6 @@ func (l *Loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
 	v.SetString(strings.TrimSpace(string(data)))
 }
 
-// sortedKeys returns the keys of a map in order.
 func sortedKeys(m reflect.Value) (ks []string) {
 	for _, k := range m.MapKeys() {
 		ks = append(ks, k.String())

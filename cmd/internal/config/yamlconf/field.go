@@ -12,7 +12,6 @@ import (
 	"hermesd/internal/secret"
 )
 
-// A kind is the type of the value of a key.
 type kind int
 
 // The kinds of key.
@@ -136,7 +135,6 @@ func below(path string, sections []string) bool {
 	})
 }
 
-// settings parses a replaced tag.
 func settings(tag string) map[string]string {
 	m := make(map[string]string)
 	for _, s := range split(tag, ";") {

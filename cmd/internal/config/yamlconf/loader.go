@@ -346,8 +346,7 @@ func ReadFile(name string, limit int64) ([]byte, error) {
 
 // cause returns an error of the file system without operation and path.
 func cause(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err

@@ -86,7 +86,6 @@ func syntaxProblem(file string, data []byte, err error) Problem {
 	return Problem{File: file, Line: line, Column: column, Text: "this is not YAML: " + msg}
 }
 
-// An entry is one key of a mapping and its value.
 type entry struct {
 	key, value *yaml.Node
 }
@@ -165,7 +164,6 @@ func deref(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// nodeWords describes the type of a node.
 func nodeWords(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

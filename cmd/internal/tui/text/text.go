@@ -122,7 +122,6 @@ func quote(r chat.RichText, mode ColorMode, width int) string {
 	return prefixLines("▎ ", inner, lipgloss.NewStyle(), mode)
 }
 
-// prefixLines prefixes each line of s with mark and styles the lines.
 func prefixLines(mark, s string, st lipgloss.Style, mode ColorMode) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
@@ -142,7 +141,6 @@ func faint(mode ColorMode) lipgloss.Style {
 	return lipgloss.NewStyle().Faint(true)
 }
 
-// inline renders text without blocks.
 func inline(r chat.RichText, mode ColorMode) string {
 	if mode == Source {
 		return source(r)
@@ -255,12 +253,7 @@ func Clean(s string) string {
 
 // plain reports whether s is ASCII that needs no cleaning.
 func plain(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c != '\n' && (c < ' ' || c >= 0x7f) {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && (r < ' ' || r >= 0x7f) })
 }
 
 // isDirectionMark reports whether r changes the direction of the surrounding text.
