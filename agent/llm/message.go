@@ -96,6 +96,11 @@ type Tool struct {
 	Schema      json.RawMessage `json:"schema"` // JSON Schema of the input, an object
 }
 
+// Equal reports whether t and u are the same definition, byte for byte.
+func (t Tool) Equal(u Tool) bool {
+	return t.Name == u.Name && t.Description == u.Description && bytes.Equal(t.Schema, u.Schema)
+}
+
 // rawJSON is JSON of a provider whose bytes must survive storage. Encoders compact and
 // escape JSON inside JSON, and reject invalid JSON; therefore JSON that they would change
 // is stored as a string. A JSON string always holds the original bytes.

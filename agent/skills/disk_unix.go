@@ -97,7 +97,6 @@ func (h handle) open(name string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// list returns the entries of a directory.
 func (h handle) list() ([]fs.DirEntry, error) { return h.dir.ReadDir(-1) }
 
 // stamp returns the stamp of the open file, its identity, and whether it is a

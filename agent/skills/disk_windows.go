@@ -60,7 +60,6 @@ func (h handle) file(name string) (handle, error) {
 	return handle{f}, err
 }
 
-// list returns the entries of a directory.
 func (h handle) list() ([]fs.DirEntry, error) { return h.f.ReadDir(-1) }
 
 // stamp returns the stamp of the open file, its identity, and whether it is a

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"hermesd/agent/skills/internal/frontmatter"
+	"hermesd/internal/shorten"
 )
 
 // ErrUnknown means that there is no skill with that name.
@@ -258,18 +259,12 @@ func escapeFrame(s string) string {
 	return framePattern.ReplaceAllString(s, "&lt;$1")
 }
 
-// truncate returns at most n characters of s.
 func truncate(s string, n int) string {
-	if len(s) <= n || utf8.RuneCountInString(s) <= n {
+	switch {
+	case shorten.Offset(s, n) == len(s):
 		return s
-	}
-	if n == 0 {
+	case n == 0:
 		return ""
 	}
-	for i := range s {
-		if n--; n == 0 {
-			return strings.TrimSpace(s[:i]) + "…"
-		}
-	}
-	return s
+	return strings.TrimSpace(s[:shorten.Offset(s, n-1)]) + "…"
 }

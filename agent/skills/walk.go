@@ -80,7 +80,6 @@ const (
 	maxQueuedBatches = 4
 )
 
-// A folderID identifies a directory.
 type folderID struct{ dev, inode uint64 }
 
 func (l *Library) walk(known map[folder]entry) *walk {
@@ -273,7 +272,6 @@ func readFrontMatter(f handle, size int64, buf []byte) ([]byte, error) {
 	}
 }
 
-// fillEntry fills an entry, and closes its file.
 func (p *rootWalk) fillEntry(r openedSkill, buf []byte) {
 	head, err := p.peek(r, buf)
 	if r.err == nil {
@@ -332,8 +330,7 @@ var errNotRegular = errors.New("it is not a regular file")
 
 // errorReason returns the cause of a failed file operation, without the path.
 func errorReason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pe.Err
 	}
 	if escapes(err) {

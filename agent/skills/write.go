@@ -359,13 +359,5 @@ func (r Replacement) applyByLines(text string) (string, int, error) {
 
 // equalIgnoringSpace reports whether lines begin with want, ignoring spacing.
 func equalIgnoringSpace(lines, want []string) bool {
-	if len(lines) < len(want) {
-		return false
-	}
-	for i, w := range want {
-		if oneLine(lines[i]) != oneLine(w) {
-			return false
-		}
-	}
-	return true
+	return len(lines) >= len(want) && slices.EqualFunc(lines[:len(want)], want, func(a, b string) bool { return oneLine(a) == oneLine(b) })
 }

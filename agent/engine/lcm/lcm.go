@@ -53,7 +53,6 @@ func (e *Engine) Tools() []tool.Tool {
 	return Tools(func(context.Context, string) (json.RawMessage, Archive, error) { return e.State(), e.a, nil })
 }
 
-// summarizer keeps the tree.
 type summarizer struct {
 	mu sync.Mutex // guards what follows
 	t  tree

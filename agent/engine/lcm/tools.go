@@ -108,7 +108,6 @@ func (b tools) grep(ctx context.Context, c tool.Call, in grepIn) (string, error)
 	return strings.TrimSpace(out.String()), nil
 }
 
-// excerpt returns text[from:to] with its surroundings, on one line.
 func excerpt(text string, from, to int) string {
 	to = min(to, from+4*excerptMargin)
 	a, b := from, to

@@ -95,7 +95,6 @@ func (t tree) add(n node) tree {
 	return out
 }
 
-// top returns the nodes without a parent.
 func (t tree) top() []node {
 	out := make([]node, len(t.Top))
 	for i, id := range t.Top {
@@ -119,7 +118,6 @@ func (t tree) render() string {
 
 func (t tree) size() int { return tokens.Text(t.render()) }
 
-// span returns the range of messages that the tree covers.
 func (t tree) span() (from, to int) {
 	for i, n := range t.Nodes {
 		if i == 0 || n.From < from {

@@ -207,7 +207,6 @@ func (c *child) notify(method string, params any) {
 	}
 }
 
-// exitError returns the reason for the end of the child.
 func (c *child) exitError() error {
 	err := context.Cause(c.ctx)
 	if text := c.stderr.String(); text != "" {
@@ -237,7 +236,6 @@ func (w *stderrTail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// addExit appends the exit status.
 func (w *stderrTail) addExit(r spawn.Result) {
 	if r.Signal != "" {
 		_, _ = fmt.Fprintf(w, "\n(%s)", r.Signal)

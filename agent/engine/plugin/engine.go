@@ -69,7 +69,6 @@ func (e *Engine) Update(u llm.Usage) {
 	e.h.notify("update", map[string]any{"session": e.session, "usage": u})
 }
 
-// wireLimits is the wire form of agent.Limits.
 type wireLimits struct {
 	Model  string `json:"model"`
 	Window int    `json:"window"`
@@ -155,7 +154,6 @@ func (e *Engine) Compress(ctx context.Context, v agent.ContextView) (agent.Compa
 	return e.fallBack(ctx, v, err)
 }
 
-// requestCompaction sends v to the program.
 func (e *Engine) requestCompaction(ctx context.Context, v agent.ContextView) (a answer, err error) {
 	e.mu.Lock()
 	l, state := e.limits, e.state.Own
@@ -349,7 +347,6 @@ func (h *Host) Tools(state func(ctx context.Context, session string) (json.RawMe
 	return ts
 }
 
-// runTool lets the program run a tool.
 func (h *Host) runTool(ctx context.Context, params map[string]any) (string, error) {
 	var answer struct {
 		Text string `json:"text"`

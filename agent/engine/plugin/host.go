@@ -20,10 +20,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// protocolVersion is the version of the protocol.
 const protocolVersion = 1
 
-// startTimeout limits the time of a start.
 const startTimeout = 10 * time.Second
 
 // A program that fails is started again after a delay that doubles with each
@@ -33,7 +31,6 @@ const (
 	maxRetryDelay = 10 * time.Minute
 )
 
-// errTimeout means that an answer did not arrive in time.
 var errTimeout = errors.New("it did not answer in time")
 
 // errRetryDelayed means that the program may not be started again yet.
@@ -164,7 +161,6 @@ func (h *Host) handshake(ctx context.Context, c *child) error {
 	return nil
 }
 
-// dropChild ends a child that failed.
 func (h *Host) dropChild(c *child, why error) {
 	h.mu.Lock()
 	mine := h.child == c

@@ -23,7 +23,6 @@ const DefaultTimeout = time.Minute
 // maxTimeout is the longest timeout that a manifest may set.
 const maxTimeout = 10 * time.Minute
 
-// fileName is the name of the manifest file.
 const fileName = "plugin.yaml"
 
 // A Manifest describes an external engine and how it is started.

@@ -13,10 +13,8 @@ import (
 	"hermesd/agent/llm/internal/apiclient"
 )
 
-// errReaderStopped reports that the reader of the events has stopped.
 var errReaderStopped = errors.New("anthropic: enough")
 
-// answer assembles one answer from its events.
 type answer struct {
 	call     *apiclient.Call
 	provider string
@@ -221,7 +219,6 @@ var stops = map[string]llm.StopReason{
 	"refusal": llm.Refusal, "pause_turn": llm.Paused,
 }
 
-// A block is one block of an answer while it is streamed.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`

@@ -2,6 +2,7 @@ package anthropic
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -261,9 +262,7 @@ const minBudget = 1024
 // thinkingFor returns the parts for a request of an answer of at most maxTokens. limit is
 // llm.Request.OutputLimit.
 func thinkingFor(model, effort string, maxTokens, limit int) thinking {
-	if limit == 0 {
-		limit = math.MaxInt
-	}
+	limit = cmp.Or(limit, math.MaxInt)
 	t := thinking{maxTokens: min(maxTokens, limit)}
 	f := formOf(model)
 	switch effort {

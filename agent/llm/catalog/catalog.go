@@ -65,7 +65,6 @@ func bearer(q Query) http.Header {
 	return h
 }
 
-// fetchModel fetches the description of a single model.
 func fetchModel(ctx context.Context, at string, h http.Header) (n int, err error) {
 	err = fetch(ctx, at, h, nil, func(d *json.Decoder) error {
 		var m map[string]any

@@ -42,7 +42,6 @@ func queryOllama(ctx context.Context, base string, q Query) (int, error) {
 	return n, nil
 }
 
-// An ollamaModel is what Ollama says of a model.
 type ollamaModel struct {
 	longest int // context length of the model; 0 if not reported
 	numCtx  int // num_ctx of its file; 0 if not set

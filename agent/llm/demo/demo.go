@@ -79,7 +79,6 @@ func (p *Provider) wait(ctx context.Context) bool {
 	return backoff.Sleep(ctx, p.o.Delay) == nil
 }
 
-// An answer is one answer of the demo model.
 type answer struct {
 	thinking string
 	text     string
@@ -165,7 +164,6 @@ func newCache() *cache {
 	return &cache{seen: make(map[uint64]struct{}), ring: make([]uint64, maxSeen)}
 }
 
-// count returns the usage of c's prompt and stores its prefixes.
 func (k *cache) count(c conversation) llm.Usage {
 	h := fnv.New64a()
 	total := 0

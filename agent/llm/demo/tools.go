@@ -49,7 +49,6 @@ func (c conversation) explicitCalls() []llm.Block {
 	return calls
 }
 
-// objectAt returns the JSON object at the start of s.
 func objectAt(s string) (json.RawMessage, bool) {
 	var raw json.RawMessage
 	err := json.NewDecoder(strings.NewReader(s)).Decode(&raw)

@@ -191,7 +191,7 @@ type toolsMemo struct {
 }
 
 func (k *toolsMemo) digest(tools []llm.Tool) llm.Digest {
-	if slices.EqualFunc(k.known, tools, sameTool) && k.hash != (llm.Digest{}) {
+	if slices.EqualFunc(k.known, tools, llm.Tool.Equal) && k.hash != (llm.Digest{}) {
 		return k.hash
 	}
 	k.known, k.bytes, k.tokens = slices.Clone(tools), 0, tokens.Tools(tools)
@@ -216,8 +216,4 @@ func (k *textMemo) digest(behind llm.Digest, text string) llm.Digest {
 		*k = textMemo{before: behind, text: text, hash: behind.Add(text), tokens: tokens.Text(text)}
 	}
 	return k.hash
-}
-
-func sameTool(a, b llm.Tool) bool {
-	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
 }

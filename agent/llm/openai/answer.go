@@ -13,7 +13,6 @@ import (
 	"hermesd/agent/llm/internal/apiclient"
 )
 
-// errReaderStopped reports that the reader of the events has stopped.
 var errReaderStopped = errors.New("openai: enough")
 
 // answer assembles one answer from its chunks. It is complete when a chunk has named the
@@ -249,7 +248,6 @@ func (a *answer) count(u usage) {
 	}
 }
 
-// failed returns the error for an error object inside the stream.
 func (a *answer) failed(data []byte) error { return a.call.Refused(200, data) }
 
 func (a *answer) done() llm.Done {

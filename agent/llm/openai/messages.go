@@ -68,12 +68,7 @@ func (s shape) appendSystem(dst []byte, r *llm.Request) []byte {
 
 // markable reports whether one of the wire messages of m can carry a cache breakpoint.
 func (s shape) markable(m llm.Message) bool {
-	for _, w := range s.split(m, true) {
-		if s.usesList(w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.split(m, true), s.usesList)
 }
 
 // appendMessage appends the wire messages of one message, each with a leading comma. The cache
@@ -91,7 +86,6 @@ func (s shape) appendMessage(dst []byte, split []message, marked bool, overlays 
 	return dst
 }
 
-// A message is one message of the wire format.
 type message struct {
 	open         string      // start of the object, up to the content
 	parts        []llm.Block // non-blank texts and images
@@ -186,7 +180,6 @@ func (s shape) appendContent(dst []byte, m message) []byte {
 	return append(append(dst, m.suffix...), '}')
 }
 
-// plain returns the content of m as one text.
 func (m message) plain() string {
 	var all []string
 	for _, b := range m.parts {

@@ -225,7 +225,6 @@ func (l *LearnedLengths) SetFromError(model, baseURL string, limit, current int)
 	return changed
 }
 
-// outputSuffix is the key suffix of output limits.
 const outputSuffix = "#output"
 
 // Output returns the most tokens that model at baseURL can write in one answer, as an error

@@ -93,7 +93,6 @@ func weighRune(s string) (quarters, size int) {
 	return weight(r), size
 }
 
-// plain reports whether the eight bytes at s[i:] are ASCII.
 func plain[T ~string | ~[]byte](s T, i int) bool {
 	s = s[i : i+8]
 	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56

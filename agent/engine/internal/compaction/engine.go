@@ -92,7 +92,6 @@ func (e *Engine) TokenLimits() TokenLimits {
 	return e.tokenLimits
 }
 
-// window returns the context length in tokens.
 func (e *Engine) window() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,7 +130,6 @@ func (e *Engine) Status() agent.EngineStatus {
 	}
 }
 
-// withState calls f with the locked state.
 func (e *Engine) withState(f func(*state)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -282,7 +280,6 @@ func (s *state) inFailureCooldown() bool {
 	return left > 0 && left <= cooldowns[len(cooldowns)-1]
 }
 
-// endCooldown ends all cooldowns and pauses.
 func (s *state) endCooldown() {
 	s.Failures, s.Until, s.Reason, s.Ineffective, s.Resume = 0, time.Time{}, "", 0, 0
 }

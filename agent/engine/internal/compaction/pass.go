@@ -172,7 +172,6 @@ func (j *compactionRun) headTokens() int {
 	return n
 }
 
-// noteTokens is the size of Note.
 var noteTokens = tokens.Text(Note)
 
 // frameTokens is the size of summaryHeader and summaryFooter.
@@ -265,7 +264,6 @@ func (j *compactionRun) compact(ctx context.Context) (agent.Compaction, error) {
 	return p, nil
 }
 
-// summarize replaces the middle by a summary.
 func (j *compactionRun) summarize(ctx context.Context, p *agent.Compaction) (body, banner string, err error) {
 	pruned := plan.Prune(j.ms, j.plan.Tail)
 	head, mid := plan.WithoutSummary(pruned[:j.plan.Head], j.previous), j.middle(pruned)
@@ -366,7 +364,6 @@ func (j *compactionRun) previousSummary(first *int) (body string) {
 	return strings.TrimSpace(text)
 }
 
-// recordResult stores the result of the compaction in the state.
 func (j *compactionRun) recordResult(p *agent.Compaction, body, banner string) {
 	if j.cleared > 0 {
 		p.Explain("The newest messages alone were too long, so %s older tool results among them were cleared; they are archived.", strconv.Itoa(j.cleared))

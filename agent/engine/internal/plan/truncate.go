@@ -18,7 +18,6 @@ import (
 // beginning, its end and the note between them.
 const minShare = 64
 
-// noteTokens is the size of a note.
 const noteTokens = 32
 
 var notePattern = regexp.MustCompile(`\n\[… (\d+) characters are left out here; the whole text is row (\d+) of this conversation …\]\n`)

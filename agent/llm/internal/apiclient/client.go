@@ -167,7 +167,6 @@ func (call *Call) Close() {
 	}
 }
 
-// failed returns the error for a connection that failed with err.
 func (call *Call) failed(err error) error {
 	if call.outer.Err() != nil {
 		return context.Cause(call.outer)

@@ -126,7 +126,7 @@ type encodedTools struct {
 // on the tool only.
 func (c *Tools) Append(b *Body, tools []llm.Tool, encode func(dst []byte, t llm.Tool) []byte) {
 	last := c.last.Load()
-	if last == nil || !slices.EqualFunc(last.tools, tools, equalTools) {
+	if last == nil || !slices.EqualFunc(last.tools, tools, llm.Tool.Equal) {
 		last = &encodedTools{tools: slices.Clone(tools)}
 		for i, t := range tools {
 			if i > 0 {
@@ -138,8 +138,4 @@ func (c *Tools) Append(b *Body, tools []llm.Tool, encode func(dst []byte, t llm.
 		c.last.Store(last)
 	}
 	b.Share(last.encoded)
-}
-
-func equalTools(a, b llm.Tool) bool {
-	return a.Name == b.Name && a.Description == b.Description && bytes.Equal(a.Schema, b.Schema)
 }

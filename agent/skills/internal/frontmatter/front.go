@@ -175,12 +175,7 @@ func simpleKey(key []byte) bool {
 	if len(key) == 0 || len(key) >= 64 || !isLetter(key[0]) {
 		return false
 	}
-	for _, c := range key {
-		if !isLetter(c) && !isDigit(c) && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(key, func(c byte) bool { return !isLetter(c) && !isDigit(c) && c != '_' && c != '-' })
 }
 
 func simpleValue(text []byte) (any, bool) {
