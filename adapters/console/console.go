@@ -94,9 +94,7 @@ var _ interface {
 // New returns an adapter to which clients may attach at once. Their lines are
 // accepted once Run was called.
 func New(o Options) *Adapter {
-	if o.Patience <= 0 {
-		o.Patience = 5 * time.Second
-	}
+	o.Patience = cmp.Or(max(o.Patience, 0), 5*time.Second)
 	return &Adapter{
 		o: o, began: time.Now(), ready: make(chan struct{}),
 		clients: make(map[string]map[*Client]struct{}), missed: make(map[string]time.Time),

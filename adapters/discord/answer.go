@@ -61,14 +61,8 @@ func (s *openInteractions) add(n *openInteraction) {
 }
 
 func (s *openInteractions) sweepLocked() {
-	now, kept := time.Now(), s.open[:0]
-	for _, n := range s.open {
-		if n.until.After(now) {
-			kept = append(kept, n)
-		}
-	}
-	clear(s.open[len(kept):])
-	s.open = kept
+	now := time.Now()
+	s.open = slices.DeleteFunc(s.open, func(n *openInteraction) bool { return !n.until.After(now) })
 }
 
 func (s *openInteractions) byID(id string) (openInteraction, bool) {
@@ -171,18 +165,14 @@ func (a *Adapter) respond(ctx context.Context, m chat.Outbound, p messagePayload
 	if !ok || !a.acknowledged(ctx, n) {
 		return "", false, nil
 	}
-	c := edited(p)
-	id, err = a.made(ctx, apiclient.Call{Method: "PATCH", Path: n.original(), Body: c, Bucket: "answer/" + n.ID})
+	id, err = a.made(ctx, apiclient.Call{Method: "PATCH", Path: n.original(), Body: edited(p), Bucket: "answer/" + n.ID})
 	switch s := apierror.Status(err); {
 	case err == nil:
 		a.nonces.put(nonce(m.ID), id)
 		a.answers.change(n.ID, func(n *openInteraction) { n.made = id })
 		return id, true, nil
-	case s == http.StatusNotFound || s == http.StatusUnauthorized || s == http.StatusForbidden:
-		a.answers.drop(n.ID) // the token has expired
-		return "", false, nil
 	case s >= 400 && s < 500 && s != http.StatusTooManyRequests:
-		a.answers.drop(n.ID)
+		a.answers.drop(n.ID)  // its token has expired, or
 		return "", false, nil // the ordinary send can try other forms
 	}
 	return "", true, apierror.SendError(err)
@@ -209,15 +199,14 @@ func (a *Adapter) rewrite(ctx context.Context, id string, c editPayload) (done b
 // acknowledged reports whether Discord has been told that an interaction was
 // accepted. It waits for a running acknowledgment.
 func (a *Adapter) acknowledged(ctx context.Context, n openInteraction) bool {
-	t := time.NewTimer(ackTimeout)
-	defer t.Stop()
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
 	select {
 	case <-n.acked:
 		return a.answers.knows(n.ID)
-	case <-t.C:
 	case <-ctx.Done():
+		return false
 	}
-	return false
 }
 
 // original is the path of the response that Discord shows for a command.
@@ -261,8 +250,7 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 	err := a.wire.Do(ctx, apiclient.Call{
 		Method: "POST", Path: "webhooks/" + n.App + "/" + n.Token, Body: p, Bucket: "answer/" + n.ID,
 	}, nil)
-	switch s := apierror.Status(err); {
-	case err == nil, s == http.StatusNotFound, s == http.StatusUnauthorized:
+	if s := apierror.Status(err); err == nil || s == http.StatusNotFound || s == http.StatusUnauthorized {
 		return nil
 	}
 	return apierror.SendError(err)

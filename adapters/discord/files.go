@@ -99,10 +99,7 @@ func (a *Adapter) allowed(address string) bool {
 		return false
 	}
 	base, err := url.Parse(a.cfg.BaseURL)
-	if err == nil && u.Scheme == base.Scheme && u.Host == base.Host {
-		return true
-	}
-	return u.Scheme == "https" && slices.Contains(hosts, u.Host)
+	return err == nil && u.Scheme == base.Scheme && u.Host == base.Host || u.Scheme == "https" && slices.Contains(hosts, u.Host)
 }
 
 func (a *Adapter) download(ctx context.Context, address string, d attachment.Download, w io.Writer) error {

@@ -102,8 +102,7 @@ func menu(items []chat.CommandInfo, say i18n.Printer) []command {
 			continue
 		}
 		seen[name] = true
-		help := markdown.Cut(strings.Join(strings.Fields(it.Help), " "), menuHelp)
-		help = cmp.Or(help, name)
+		help := cmp.Or(markdown.Cut(strings.Join(strings.Fields(it.Help), " "), menuHelp), name)
 		out = append(out, command{
 			Name: name, Help: help, Type: typeSlash,
 			Options: []commandOption{{Type: typeString, Name: "text", Help: say.T("what follows the command")}},

@@ -201,8 +201,7 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *ope
 		}
 		f, err := a.o.StoreFile(ctx, chat.File{Kind: chat.Photo, Name: name, MIME: kind, Size: int64(len(content))}, content)
 		if err != nil {
-			text := f.FetchError
-			text = cmp.Or(text, "it could not be stored")
+			text := cmp.Or(f.FetchError, "it could not be stored")
 			return nil, openaiapi.Refuse("messages", "invalid_image", "%s cannot be taken: %s.", name, text)
 		}
 		if !strings.HasPrefix(f.MIME, "image/") {

@@ -137,9 +137,7 @@ func New(c Config, o Options) (*Adapter, error) {
 	if o.Metrics != nil && len(o.MetricsKey) < minKey {
 		return nil, &chat.ConfigError{Platform: chat.HTTP, Reason: fmt.Sprintf("the key of the metrics has fewer than %d characters; remove its file and a new one is made", minKey)}
 	}
-	if o.Drain <= 0 {
-		o.Drain = defaultTime
-	}
+	o.Drain = cmp.Or(max(o.Drain, 0), defaultTime)
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}

@@ -149,8 +149,7 @@ func slashCommands(commands []chat.CommandInfo, say i18n.Printer) []object {
 			continue
 		}
 		seen[name] = true
-		help := strings.Join(strings.Fields(c.Help), " ")
-		help = cmp.Or(help, name)
+		help := cmp.Or(strings.Join(strings.Fields(c.Help), " "), name)
 		out = append(out, object{"command": name, "description": cut(help, 100), "should_escape": false})
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -179,11 +180,9 @@ func newLetter(m chat.Outbound) (*outgoing, error) {
 	if err := checkAddress(m.To); err != nil {
 		return nil, err
 	}
-	for _, row := range m.Buttons {
-		for _, b := range row {
-			if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
-				return nil, apierror.Permanent(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
-			}
+	for _, b := range slices.Concat(m.Buttons...) {
+		if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
+			return nil, apierror.Permanent(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
 		}
 	}
 	l := &outgoing{m: m, text: mrkdwn.Render(m.Text)}

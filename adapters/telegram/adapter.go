@@ -213,8 +213,7 @@ func menu(items []chat.CommandInfo) []models.BotCommand {
 			continue
 		}
 		seen[name] = true
-		help := entity.Cut(strings.Join(strings.Fields(it.Help), " "), 256)
-		help = cmp.Or(help, name)
+		help := cmp.Or(entity.Cut(strings.Join(strings.Fields(it.Help), " "), 256), name)
 		out = append(out, models.BotCommand{Command: name, Description: help})
 	}
 	return out

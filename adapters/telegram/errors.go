@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,15 +146,12 @@ func refusal(err error) string {
 // gone reports whether a 400 response to an edit or deletion says that the
 // message no longer exists or can no longer be changed.
 func gone(text string) bool {
-	for _, s := range []string{
-		"message to edit not found", "message can't be edited", "message to delete not found",
-		"message can't be deleted", "message_id_invalid", "there is no text in the message to edit",
-	} {
-		if strings.Contains(text, s) {
-			return true
-		}
-	}
-	return false
+	return containsAny(text, "message to edit not found", "message can't be edited", "message to delete not found",
+		"message can't be deleted", "message_id_invalid", "there is no text in the message to edit")
+}
+
+func containsAny(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(s string) bool { return strings.Contains(text, s) })
 }
 
 // configError returns the error if only the operator can repair it, nil

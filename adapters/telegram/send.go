@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,11 +76,9 @@ func newLetter(m chat.Outbound) (*outgoing, error) {
 	if m.To.Thread == general && m.To.Kind != chat.DM {
 		t.topic = 0
 	}
-	for _, row := range m.Buttons {
-		for _, b := range row {
-			if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
-				return nil, rejected(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
-			}
+	for _, b := range slices.Concat(m.Buttons...) {
+		if len(b.Data) > buttonData || b.Data == "" || b.Label == "" {
+			return nil, rejected(fmt.Sprintf("the button %q needs a label and 1 to %d bytes of data", b.Label, buttonData))
 		}
 	}
 	l := &outgoing{m: m, target: t, markup: buttons(m.Buttons)}
@@ -144,15 +143,8 @@ func (l *outgoing) reshape(text string) bool {
 // mediaRefused reports whether a 400 response concerns a requirement of photos
 // or voice messages that does not apply to documents.
 func mediaRefused(text string) bool {
-	for _, s := range []string{
-		"photo_invalid", "photo_ext", "photo_save", "image_process_failed", "too big for a photo",
-		"voice_messages_forbidden", "video_content_type", "wrong type of the web page", "failed to get http url",
-	} {
-		if strings.Contains(text, s) {
-			return true
-		}
-	}
-	return false
+	return containsAny(text, "photo_invalid", "photo_ext", "photo_save", "image_process_failed", "too big for a photo",
+		"voice_messages_forbidden", "video_content_type", "wrong type of the web page", "failed to get http url")
 }
 
 func (a *Adapter) post(ctx context.Context, l *outgoing) (int, error) {
@@ -160,14 +152,13 @@ func (a *Adapter) post(ctx context.Context, l *outgoing) (int, error) {
 		return a.postFile(ctx, l)
 	}
 	off := true
-	m, err := a.api.SendMessage(ctx, &bot.SendMessageParams{
+	return messageID(a.api.SendMessage(ctx, &bot.SendMessageParams{
 		ChatID: l.target.chat, MessageThreadID: l.target.topic, DirectMessagesTopicID: l.target.direct,
 		Text: l.text, Entities: l.entities,
 		LinkPreviewOptions:  &models.LinkPreviewOptions{IsDisabled: &off},
 		DisableNotification: l.m.Quiet,
 		ReplyParameters:     l.reply, ReplyMarkup: l.markup,
-	})
-	return messageID(m, err)
+	}))
 }
 
 func messageID(m *models.Message, err error) (int, error) {

@@ -24,9 +24,7 @@ import (
 // Name returns the name under which a file is sent: one path element of
 // printable characters. It can be long.
 func Name(f chat.File) string {
-	name := f.Name
-	name = cmp.Or(name, f.Path)
-	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
+	name := filepath.Base(strings.ReplaceAll(cmp.Or(f.Name, f.Path), `\`, "/"))
 	name = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == '"' || r == '/' {
 			return '_'

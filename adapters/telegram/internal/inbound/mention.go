@@ -60,10 +60,7 @@ func (c Converter) addressed(m *models.Message, at chat.Address) bool {
 		return true
 	}
 	text := m.Text + m.Caption // one of them is empty
-	if !c.in(c.Rules.Native, at) && c.Rules.Match(text) {
-		return true
-	}
-	return !c.Rules.RequireMention || c.in(c.Rules.Free, at)
+	return !c.in(c.Rules.Native, at) && c.Rules.Match(text) || !c.Rules.RequireMention || c.in(c.Rules.Free, at)
 }
 
 // names tells whom a message mentions.
