@@ -308,9 +308,7 @@ func parseReset(s string, now time.Time) (time.Duration, bool) {
 	}
 	n, err := strconv.ParseFloat(s, 64)
 	switch {
-	case err != nil || n < 0:
-		return 0, false
-	case n > 1e14:
+	case err != nil || n < 0 || n > 1e14:
 		return 0, false
 	case n > 1e11:
 		return max(0, time.UnixMilli(int64(n)).Sub(now)), true

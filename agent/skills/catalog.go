@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -210,13 +211,7 @@ func runsOn(platform, os string) bool {
 
 // Visible returns the offered skills, by category and name.
 func (c *Catalog) Visible(f Filter) []Skill {
-	out := make([]Skill, 0, len(c.skills))
-	for _, s := range c.skills {
-		if s.Hidden(f) == "" {
-			out = append(out, s)
-		}
-	}
-	return out
+	return slices.DeleteFunc(c.Skills(), func(s Skill) bool { return s.Hidden(f) != "" })
 }
 
 // Problems returns the problems that the front matter and the directories
@@ -364,10 +359,7 @@ func replaceCache(path string, text []byte) error {
 		return err
 	}
 	_, err = f.Write(text)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"hermesd/agent/tool"
 )
 
-// headings are the headings of a summary, in order.
 var headings = [...]string{
 	"## Goal", "## Constraints & Preferences", "## Progress", "### Done", "### In Progress", "### Blocked",
 	"## Key Decisions", "## Relevant Files", "## Next Steps", "## Critical Context",
@@ -145,7 +144,6 @@ func Cut(text string, limit int) string {
 	return strings.TrimSpace(out)
 }
 
-// scripts are the scripts that are distinguished.
 var scripts = []struct {
 	name string
 	is   *unicode.RangeTable

@@ -9,6 +9,7 @@
 package summary
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,9 +49,7 @@ const DefaultTimeout = 120 * time.Second
 // NewCompleter returns a Completer that calls model of p. A timeout of 0 is
 // DefaultTimeout.
 func NewCompleter(p llm.Provider, model string, window int, timeout time.Duration) Completer {
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
+	timeout = cmp.Or(max(timeout, 0), DefaultTimeout)
 	return modelCompleter{p, model, window, timeout}
 }
 

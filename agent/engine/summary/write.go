@@ -67,7 +67,6 @@ func (w *Writer) Write(ctx context.Context, t Task) (string, error) {
 	return text, nil
 }
 
-// minConversationTokens is the minimum of conversation tokens in one call.
 const minConversationTokens = 1000
 
 // conversationBudget returns how many conversation tokens fit into one call.
@@ -110,7 +109,6 @@ func groupParts(parts []string, room int) [][]string {
 	return out
 }
 
-// writeStep writes the summary of previous and parts.
 func (w *Writer) writeStep(ctx context.Context, t Task, previous string, parts []string) (string, error) {
 	text, err := w.completeSummary(ctx, w.First, t, previous, parts)
 	if err == nil || w.Second == nil || ctx.Err() != nil {

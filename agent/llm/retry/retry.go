@@ -143,7 +143,6 @@ func (t *Turn) Stream(ctx context.Context, r *llm.Request) iter.Seq2[llm.Event, 
 	}
 }
 
-// errReaderStopped reports that the reader of the events has stopped.
 var errReaderStopped = errors.New("retry: enough")
 
 type call struct {
@@ -183,11 +182,9 @@ func (c *call) run() error {
 func (c *call) prepareNext(e *llm.Error) error {
 	move := c.nextMove(e)
 	if move == retrySame {
-		wait, ok := c.backoff(e)
-		if ok {
+		if wait, ok := c.backoff(e); ok {
 			return c.pause(wait, e)
 		}
-		move = fallBack
 	}
 	switch {
 	case move == retryShorter:
@@ -198,9 +195,7 @@ func (c *call) prepareNext(e *llm.Error) error {
 	case c.targetIndex+1 == len(c.p.targets):
 		return cmp.Or(c.reason, error(e))
 	}
-	if c.reason == nil {
-		c.reason = e
-	}
+	c.reason = cmp.Or(c.reason, error(e))
 	c.targetIndex++
 	c.tries, c.limit = 0, 0
 	return c.emit(llm.Notice{Fallback: c.p.targets[c.targetIndex].name(), Err: e})
@@ -294,9 +289,7 @@ func (c *call) emit(e llm.Event) error {
 func (c *call) try() error {
 	t := c.p.targets[c.targetIndex]
 	r := *c.r
-	if t.Model != "" {
-		r.Model = t.Model
-	}
+	r.Model = cmp.Or(t.Model, r.Model)
 	if t.CacheTTL != nil {
 		r.CacheTTL = *t.CacheTTL
 	}

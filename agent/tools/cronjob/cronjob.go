@@ -152,7 +152,6 @@ func resultText(action string, j Job) string {
 	return "Updated.\n" + jobText(j)
 }
 
-// isEmpty reports whether d sets no field.
 func (d JobPatch) isEmpty() bool {
 	return d.Name == nil && d.Prompt == nil && d.Schedule == nil && d.Zone == nil && d.Skills == nil && d.Script == nil && d.ScriptOnly == nil &&
 		d.Workdir == nil && d.Model == nil && d.Provider == nil && d.Deliver == nil && d.Context == nil && d.Repeat == nil

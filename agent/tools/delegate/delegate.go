@@ -15,6 +15,7 @@
 package delegate
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -110,15 +111,9 @@ func New(o Options) tool.Tool {
 	if o.OnPanic == nil {
 		o.OnPanic = func(string, any, []byte) {}
 	}
-	if o.MaxIterations <= 0 {
-		o.MaxIterations = defaultMaxIterations
-	}
-	if o.MaxConcurrent <= 0 {
-		o.MaxConcurrent = maxTasks
-	}
-	if o.MaxReport <= 0 || o.MaxReport > maxReport {
-		o.MaxReport = maxReport
-	}
+	o.MaxIterations = cmp.Or(max(o.MaxIterations, 0), defaultMaxIterations)
+	o.MaxConcurrent = cmp.Or(max(o.MaxConcurrent, 0), maxTasks)
+	o.MaxReport = min(cmp.Or(max(o.MaxReport, 0), maxReport), maxReport)
 	return tool.New(tool.Spec{
 		Tool:   tool.Definition(texts, Name),
 		Effect: tool.AtMostOnce,
@@ -327,7 +322,6 @@ func (k *child) run(ctx context.Context) {
 	}
 }
 
-// handle processes one event of the run.
 func (k *child) handle(ev agent.Event) {
 	switch ev := ev.(type) {
 	case agent.Call:
@@ -348,7 +342,6 @@ func (k *child) handle(ev agent.Event) {
 	}
 }
 
-// summary returns the result of the task for the parent.
 func (k *child) summary() string {
 	status := "completed"
 	switch {
@@ -368,7 +361,6 @@ func (k *child) summary() string {
 	return head + "\n" + tool.Truncate(text, k.o.MaxReport)
 }
 
-// describeError describes an error of a run for the model.
 func describeError(err error) string {
 	var le *llm.Error
 	switch {
@@ -382,9 +374,7 @@ func describeError(err error) string {
 		return errTimeout.Error()
 	case errors.Is(err, agent.ErrInvalidCalls):
 		return "it kept calling tools in a way that cannot be run"
-	}
-	var refused *agent.RefusedError
-	if errors.As(err, &refused) {
+	case errors.As(err, new(*agent.RefusedError)):
 		return "the model declined to do it"
 	}
 	return err.Error()

@@ -203,7 +203,6 @@ type writeInput struct {
 	Content *string `json:"content"`
 }
 
-// write implements write_file.
 func (e *editor) write(ctx context.Context, c tool.Call, in writeInput) (string, error) {
 	switch {
 	case in.Path == "":

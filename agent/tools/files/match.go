@@ -127,7 +127,6 @@ func fitReplacement(block string, old []string, text string) string {
 
 func indent(l string) string { return l[:len(l)-len(strings.TrimLeft(l, " \t"))] }
 
-// withoutOverlaps returns the spans that do not overlap an earlier one.
 func withoutOverlaps(spans []span) (out []span) {
 	end := 0
 	for _, s := range spans {
@@ -151,7 +150,6 @@ func replaceSpans(file string, spans []span) string {
 	return b.String()
 }
 
-// lineNumbers lists the line numbers at which spans begin.
 func lineNumbers(file string, spans []span) string {
 	const maxPlaces = 10
 	var at []string

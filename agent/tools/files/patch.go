@@ -115,7 +115,6 @@ func (c content) replace(old, text string, all bool) (after []byte, note string,
 
 const maxFiles = 50 // files in one patch
 
-// A change is the part of a patch for one file.
 type change struct {
 	op    string // update, add, delete, move
 	path  string
@@ -175,7 +174,6 @@ lines:
 	return out, nil
 }
 
-// line adds one line of the patch to the change.
 func (c *change) line(l string, fresh *bool) error {
 	if to, ok := strings.CutPrefix(l, "*** Move to: "); ok && c.op == "update" {
 		c.to = strings.TrimSpace(to)
@@ -356,24 +354,21 @@ func (e *editor) plan(c change) ([]preparedChange, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := preparedChange{target: t}
-	steps := []preparedChange{s}
+	steps := []preparedChange{{target: t}}
+	s := &steps[0]
 	if s.before, err = t.load(); err != nil {
 		return steps, err
 	}
-	steps[0] = s
-	if c.op == "add" {
-		if s.before.exists {
-			return steps, fmt.Errorf("%s is there already; use *** Update File", t.path)
-		}
-		steps[0].after, steps[0].isNew = []byte(c.text), true
-		return steps, nil
-	}
 	switch {
+	case c.op == "add" && s.before.exists:
+		return steps, fmt.Errorf("%s is there already; use *** Update File", t.path)
+	case c.op == "add":
+		s.after, s.isNew = []byte(c.text), true
+		return steps, nil
 	case !s.before.exists:
 		return steps, fmt.Errorf("there is no file %s; search_files finds files by name", t.path)
 	case c.op == "delete":
-		steps[0].remove = true
+		s.remove = true
 		return steps, nil
 	case c.op == "update" && len(c.hunks) == 0 && c.to == "":
 		return steps, fmt.Errorf("the update of %s has no hunk", t.path)
@@ -382,11 +377,11 @@ func (e *editor) plan(c change) ([]preparedChange, error) {
 	if text, err = c.apply(text); err != nil {
 		return steps, fmt.Errorf("%s: %w", t.path, err)
 	}
-	steps[0].after = style(text)
+	s.after = style(text)
 	if c.to == "" {
 		return steps, nil
 	}
-	return e.moveSteps(c.to, steps[0])
+	return e.moveSteps(c.to, *s)
 }
 
 // moveSteps returns the steps that write the result of a step to another path.

@@ -2,6 +2,7 @@ package files
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"hermesd/agent/tool"
+	"hermesd/internal/shorten"
 )
 
 const (
@@ -29,7 +31,6 @@ type readInput struct {
 	Limit  int    `json:"limit"`
 }
 
-// read implements read_file.
 func (w *Workspace) read(ctx context.Context, c tool.Call, in readInput) (string, error) {
 	if in.Path == "" {
 		return "", fmt.Errorf("a path is needed")
@@ -56,10 +57,7 @@ func (w *Workspace) read(ctx context.Context, c tool.Call, in readInput) (string
 	if info.Size() == 0 {
 		return fmt.Sprintf("[%s is empty]", p), nil
 	}
-	limit := in.Limit
-	if limit <= 0 {
-		limit = defaultLines
-	}
+	limit := cmp.Or(max(in.Limit, 0), defaultLines)
 	s := page{first: max(in.Offset, 1), max: min(limit, maxLines)}
 	if err := s.scan(ctx, bufio.NewReaderSize(f, 64<<10)); err != nil {
 		return "", readError(p, err)
@@ -67,7 +65,6 @@ func (w *Workspace) read(ctx context.Context, c tool.Call, in readInput) (string
 	return s.result(p)
 }
 
-// A page is a range of lines of a file.
 type page struct {
 	first, max int
 	out        strings.Builder
@@ -156,15 +153,8 @@ func nextLine(r *bufio.Reader, most int) (line string, size int, err error) {
 
 // cut returns at most n characters of a line, with a note if it is longer.
 func cut(line string, n int) string {
-	if len(line) <= n || utf8.RuneCountInString(line) <= n {
-		return line
-	}
-	kept := 0
-	for i := range line {
-		if kept == n {
-			return line[:i] + " [… the line goes on]"
-		}
-		kept++
+	if i := shorten.Offset(line, n); i < len(line) {
+		return line[:i] + " [… the line goes on]"
 	}
 	return line
 }
@@ -177,7 +167,6 @@ type readState struct {
 	stamp map[[2]string]fs.FileInfo
 }
 
-// record stores the state of a file as read by a session.
 func (m *readState) record(session, path string, info fs.FileInfo) {
 	if info == nil {
 		return
@@ -190,7 +179,6 @@ func (m *readState) record(session, path string, info fs.FileInfo) {
 	m.stamp[[2]string{session, path}] = info
 }
 
-// changed reports whether a file differs from the state that the session has read.
 func (m *readState) changed(session, path string, now fs.FileInfo) bool {
 	m.mu.Lock()
 	was, ok := m.stamp[[2]string{session, path}]

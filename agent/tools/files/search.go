@@ -35,7 +35,6 @@ type searchInput struct {
 	Limit      int    `json:"limit"`
 }
 
-// search implements search_files.
 func (w *Workspace) search(ctx context.Context, _ tool.Call, in searchInput) (string, error) {
 	s, err := newSearch(w, in)
 	if err != nil {
@@ -67,7 +66,6 @@ func (w *Workspace) search(ctx context.Context, _ tool.Call, in searchInput) (st
 // errStopped ends a walk early.
 var errStopped = errors.New("files: enough was found")
 
-// A search is one walk through the workspace.
 type search struct {
 	w       *Workspace
 	content *regexp.Regexp // nil: names only
@@ -116,7 +114,6 @@ func (s *search) stop(why string, args ...any) error {
 	return errStopped
 }
 
-// visit processes one file or directory.
 func (s *search) visit(ctx context.Context, p string, d fs.DirEntry, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -276,7 +273,6 @@ func class(s string) string {
 	return "[" + not + strings.NewReplacer(`\`, `\\`, `[`, `\[`, `^`, `\^`).Replace(s) + "]"
 }
 
-// match reports whether g matches the file at p.
 func (g *glob) match(p string) bool {
 	if !g.matchesPaths {
 		p = path.Base(p)

@@ -23,7 +23,6 @@ import (
 	"hermesd/agent/tool"
 )
 
-// An editor changes files of a workspace.
 type editor struct {
 	w     *Workspace
 	deny  func(string) error

@@ -156,7 +156,6 @@ func countFailures(c tool.Call) int {
 	return n
 }
 
-// isOwnCall reports whether the call with this ID in m is a call of this tool.
 func isOwnCall(m llm.Message, id string) bool {
 	return slices.ContainsFunc(m.ToolUses(), func(b llm.Block) bool { return b.ID == id && b.Name == Name })
 }

@@ -80,7 +80,6 @@ func send(ctx context.Context, c tool.Call, in input) (string, error) {
 	return where, nil
 }
 
-// check returns an error if m cannot be sent.
 func check(m tool.Message) error {
 	switch {
 	case m.To == "":

@@ -266,7 +266,6 @@ func (s searcher) scroll(ctx context.Context, c tool.Call, in input) (string, er
 // maxPiece limits the characters of a long row that one call returns.
 const maxPiece = 8000
 
-// readRow returns a piece of one row.
 func (s searcher) readRow(ctx context.Context, c tool.Call, in input) (string, error) {
 	row, from := max(*in.Around, 0), max(*in.Offset, 0)
 	p, ok := Passage{Row: row}, false
@@ -400,7 +399,6 @@ func plural(n int, one, many string) string {
 
 const timeFormat = "2006-01-02 15:04"
 
-// headline describes a session in one line.
 func headline(s Session) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Session %s", s.ID)

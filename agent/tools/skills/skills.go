@@ -120,7 +120,6 @@ type manageInput struct {
 	All      bool    `json:"replace_all"`
 }
 
-// manage implements skill_manage.
 func (s toolSet) manage(ctx context.Context, c tool.Call, in manageInput) (string, error) {
 	if err := in.check(); err != nil {
 		return "", err
@@ -153,7 +152,6 @@ func (s toolSet) manage(ctx context.Context, c tool.Call, in manageInput) (strin
 	return fmt.Sprintf("The skill %s %s.", in.Name, done), nil
 }
 
-// check returns an error if an argument of the action is missing.
 func (in manageInput) check() error {
 	if in.Name == "" {
 		return errors.New("a name is needed")

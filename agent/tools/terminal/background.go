@@ -15,7 +15,6 @@ import (
 	"hermesd/internal/spawn"
 )
 
-// A job is a background process.
 type job struct {
 	id, session string
 	command     string
@@ -45,7 +44,6 @@ func (j *job) hasEnded() bool {
 	}
 }
 
-// background starts a job.
 func (t *Terminal) background(c tool.Call, cmd spawn.Command, n network) (string, error) {
 	cmd.Input = true
 	j, err := t.reserve(c.Session, cmd, n)
@@ -120,7 +118,6 @@ func (t *Terminal) reserve(session string, cmd spawn.Command, n network) (*job, 
 // oldestEnded returns the index of the next job to be removed. There must be an ended one.
 func (t *Terminal) oldestEnded() int { return slices.IndexFunc(t.jobs, (*job).ended) }
 
-// find returns a started job of the session.
 func (t *Terminal) find(session, id string) (*job, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +147,6 @@ func (t *Terminal) ListeningPorts(session string) []uint16 {
 	return listeningPorts(roots)
 }
 
-// list returns the jobs of a session as text.
 func (t *Terminal) list(session string) string {
 	t.mu.Lock()
 	jobs := slices.DeleteFunc(slices.Clone(t.jobs), func(j *job) bool { return j.session != session || j.run == nil })
@@ -165,7 +161,6 @@ func (t *Terminal) list(session string) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// state describes the state of a started job.
 func (j *job) state() string {
 	if j.hasEnded() {
 		return "[" + describeEnd(j.run.Wait(), j.limit) + "]"

@@ -178,7 +178,6 @@ func (n network) notes(r spawn.Result) []string {
 	return []string{n.note}
 }
 
-// report returns the result for a command that has ended.
 func (t *Terminal) report(r spawn.Result, limit time.Duration, n network) string {
 	notes := append([]string{describeEnd(r, limit)}, n.notes(r)...)
 	if r.OutputHeldOpen {
@@ -187,7 +186,6 @@ func (t *Terminal) report(r spawn.Result, limit time.Duration, n network) string
 	return t.compose(r.Output, append(notes, t.spillNotes(r.Output)...))
 }
 
-// describeEnd describes how a command ended.
 func describeEnd(r spawn.Result, limit time.Duration) string {
 	took := r.Took.Round(time.Millisecond)
 	if took > time.Minute {
@@ -225,10 +223,8 @@ func (t *Terminal) spillNotes(o spawn.Output) []string {
 	return nil
 }
 
-// compose combines output and notes.
 func (t *Terminal) compose(o spawn.Output, notes []string) string {
-	body := t.readable(o)
-	body = cmp.Or(body, "(no output)")
+	body := cmp.Or(t.readable(o), "(no output)")
 	return body + "\n\n[" + strings.Join(notes, "]\n[") + "]"
 }
 

@@ -8,11 +8,13 @@
 package terminal
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -130,9 +132,7 @@ func New(o Options, log *zap.Logger) (*Terminal, error) {
 	if o.Policy == nil {
 		return nil, errors.New("terminal: no command policy")
 	}
-	if o.Secrets == nil {
-		o.Secrets = &secret.Masker{}
-	}
+	o.Secrets = cmp.Or(o.Secrets, &secret.Masker{})
 	dir, err := filepath.Abs(o.Workspace)
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
@@ -194,16 +194,12 @@ func (t *Terminal) Close(ctx context.Context) error {
 func (t *Terminal) EndSession(session string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	kept := t.jobs[:0]
-	for _, j := range t.jobs {
-		if j.session != session {
-			kept = append(kept, j)
-		} else if j.run != nil {
+	t.jobs = slices.DeleteFunc(t.jobs, func(j *job) bool {
+		if j.session == session && j.run != nil {
 			j.run.Stop(ErrStopped) // does not block
 		}
-	}
-	clear(t.jobs[len(kept):])
-	t.jobs = kept
+		return j.session == session
+	})
 }
 
 // Background returns the number of running background processes of a session.

@@ -105,7 +105,6 @@ func apply(items []Item, in input) ([]Item, error) {
 	return out, nil
 }
 
-// check returns what is wrong with the item at index n.
 func check(it Item, n int, twice, known bool) error {
 	switch {
 	case it.ID == "" || strings.Contains(it.ID, " "):

@@ -184,7 +184,6 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// titleOf returns the title of a page, on one line.
 func titleOf(doc *html.Node) string {
 	for n := range doc.Descendants() {
 		if n.DataAtom == atom.Title && n.FirstChild != nil {

@@ -122,7 +122,6 @@ func (w *Web) showPage(b *strings.Builder, p page, offset, share int) {
 	b.WriteString(w.wrapUntrusted("web-page", body))
 }
 
-// shortAddress returns an address, shortened for display.
 func shortAddress(address string) string { return oneLine(address, 300) }
 
 // untrustedTags matches the tags that enclose untrusted text, in all spellings.
@@ -158,7 +157,6 @@ func clean(text string) string {
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// A reading is the readable text of a page.
 type reading struct {
 	title string
 	text  string // Markdown

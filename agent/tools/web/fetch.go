@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -20,7 +21,6 @@ import (
 	"hermesd/internal/safehttp"
 )
 
-// A page is the result of fetching one URL.
 type page struct {
 	address  string // requested URL
 	finalURL string // final URL, after redirects
@@ -29,7 +29,6 @@ type page struct {
 	err      error    // why there is no page, as a text for the model
 }
 
-// errEmpty is returned for a page without text.
 var errEmpty = errors.New("there is no text on this page; it may be built by scripts, which are not run here, or ask for a login: look for another source")
 
 // fetch fetches one page. It does not panic for any page.
@@ -37,8 +36,7 @@ func (w *Web) fetch(ctx context.Context, address string) page {
 	p := page{address: address}
 	u, err := w.parse(address)
 	if err != nil {
-		p.err = err
-		return p
+		return page{address: address, err: err}
 	}
 	slow := fmt.Errorf("the page did not come within %s; try again later, or another source", w.o.Timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, w.o.Timeout, slow)
@@ -50,8 +48,7 @@ func (w *Web) fetch(ctx context.Context, address string) page {
 	}
 	defer func() { _ = resp.Body.Close() }() // read only, nothing can be lost
 	p.finalURL = resp.Request.URL.Redacted()
-	if err := statusError(resp); err != nil {
-		p.err = err
+	if p.err = statusError(resp); p.err != nil {
 		return p
 	}
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, w.o.MaxBytes+1))
@@ -142,7 +139,6 @@ func statusError(resp *http.Response) error {
 	return fmt.Errorf("the site refuses the request (%d %s)", code, http.StatusText(code))
 }
 
-// convert sets the text of p from the body of a response.
 func (w *Web) convert(ctx context.Context, p *page, raw []byte, resp *http.Response) {
 	kind, sort := kindOf(resp.Header.Get("Content-Type"), raw)
 	switch sort {
@@ -250,11 +246,7 @@ func (b blocker) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("the operator does not allow pages of %s (security.website_blocklist)", domain)
 		}
 	}
-	next := b.next
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	return next.RoundTrip(r)
+	return cmp.Or(b.next, http.DefaultTransport).RoundTrip(r)
 }
 
 // CloseIdleConnections closes those of the next transport.

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,6 @@ type result struct {
 	title, url, text, date string
 }
 
-// search implements web_search.
 func (w *Web) search(ctx context.Context, _ tool.Call, in searchInput) (string, error) {
 	query := strings.TrimSpace(clean(in.Query))
 	switch {
@@ -50,11 +50,7 @@ func (w *Web) search(ctx context.Context, _ tool.Call, in searchInput) (string, 
 	case w.secretIn(query):
 		return "", errors.New("the query holds a secret of this machine; it was not sent")
 	}
-	limit := in.Limit
-	if limit <= 0 {
-		limit = defaultResults
-	}
-	limit = min(limit, maxResults)
+	limit := min(cmp.Or(max(in.Limit, 0), defaultResults), maxResults)
 	found, note, err := w.engine.ask(ctx, query, limit)
 	if err != nil {
 		return "", err
@@ -93,9 +89,7 @@ func validResults(list []result) []result {
 		}
 		seen[r.url] = true
 		r.title, r.text, r.date = oneLine(r.title, maxTitle), oneLine(r.text, maxExcerpt), oneLine(r.date, 40)
-		if r.title == "" {
-			r.title = "(without a title)"
-		}
+		r.title = cmp.Or(r.title, "(without a title)")
 		out = append(out, r)
 	}
 	return out
@@ -139,16 +133,14 @@ func (s Search) Validate() error {
 	return nil
 }
 
-// A searchService is the protocol of one search service.
 type searchService struct {
 	name     string
 	base     string // default base URL; "" for none
 	needsKey bool   // a key is required
 	request  func(ctx context.Context, e *searchClient, query string, limit int) (*http.Request, error)
 	// parse decodes a response. note says what the service could not do.
-	parse func(body []byte) (found []result, note string, err error)
-	// statusText describes a status with a meaning specific to the service; "": none.
-	statusText func(status int) string
+	parse       func(body []byte) (found []result, note string, err error)
+	statusTexts map[int]string // of the statuses with a meaning specific to the service
 }
 
 // A searchClient queries one service. After a response with "too many requests" it sends nothing
@@ -168,10 +160,7 @@ type searchClient struct {
 
 func newSearchClient(o Options, c *http.Client) *searchClient {
 	k := services()[o.Search.Provider]
-	base := strings.TrimRight(o.Search.BaseURL, "/")
-	if base == "" {
-		base = k.base
-	}
+	base := cmp.Or(strings.TrimRight(o.Search.BaseURL, "/"), k.base)
 	return &searchClient{kind: k, base: base, key: o.Search.Key, client: c, timeout: o.Timeout, maxBytes: o.MaxBytes, userAgent: o.UserAgent}
 }
 
@@ -263,7 +252,7 @@ func (e *searchClient) tryOnce(ctx context.Context, query string, limit int) (fo
 }
 
 func (e *searchClient) statusError(status int) error {
-	if own := e.kind.statusText(status); own != "" {
+	if own := e.kind.statusTexts[status]; own != "" {
 		return fmt.Errorf("%s answered %d: %s", e.kind.name, status, own)
 	}
 	switch {
@@ -300,27 +289,16 @@ func retryAdvice(h http.Header, now time.Time) string {
 	return "try again later"
 }
 
-// services returns the protocol of each search service.
 func services() map[string]searchService {
+	const usedUp = "the searches that are paid for are used up; the operator must raise the limit of the plan"
 	return map[string]searchService{
-		SearXNG: {name: "SearXNG", request: askSearXNG, parse: parseSearXNG, statusText: func(status int) string {
-			if status == http.StatusForbidden {
-				return "the instance does not give results as JSON; the operator must add json to search.formats in its settings.yml, or let this host past its limiter"
-			}
-			return ""
+		SearXNG: {name: "SearXNG", request: askSearXNG, parse: parseList, statusTexts: map[int]string{
+			http.StatusForbidden: "the instance does not give results as JSON; the operator must add json to search.formats in its settings.yml, or let this host past its limiter",
 		}},
-		Brave: {name: "Brave Search", base: "https://api.search.brave.com/res/v1", needsKey: true, request: askBrave, parse: parseBrave, statusText: func(status int) string {
-			if status == http.StatusUnprocessableEntity {
-				return "the key or the query is not valid; the operator can check the key"
-			}
-			return ""
+		Brave: {name: "Brave Search", base: "https://api.search.brave.com/res/v1", needsKey: true, request: askBrave, parse: parseBrave, statusTexts: map[int]string{
+			http.StatusUnprocessableEntity: "the key or the query is not valid; the operator can check the key",
 		}},
-		Tavily: {name: "Tavily", base: "https://api.tavily.com", needsKey: true, request: askTavily, parse: parseTavily, statusText: func(status int) string {
-			if status == 432 || status == 433 {
-				return "the searches that are paid for are used up; the operator must raise the limit of the plan"
-			}
-			return ""
-		}},
+		Tavily: {name: "Tavily", base: "https://api.tavily.com", needsKey: true, request: askTavily, parse: parseList, statusTexts: map[int]string{432: usedUp, 433: usedUp}},
 	}
 }
 
@@ -333,11 +311,13 @@ func askSearXNG(ctx context.Context, e *searchClient, query string, _ int) (*htt
 	return req, err
 }
 
-func parseSearXNG(body []byte) ([]result, string, error) {
+// parseList decodes the results of SearXNG and of Tavily.
+func parseList(body []byte) ([]result, string, error) {
 	var a struct {
 		Results *[]struct {
 			URL, Title, Content string
-			Date                *string `json:"publishedDate"`
+			Date                string `json:"publishedDate"`
+			TavilyDate          string `json:"published_date"`
 		}
 		Silent [][]any `json:"unresponsive_engines"`
 	}
@@ -349,11 +329,7 @@ func parseSearXNG(body []byte) ([]result, string, error) {
 	}
 	var out []result
 	for _, r := range *a.Results {
-		f := result{title: r.Title, url: r.URL, text: r.Content}
-		if r.Date != nil {
-			f.date = *r.Date
-		}
-		out = append(out, f)
+		out = append(out, result{title: r.Title, url: r.URL, text: r.Content, date: cmp.Or(r.Date, r.TavilyDate)})
 	}
 	var silent []string
 	for _, s := range a.Silent {
@@ -407,24 +383,4 @@ func askTavily(ctx context.Context, e *searchClient, query string, limit int) (*
 		req.Header.Set("Authorization", "Bearer "+e.key.Reveal())
 	}
 	return req, err
-}
-
-func parseTavily(body []byte) ([]result, string, error) {
-	var a struct {
-		Results *[]struct {
-			Title, URL, Content string
-			Date                string `json:"published_date"`
-		}
-	}
-	if err := json.Unmarshal(body, &a); err != nil {
-		return nil, "", err
-	}
-	if a.Results == nil {
-		return nil, "", errors.New("there are no results in it")
-	}
-	var out []result
-	for _, r := range *a.Results {
-		out = append(out, result{title: r.Title, url: r.URL, text: r.Content, date: r.Date})
-	}
-	return out, "", nil
 }
