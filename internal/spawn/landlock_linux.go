@@ -3,6 +3,7 @@ package spawn
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 
@@ -88,10 +89,7 @@ func (e helperRequest) dropCapabilities() error {
 	if os.Getuid() != 0 {
 		return nil // a non-root process has none after exec
 	}
-	var keep []int
-	for _, c := range e.keptCapabilities() {
-		keep = append(keep, c)
-	}
+	keep := slices.Collect(maps.Values(e.keptCapabilities()))
 	for c := range unix.CAP_LAST_CAP + 1 {
 		if slices.Contains(keep, c) {
 			continue

@@ -36,12 +36,8 @@ type Process struct {
 func newProcess(ctx context.Context, c Command, cmd *exec.Cmd) *Process {
 	p := &Process{c: c, cmd: cmd, done: make(chan struct{})}
 	p.ctx, p.stop = context.WithCancelCause(ctx)
-	if p.c.MaxKept <= 0 {
-		p.c.MaxKept = DefaultKeep
-	}
-	if p.c.MaxOutput <= 0 {
-		p.c.MaxOutput = DefaultMost
-	}
+	p.c.MaxKept = cmp.Or(max(p.c.MaxKept, 0), DefaultKeep)
+	p.c.MaxOutput = cmp.Or(max(p.c.MaxOutput, 0), DefaultMost)
 	p.c.Grace = cmp.Or(p.c.Grace, DefaultGrace)
 	p.kept = &capture{keep: p.c.MaxKept, max: p.c.MaxOutput, spill: c.Spill, flood: func() { p.stop(ErrFlood) }}
 	return p
@@ -256,8 +252,7 @@ func (p *Process) Wait() Result {
 // Kill ends the process and its group, and waits for that. cause becomes Result.Cause;
 // nil means ErrKilled. Kill may be called again.
 func (p *Process) Kill(cause error) Result {
-	cause = cmp.Or(cause, ErrKilled)
-	p.stop(cause)
+	p.stop(cmp.Or(cause, ErrKilled))
 	return p.Wait()
 }
 
