@@ -191,10 +191,8 @@ func (l *loader) address(path, s string, schemes ...string) *url.URL {
 		l.ProblemAt(path, "want a URL such as %s://host", schemes[len(schemes)-1])
 		return nil
 	}
-	for _, scheme := range schemes {
-		if u.Scheme == scheme {
-			return u
-		}
+	if slices.Contains(schemes, u.Scheme) {
+		return u
 	}
 	l.ProblemAt(path, "want a URL that begins with %s://", strings.Join(schemes, ":// or "))
 	return nil

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -157,10 +158,7 @@ func (s Settings) Shown() string {
 // false if they request no traces. The error names the variable to change.
 func Read(env func(string) string) (s Settings, on bool, err error) {
 	of := func(name string) string { // the variable for traces takes precedence over the general one
-		if v := env("OTEL_EXPORTER_OTLP_TRACES_" + name); v != "" {
-			return v
-		}
-		return env("OTEL_EXPORTER_OTLP_" + name)
+		return cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_"+name), env("OTEL_EXPORTER_OTLP_"+name))
 	}
 	exporter := strings.TrimSpace(env("OTEL_TRACES_EXPORTER"))
 	switch {
@@ -174,10 +172,7 @@ func Read(env func(string) string) (s Settings, on bool, err error) {
 	}
 	s = Settings{Endpoint: env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), Timeout: 10 * time.Second, Certificate: of("CERTIFICATE")}
 	if s.Endpoint == "" {
-		base := env("OTEL_EXPORTER_OTLP_ENDPOINT")
-		if base == "" {
-			base = "http://localhost:4318"
-		}
+		base := cmp.Or(env("OTEL_EXPORTER_OTLP_ENDPOINT"), "http://localhost:4318")
 		s.Endpoint = strings.TrimSuffix(base, "/") + "/v1/traces"
 	}
 	if u, err := url.Parse(s.Endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
