@@ -74,7 +74,7 @@ func rows(t *testing.T, l Language, n int) string {
 		t.Fatalf("%d messages, %v", len(c.Messages), err)
 	}
 	var out strings.Builder
-	whole := ""
+	label := ""
 	for _, name := range []string{"none", compressor.Name, lcm.Name} {
 		rep, err := bench(t, name).Play(t.Context(), c)
 		if err != nil {
@@ -84,11 +84,12 @@ func rows(t *testing.T, l Language, n int) string {
 			t.Errorf("%s, %d messages, %s: %d facts are nowhere", l.Name, n, name, rep.Lost)
 		}
 		if name == "none" {
-			whole = thousands(rep.Largest)
+			label = fmt.Sprintf(" %s, %d: %s tokens", l.Name, n, thousands(rep.Largest))
 		}
 		switch fits := rep.Largest <= window; {
 		case fits:
-			fmt.Fprintf(&out, "| %s, %d: %s tokens | %s | %d | %d | %d | %s |\n", l.Name, n, whole, name, rep.Passes, rep.Context, rep.Search, rep.Cost)
+			fmt.Fprintf(&out, "|%s | %s | %d | %d | %d | %s |\n", label, name, rep.Passes, rep.Context, rep.Search, rep.Cost)
+			label = "" // only the first row names the conversation
 		case name != "none":
 			t.Errorf("%s, %d messages, %s: a call of %d tokens", l.Name, n, name, rep.Largest)
 		}
