@@ -72,7 +72,7 @@ var (
 	outboxRows = Definition{"hermesd_outbox_rows", Gauge, labels("state"), nil,
 		"Rows in the outbox. state: undelivered; dead_letter."}
 	undelivered = Definition{"hermesd_outbox_undelivered_rows", Gauge, labels("state"), nil,
-		"Undelivered rows. state: queued, attempting, known_not_sent, uncertain. Absent while there are more than 1,000."}
+		"Undelivered rows. state: queued, attempting, known_not_sent, uncertain. Absent above 1,000 rows."}
 )
 
 // Models.
@@ -82,13 +82,13 @@ var (
 	callTime = Definition{"hermesd_model_call_duration_seconds", Histogram, labels("provider", "model"), ofCall,
 		"Duration of successful requests, up to the last token."}
 	firstToken = Definition{"hermesd_model_time_to_first_token_seconds", Histogram, labels("provider", "model"), ofCall,
-		"Time until the first output of a model: text, thinking or a tool call."}
+		"Time until the first output of a model."}
 	tokens = Definition{"hermesd_model_tokens_total", Counter, labels("provider", "model", "kind"), nil,
-		"Tokens as reported by providers. kind: input (neither read from a cache nor written to it), cache_read, cache_write, output."}
+		"Tokens as reported by providers. kind: input (uncached), cache_read, cache_write, output."}
 	cost = Definition{"hermesd_model_cost_dollars_total", Counter, labels("provider", "model"), nil,
 		"Cost of successful requests. A model without a price has no series."}
 	breaks = Definition{"hermesd_prefix_breaks_total", Counter, labels("reason"), nil,
-		"Model calls whose prefix does not extend the previous one, by reason. undeclared is a bug in hermesd: alert on this."}
+		"Calls whose prefix does not extend the previous one. undeclared is a bug in hermesd: alert on this."}
 	cacheMissed = Definition{"hermesd_cache_missed_tokens_total", Counter, nil, nil,
 		"Tokens that should have been read from the provider's cache but were not."}
 )
@@ -96,7 +96,7 @@ var (
 // Compaction, tools and media tasks.
 var (
 	compactions = Definition{"hermesd_compactions_total", Counter, labels("engine", "reason", "outcome"), nil,
-		"Compactions made during turns. reason: compression (in the agent loop, or /compress), hygiene (the threshold of 85 %). outcome: ok, failed (the conversation is unchanged)."}
+		"Compactions made during turns. reason: compression (also /compress), hygiene (85 %). outcome: ok, failed (the conversation is unchanged)."}
 	background = Definition{"hermesd_background_compactions_total", Counter, labels("outcome"), nil,
 		"Compactions made concurrently with turns. outcome: started, failed, adopted, discarded (no turn used it)."}
 	backgroundWaiting = Definition{"hermesd_background_compactions", Gauge, nil, nil,
@@ -114,7 +114,7 @@ var (
 	memoryCalls = Definition{"hermesd_memory_requests_total", Counter, labels("call", "result"), nil,
 		"Calls of the memory provider. call: recall, standing, sync, synced, tool, check. result: ok; may_repeat (call synced: the provider cannot tell whether it has an event, which is sent, perhaps once more); else the class of the error."}
 	memoryTime = Definition{"hermesd_memory_request_duration_seconds", Histogram, labels("call"), ofRequest,
-		"Duration of a call of the memory provider."}
+		"Duration of such a call."}
 	memoryRecalls = Definition{"hermesd_memory_recalls_total", Counter, labels("result"), nil,
 		"Turns that recalled. result: ready; late (not there when the time was over), earlier (that of an earlier turn was used instead), none (nothing fits, or the provider does not answer)."}
 	memoryLost = Definition{"hermesd_memory_left_out_total", Counter, labels("reason"), nil,
@@ -122,15 +122,15 @@ var (
 	memoryUp = Definition{"hermesd_memory_up", Gauge, nil, nil,
 		"0 while the memory provider does not answer."}
 	memoryEvents = Definition{"hermesd_memory_queue_events", Gauge, labels("state"), nil,
-		"Events for the memory provider. state: waiting; aside (refused, until an operator retries or drops them)."}
+		"Events for the memory provider. state: waiting; aside (refused, until retried or dropped)."}
 	memoryOldest = Definition{"hermesd_memory_queue_oldest_seconds", Gauge, nil, nil,
-		"Age of the oldest event that waits for the memory provider."}
+		"Age of the oldest waiting event."}
 )
 
 // Scheduled prompts.
 var (
 	occurrences = Definition{"hermesd_cron_occurrences_total", Counter, labels("outcome"), nil,
-		"Occurrences of scheduled prompts. outcome: replied, silent, failed, cancelled; skipped (the daemon decided against a run), missed (the daemon was not running)."}
+		"Occurrences of scheduled prompts. outcome: replied, silent, failed, cancelled; skipped (not run, by decision), missed (the daemon was down)."}
 	jobs        = Definition{"hermesd_cron_jobs", Gauge, nil, nil, "Scheduled prompts that are neither paused nor completed."}
 	jobsRunning = Definition{"hermesd_cron_running", Gauge, nil, nil, "Running scheduled prompts."}
 	jobsWaiting = Definition{"hermesd_cron_waiting", Gauge, nil, nil, "Scheduled prompts that are due and wait."}
@@ -142,10 +142,10 @@ var (
 	accountUp = Definition{"hermesd_account_up", Gauge, labels("platform", "account"), nil,
 		"1 while the account is connected. account is its name in the configuration, empty for the first one."}
 	lastContact = Definition{"hermesd_account_last_contact_timestamp_seconds", Gauge, labels("platform", "account"), nil,
-		"Time of the last contact with the platform. Absent if there was none."}
+		"Time of the last contact with the platform."}
 	storeCommits    = Definition{"hermesd_store_commits_total", Counter, nil, nil, "Transactions written to disk."}
 	storeOperations = Definition{"hermesd_store_operations_total", Counter, nil, nil,
-		"Operations in these transactions; operations divided by commits is the batch size."}
+		"Operations in these transactions."}
 	storeTime = Definition{"hermesd_store_commit_duration_seconds", Histogram, nil, ofCommit,
 		"Time to build and write a transaction."}
 	storeWritten = Definition{"hermesd_store_written_bytes_total", Counter, nil, nil, "Bytes that these transactions wrote."}
@@ -160,13 +160,13 @@ var (
 	build   = Definition{"hermesd_build_info", Gauge, labels("version"), nil, "Always 1."}
 	started = Definition{"hermesd_start_timestamp_seconds", Gauge, nil, nil, "Start time of the daemon."}
 	panics  = Definition{"hermesd_panics_total", Counter, labels("where"), nil,
-		"Recovered panics: a bug in hermesd. The log has the stack. where: in a turn, in a tool, in conversion, while sending, …"}
+		"Recovered panics: a bug in hermesd. The log has the stack. where: in a turn, in a tool, …"}
 	logged = Definition{"hermesd_log_lines_total", Counter, labels("level"), nil,
-		"Log lines. level: warn, error. Lines below logging.level are not counted."}
+		"Log lines. level: warn, error. None below logging.level."}
 	configRead = Definition{"hermesd_config_last_reload_timestamp_seconds", Gauge, nil, nil,
-		"Time of the last configuration reload. Absent if there was none."}
+		"Time of the last configuration reload."}
 	configOK = Definition{"hermesd_config_last_reload_successful", Gauge, nil, nil,
-		"0 if the configuration file has errors; the previous configuration stays in effect."}
+		"0 if the configuration file has errors: the previous one applies."}
 	configWaiting = Definition{"hermesd_config_restart_pending", Gauge, nil, nil,
 		"Changed settings that need a restart; `hermesd status` lists them."}
 )
