@@ -163,7 +163,7 @@ func TestKillAtAnyPointOfCompaction(t *testing.T) {
 		{name: "before a turn", says: []string{"one", "two", "three", "four"}, long: 86_000, limit: 1 << 30, check: compacted},
 		{name: "between two tools", says: []string{"one", "work 2", "three"}, long: 60_000, limit: 50_000, check: compacted},
 		{name: "asked for", says: []string{"one", "work 2", "/compress", "three"}, long: 100, limit: 1 << 30, check: compacted},
-		{name: "beside a switch and a reload", says: []string{"one", "/model second", "two", "/reload", "/compress", "three", "/model scripted", "four"}, long: 100, limit: 1 << 30, check: func(s *killSweep) {
+		{name: "during a switch and a reload", says: []string{"one", "/model second", "two", "/reload", "/compress", "three", "/model scripted", "four"}, long: 100, limit: 1 << 30, check: func(s *killSweep) {
 			recs, err := s.store.Sessions(s.t.Context(), session.Query{Max: 1})
 			if err != nil || recs[0].Revision < 2 || recs[0].Settings.Model != "" {
 				s.t.Errorf("revision %d, settings %+v, %v", recs[0].Revision, recs[0].Settings, err)

@@ -80,10 +80,10 @@ func (p *pendingEvent) show() {
 		return
 	}
 	p.seen = true
-	p.leave()
+	p.release()
 }
 
-func (p *pendingEvent) leave() {
+func (p *pendingEvent) release() {
 	if p == nil {
 		return
 	}

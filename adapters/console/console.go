@@ -231,7 +231,7 @@ func (a *Adapter) detachLocked(c *Client, why error) {
 		delete(a.clients, c.name)
 	}
 	for _, it := range append(c.queue, c.handed...) {
-		it.parcel.leave()
+		it.parcel.release()
 	}
 	c.queue, c.handed = nil, nil
 }

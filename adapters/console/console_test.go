@@ -179,7 +179,7 @@ func TestAClientThatDoesNotDrainIsDetached(t *testing.T) {
 					t.Errorf("got outcome %v, want %v", got, tc.want)
 				}
 				if took := time.Since(began); took != 5*time.Second {
-					t.Errorf("the road waited %v, want 5s", took)
+					t.Errorf("the send waited %v, want 5s", took)
 				}
 				if _, err := c.Next(t.Context()); !errors.Is(err, console.ErrSlow) {
 					t.Errorf("got %v, want ErrSlow", err)

@@ -145,7 +145,7 @@ func (a *Adapter) giveUp(to chat.Address, p *pendingEvent, slow bool) {
 			a.detachLocked(c, ErrSlow)
 		case queued:
 			c.queue = slices.DeleteFunc(c.queue, mine)
-			p.leave()
+			p.release()
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (a *Adapter) giveUp(to chat.Address, p *pendingEvent, slow bool) {
 // detached.
 func (a *Adapter) pushLocked(c *Client, it item) {
 	if len(c.queue)+len(c.handed) >= maxQueue {
-		it.parcel.leave()
+		it.parcel.release()
 		a.detachLocked(c, ErrSlow)
 		return
 	}

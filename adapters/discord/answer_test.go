@@ -65,7 +65,7 @@ func TestACommandOfTheMenuIsAnsweredInPlace(t *testing.T) {
 					t.Fatalf("%+v %s", st, answers(i))
 				}
 				if err := r.a.Typing(t.Context(), m.Address); err != nil || c.Typed() != 0 {
-					t.Errorf("typing beside a command: %v", err)
+					t.Errorf("typing during a command: %v", err)
 				}
 				if err := r.a.React(t.Context(), m.Address, m.ID, chat.ReactionSeen); err != nil {
 					t.Errorf("a mark on a command: %v", err)

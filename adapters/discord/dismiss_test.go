@@ -58,7 +58,7 @@ func TestACommandThatGetsNoAnswerIsNotLeftPending(t *testing.T) {
 	})
 }
 
-// The gateway answers a press beside Accept, and Discord shows nothing for one
+// The gateway may answer a press before Accept has returned, and Discord shows nothing for one
 // of which it was not told yet that it was taken.
 func TestAPressIsAnsweredOnceDiscordKnowsOfIt(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {

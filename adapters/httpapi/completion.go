@@ -36,7 +36,7 @@ func (a *Adapter) completions(w http.ResponseWriter, r *http.Request) {
 		f.Write(w)
 		return
 	}
-	defer a.leave(e)
+	defer a.disconnect(e)
 	h := w.Header()
 	h.Set("X-Hermes-Session", e.session)
 	h.Set("X-Hermes-Message", e.id)

@@ -108,7 +108,7 @@ func (e *exchange) settleLocked() {
 }
 
 // join adds a request to the exchange with e's ID, or to e itself if it is new.
-// The caller must call leave.
+// The caller must call disconnect.
 func (a *Adapter) join(e *exchange) (*exchange, *openaiapi.Failure) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -137,9 +137,9 @@ func (a *Adapter) join(e *exchange) (*exchange, *openaiapi.Failure) {
 	return e, nil
 }
 
-// leave removes a request from its exchange. When the last one leaves, an
+// disconnect removes a request from its exchange. When the last one disconnects, an
 // exchange that cannot be requested again is dropped.
-func (a *Adapter) leave(e *exchange) {
+func (a *Adapter) disconnect(e *exchange) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e.listeners--

@@ -53,8 +53,8 @@ func TestOneKeyIsOneMessage(t *testing.T) {
 	})
 }
 
-// leave sends a request whose client leaves once its message is taken.
-func leave(t *testing.T, d *daemon, r *http.Request) chat.Inbound {
+// disconnect sends a request whose client disconnects once its message is taken.
+func disconnect(t *testing.T, d *daemon, r *http.Request) chat.Inbound {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -68,7 +68,7 @@ func leave(t *testing.T, d *daemon, r *http.Request) chat.Inbound {
 	synctest.Wait()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("the client that leaves: %v", err)
+		t.Errorf("the client that disconnects: %v", err)
 	}
 	synctest.Wait()
 	all := d.taken()
@@ -78,7 +78,7 @@ func leave(t *testing.T, d *daemon, r *http.Request) chat.Inbound {
 func TestAClientThatLeavesLeavesTheAnswerInTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, nil)
-		in := leave(t, d, ask(t, user("hi")))
+		in := disconnect(t, d, ask(t, user("hi")))
 		for _, as := range []chat.Purpose{chat.PurposePreview, chat.PurposeNotice, chat.PurposeAnswer, chat.PurposeFailure} {
 			if err := d.says(in, as, "x"); !rejected(err) || !strings.Contains(err.Error(), httpapi.NoClient) {
 				t.Errorf("%s for nobody: %v", as, err)
@@ -100,7 +100,7 @@ func TestAClientThatLeavesLeavesTheAnswerInTheSession(t *testing.T) {
 func TestAClientWithAKeyGetsItsAnswerWhenItComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, nil)
-		in := leave(t, d, keyed(t, "k", user("hi")))
+		in := disconnect(t, d, keyed(t, "k", user("hi")))
 		if err := d.says(in, chat.PurposePreview, "you"); err != nil {
 			t.Error(err)
 		}
@@ -108,7 +108,7 @@ func TestAClientWithAKeyGetsItsAnswerWhenItComesBack(t *testing.T) {
 		if a := d.do(keyed(t, "k", user("hi"))); a.text() != "you said: hi" || len(d.taken()) != 1 {
 			t.Errorf("after the answer: %d %s", a.status, a.body)
 		}
-		in = leave(t, d, keyed(t, "k2", user("ho")))
+		in = disconnect(t, d, keyed(t, "k2", user("ho")))
 		back := d.later(keyed(t, "k2", user("ho")))
 		synctest.Wait()
 		d.echo(in)
@@ -175,8 +175,8 @@ func TestAKeyOutlivesTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &known{m: map[string]httpapi.StoredMessage{}}
 		first := start(t, withStore(k))
-		in := leave(t, first, keyed(t, "k", user("hi")))
-		failed := leave(t, first, keyed(t, "f", user("ho")))
+		in := disconnect(t, first, keyed(t, "k", user("hi")))
+		failed := disconnect(t, first, keyed(t, "f", user("ho")))
 		_ = first.stop()
 
 		d := start(t, withStore(k))
@@ -271,7 +271,7 @@ func TestWhoLeavesTheLineIsNeverTaken(t *testing.T) {
 		d := start(t, nil)
 		one := d.later(ask(t, user("one")))
 		synctest.Wait()
-		leave(t, d, ask(t, user("two")))
+		disconnect(t, d, ask(t, user("two")))
 		d.answers(d.echo)
 		d.echo(d.taken()[0])
 		<-one

@@ -24,7 +24,7 @@ type line struct {
 }
 
 // enter waits for the head of a session's line. ok is false if ctx ended first.
-func (a *Adapter) enter(ctx context.Context, session string) (leave func(), ok bool) {
+func (a *Adapter) enter(ctx context.Context, session string) (release func(), ok bool) {
 	a.mu.Lock()
 	l := a.lines[session]
 	if l == nil {
@@ -63,11 +63,11 @@ func (a *Adapter) runExchange(ctx context.Context, e *exchange) {
 	a.mu.Unlock()
 	if ask != nil {
 		if !e.command {
-			leave, ok := a.enter(ctx, e.session)
+			release, ok := a.enter(ctx, e.session)
 			if !ok {
 				return
 			}
-			defer leave()
+			defer release()
 		}
 		if f := a.submit(ctx, e, ask); f != nil {
 			a.refused(e, f)

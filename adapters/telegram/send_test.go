@@ -278,11 +278,11 @@ func TestTheServerHasNothingToMend(t *testing.T) {
 			r := w.direct()
 			r.Say("hello")
 			w.send(t, w.bot(), chat.Outbound{To: r.At(), Text: chat.RichText{Text: text, Spans: spans}})
-			if m := r.c.FromBots()[0]; m.Mended != 0 || m.Text != text {
+			if m := r.c.FromBots()[0]; m.Corrected != 0 || m.Text != text {
 				kept, _ := json.Marshal(m.Entities)
 				_, es := entity.Render(chat.RichText{Text: text, Spans: spans})
 				given, _ := json.Marshal(es)
-				rt.Errorf("%q %+v: the server changed %d of %s to %s", text, spans, m.Mended, given, kept)
+				rt.Errorf("%q %+v: the server changed %d of %s to %s", text, spans, m.Corrected, given, kept)
 			}
 		})
 	})

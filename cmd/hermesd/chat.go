@@ -57,7 +57,7 @@ twice, or Ctrl-D, quits.`,
 			return c.chat(cmd.Context(), conversation, question)
 		},
 	}
-	cmd.Flags().StringVarP(&question, "question", "q", "", "ask this, print only the answer, and leave; - reads `text` from the input")
+	cmd.Flags().StringVarP(&question, "question", "q", "", "ask this, print only the answer, and exit; - reads `text` from the input")
 	cmd.Flags().StringVar(&conversation, "conversation", console.Default, "`name` of the conversation")
 	return cmd
 }

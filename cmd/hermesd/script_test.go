@@ -15,21 +15,21 @@ import (
 
 // TestMain allows more parallel tests than processors, since the tests mostly wait.
 func TestMain(m *testing.M) {
-	testscript.Main(beside{m}, programs)
+	testscript.Main(testRun{m}, programs)
 }
 
 // programs are on the PATH of the tests.
 var programs = map[string]func(){"hermesd": main}
 
-// beside sets the flag when testscript has determined that this is not a command.
-type beside struct{ *testing.M }
+// testRun sets the flag when testscript has determined that this is not a command.
+type testRun struct{ *testing.M }
 
-func (b beside) Run() int {
+func (r testRun) Run() int {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	return b.M.Run()
+	return r.M.Run()
 }
 
 // TestScripts runs the command line as users do. In addition to the standard

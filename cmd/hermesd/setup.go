@@ -54,7 +54,7 @@ kept by the shell.`,
 	f.BoolVar(&w.dry, "dry-run", false, "print what would be written, secrets masked, and write nothing")
 	f.BoolVar(&w.verify, "verify-credentials", false, "without questions: try keys and tokens before anything is written")
 	f.BoolVar(&w.Overwrite, "overwrite", false, "without questions: what is set already may be replaced")
-	f.BoolVar(&w.manifest, "slack-manifest", false, "print the manifest from which a Slack app is made, and leave")
+	f.BoolVar(&w.manifest, "slack-manifest", false, "print the manifest from which a Slack app is made, and exit")
 	f.StringVar(&w.Provider, "provider", "", "who serves the model: "+strings.Join(setup.Providers(), ", "))
 	f.StringVar(&w.Model, "model", "", "its `name`; left out: the provider's usual one")
 	f.StringVar(&w.BaseURL, "base-url", "", "`address` of its server; left out: the provider's own")

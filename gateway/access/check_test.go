@@ -110,7 +110,7 @@ func TestCheck(t *testing.T) {
 		{name: "owner of another platform", p: policy{Config: access.Config{Owners: []string{"discord:7"}}}, in: dm("7"), deny: access.Denial{Rule: "unknown_dm", UnknownDM: true, OfferPairing: true}},
 		{name: "owner in the platform's section", p: policy{Accounts: telegram(access.AccountRules{Owners: []string{"7"}})}, in: dm("7"), rule: "owner", lvl: access.Owner},
 		{name: "owner who is on a list", p: policy{Config: access.Config{Owners: []string{"7"}}, Accounts: telegram(access.AccountRules{AllowFrom: []string{"7"}})}, in: dm("7"), rule: "platform_allow_from", lvl: access.Owner},
-		{name: "others beside an owner", p: policy{Config: access.Config{Owners: []string{"1"}, AllowFrom: []string{"7"}}}, in: dm("7"), rule: "global_allow_from", lvl: access.Member},
+		{name: "others next to an owner", p: policy{Config: access.Config{Owners: []string{"1"}, AllowFrom: []string{"7"}}}, in: dm("7"), rule: "global_allow_from", lvl: access.Member},
 
 		{name: "global list", p: policy{Config: access.Config{AllowFrom: []string{"7", "8"}}}, in: onDiscord, rule: "global_allow_from", lvl: access.Member},
 		{name: "global list, by platform", p: policy{Config: access.Config{AllowFrom: []string{"discord:7", "8"}}}, in: onDiscord, rule: "global_allow_from", lvl: access.Member},

@@ -348,7 +348,7 @@ func TestPrepare(t *testing.T) {
 		"a prompt":            {patch: schedule.JobPatch{Prompt: ptrTo("look")}, input: "look"},
 		"all parts in order":  {patch: schedule.JobPatch{Prompt: ptrTo("look"), Skills: &[]string{"tea"}, Script: ptrTo("new.sh"), Context: &[]string{"news"}}, input: "skill tea\n\n[output of the script new.sh]\n42 new\n[end of output]\n\n" + newsOutput + "\n\nlook"},
 		"a skill that left":   {patch: schedule.JobPatch{Prompt: ptrTo("look"), Skills: &[]string{"coffee"}}, err: "There is no skill coffee any more. Have the job changed"},
-		"a broken script":     {patch: schedule.JobPatch{Prompt: ptrTo("look"), Script: ptrTo("broken.sh")}, err: "Something went wrong with its script broken.sh: exit status 3. Once that is mended, `/cron run"},
+		"a broken script":     {patch: schedule.JobPatch{Prompt: ptrTo("look"), Script: ptrTo("broken.sh")}, err: "Something went wrong with its script broken.sh: exit status 3. Once that is repaired, `/cron run"},
 		"nothing to do":       {patch: schedule.JobPatch{Prompt: ptrTo("look"), Script: ptrTo("quiet.sh")}, done: true},
 		"a script alone":      {patch: schedule.JobPatch{Script: ptrTo("new.sh"), ScriptOnly: ptrTo(true)}, done: true, say: "42 new"},
 		"a quiet script":      {patch: schedule.JobPatch{Script: ptrTo("quiet.sh"), ScriptOnly: ptrTo(true)}, done: true, say: "nothing new"},

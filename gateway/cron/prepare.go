@@ -65,7 +65,7 @@ func (r *Runs) buildInput(ctx context.Context, j schedule.Job, occurrence schedu
 		case errors.Is(err, ErrNoScripts):
 			return jobError(j, i18n.Errorf("Scripts cannot be run here."))
 		case err != nil:
-			return &failure.JobError{Err: i18n.Errorf("Something went wrong with its script %s: %v. Once that is mended, `/cron run %s` runs it once more.", j.Script, err, string(j.ID))}
+			return &failure.JobError{Err: i18n.Errorf("Something went wrong with its script %s: %v. Once that is repaired, `/cron run %s` runs it once more.", j.Script, err, string(j.ID))}
 		}
 		out, wake := parseWakeGate(out)
 		if !wake || j.ScriptOnly {

@@ -24,7 +24,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // unused are the methods that an export does not call.
 type unused interface{ stored.Sessions }

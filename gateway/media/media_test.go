@@ -104,7 +104,7 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	if got := names(t, dir); len(got) != 1 {
-		t.Errorf("beside the cache lie %v", got)
+		t.Errorf("next to the cache there are %v", got)
 	}
 }
 

@@ -72,7 +72,7 @@ func (w *world) judge(want map[int64][]string) (f findings) {
 	v := sim.Judge{PerSender: want == nil, Tokens: tokensOfWhole}.Judge(w.platform)
 	v.Doubled = sim.Judge{}.Judge(w.platform).Doubled // also by previews that stay
 	for _, lost := range v.Lost {
-		if o := outcomes[post{lost.Chat, lost.Offer}]; !excuses(o) {
+		if o := outcomes[post{lost.Chat, lost.Offer}]; !needsNoAnswer(o) {
 			w.t.Errorf("%s is lost; its outcome is %+v", lost.Token, o)
 		}
 	}
@@ -94,7 +94,7 @@ func (w *world) judge(want map[int64][]string) (f findings) {
 	}
 	void := map[string]bool{}
 	for p, o := range outcomes {
-		if excuses(o) {
+		if needsNoAnswer(o) {
 			void[w.tokenOf(p)] = true
 		}
 	}
@@ -115,8 +115,8 @@ func tokensOfWhole(text string) []string {
 // piece of one in two pieces.
 func isWhole(text string) bool { return strings.HasSuffix(text, whole) || len(text) > 3500 }
 
-// excuses reports whether a message with this outcome needs no separate answer.
-func excuses(o *inbox.Outcome) bool {
+// needsNoAnswer reports whether a message with this outcome needs no separate answer.
+func needsNoAnswer(o *inbox.Outcome) bool {
 	return o != nil && (o.Result != inbox.Replied || o.MergedInto != 0)
 }
 
@@ -244,7 +244,7 @@ func (w *world) exact(c *sim.Chat, want []string, aside map[post]bool) (f findin
 	}
 	for _, text := range want {
 		p, m := plain[text], marked[text]
-		if p > 1 || m > len(w.lives)-1 || p+m == 0 && !w.excused(c, text, aside) {
+		if p > 1 || m > len(w.lives)-1 || p+m == 0 && !w.answersQuarantined(c, text, aside) {
 			w.t.Errorf("chat %d: %d times, and %d times as a possible repeat: %.60q", c.ID(), p, m, text)
 		}
 		f.repeats += max(0, p+m-1)
@@ -252,9 +252,9 @@ func (w *world) exact(c *sim.Chat, want []string, aside map[post]bool) (f findin
 	return f
 }
 
-// excused reports whether text answers a quarantined message. The second piece of an
+// answersQuarantined reports whether text answers a quarantined message. The second piece of an
 // answer in two pieces has no token.
-func (w *world) excused(c *sim.Chat, text string, aside map[post]bool) bool {
+func (w *world) answersQuarantined(c *sim.Chat, text string, aside map[post]bool) bool {
 	tokens := token.FindAllString(text, -1)
 	for _, m := range c.Messages() {
 		if !aside[post{m.Chat, m.ID}] {

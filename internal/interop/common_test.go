@@ -186,7 +186,7 @@ func list(t *testing.T, body []byte) []any {
 	return l
 }
 
-// idsAside leaves the signature, which the service makes anew for each answer,
+// idsAside leaves the signature, which the service makes for each answer,
 // out of a comparison.
 var idsAside = cmp.FilterPath(func(p cmp.Path) bool {
 	i, ok := p.Index(-1).(cmp.MapIndex)

@@ -168,7 +168,7 @@ func TestDeclareHoldsForOneCall(t *testing.T) {
 	}
 	s.r.System = "changed"
 	if r := s.call(); r.Break != ledger.Undeclared {
-		t.Errorf("an old reason excuses a new break: %+v", r)
+		t.Errorf("an old reason is used for a new break: %+v", r)
 	}
 }
 

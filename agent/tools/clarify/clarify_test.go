@@ -88,6 +88,6 @@ func TestClarifyWithoutAnswer(t *testing.T) {
 
 func TestClarifyIsPure(t *testing.T) {
 	if s := clarify.New().Spec(); s.Effect != tool.Pure || s.Parallel {
-		t.Errorf("got %q, parallel %t; a question is asked again after a crash, and never beside another", s.Effect, s.Parallel)
+		t.Errorf("got %q, parallel %t; a question is asked again after a crash, and never at the same time as another", s.Effect, s.Parallel)
 	}
 }

@@ -58,19 +58,19 @@ func TestMarkdownHostilePages(t *testing.T) {
 	}
 	u := at(t, "https://example.com/")
 	for name, html := range map[string]string{
-		"opened again":   "<p>" + shapes.String() + "</p>" + strings.Repeat("<p>word</p>", 1500),
-		"deep lists":     strings.Repeat("<ul><li>", 250) + strings.Repeat("<li>word", 800),
-		"deep quotes":    strings.Repeat("<blockquote>", 500) + strings.Repeat("<p>word", 1000),
-		"deep tables":    strings.Repeat("<table><tr><td>word", 5000),
-		"too deep":       strings.Repeat("<div>", 20_000) + "word",
-		"brackets":       "<p>word" + strings.Repeat("[", 60_000),
-		"signs":          "<p>word" + strings.Repeat("`*_~", 20_000),
-		"wide cells":     "<table>" + strings.Repeat("<tr><td colspan=999999999 rowspan=999999>word</td></tr>", 500),
-		"cells":          "<table>" + strings.Repeat("<tr><td>word</td><td>b</td></tr>", 2000),
-		"attributes":     "<p " + strings.Repeat("a=b ", 20_000) + ">word",
-		"beside a table": "<table>" + strings.Repeat("<div>word<tr>", 3000),
-		"not ended":      "<p>word<" + strings.Repeat("a", 500_000),
-		"empty":          strings.Repeat("<div></div>", 10_000) + "word",
+		"opened again":    "<p>" + shapes.String() + "</p>" + strings.Repeat("<p>word</p>", 1500),
+		"deep lists":      strings.Repeat("<ul><li>", 250) + strings.Repeat("<li>word", 800),
+		"deep quotes":     strings.Repeat("<blockquote>", 500) + strings.Repeat("<p>word", 1000),
+		"deep tables":     strings.Repeat("<table><tr><td>word", 5000),
+		"too deep":        strings.Repeat("<div>", 20_000) + "word",
+		"brackets":        "<p>word" + strings.Repeat("[", 60_000),
+		"signs":           "<p>word" + strings.Repeat("`*_~", 20_000),
+		"wide cells":      "<table>" + strings.Repeat("<tr><td colspan=999999999 rowspan=999999>word</td></tr>", 500),
+		"cells":           "<table>" + strings.Repeat("<tr><td>word</td><td>b</td></tr>", 2000),
+		"attributes":      "<p " + strings.Repeat("a=b ", 20_000) + ">word",
+		"next to a table": "<table>" + strings.Repeat("<div>word<tr>", 3000),
+		"not ended":       "<p>word<" + strings.Repeat("a", 500_000),
+		"empty":           strings.Repeat("<div></div>", 10_000) + "word",
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -196,7 +196,7 @@ func memoryFaults() []fault {
 	full := "tea" + strings.Repeat("x", 2192)
 	fs := []fault{
 		{
-			sentence: "a memory file without delimiters is not written anew: it is copied, and that is said",
+			sentence: "a memory file without delimiters is not rewritten: it is copied, and that is said",
 			play: homeFault(putFile("memories/MEMORY.md", whole), replace, same("memories/MEMORY.md", whole, func(w *harness, r llm.Request) {
 				toolResultHas(`"success":false`, "drift_backup")(w, r)
 				if found, _ := filepath.Glob(w.path("memories/MEMORY.md.bak.*")); len(found) != 1 {
@@ -215,7 +215,7 @@ func memoryFaults() []fault {
 			play:     homeFault(putFile("memories/MEMORY.md", full), add, same("memories/MEMORY.md", full, toolResultHas(`Memory at 2,195/2,200 chars. Adding this entry (3 chars)`, "Replace or remove existing entries first"))),
 		},
 		{
-			sentence: "a memory file that is not UTF-8 is not written anew",
+			sentence: "a memory file that is not UTF-8 is not rewritten",
 			play:     homeFault(putFile("memories/MEMORY.md", "caf\xe9"), add, same("memories/MEMORY.md", "caf\xe9", toolResultHas("not valid UTF-8"))),
 			logs:     []string{"not valid UTF-8"},
 		},

@@ -70,7 +70,7 @@ func slackLinkFaults() []fault {
 			shows: echoes("hello"), ends: replies(1), logs: []string{"not sent", "app lacks scopes"},
 		},
 		shaking("a Slack socket that is cut is opened again, and what was said meanwhile is answered once", func(w *harness) { w.sl.app.Cut() }),
-		shaking("a Slack socket that is asked to leave is handed over without a loss", func(w *harness) { w.sl.app.Disconnect(slack.Refresh) }),
+		shaking("a Slack socket that is asked to disconnect is handed over without a loss", func(w *harness) { w.sl.app.Disconnect(slack.Refresh) }),
 		shaking("a Slack socket that is warned is handed over without a loss", func(w *harness) { w.sl.app.Disconnect(slack.Warning) }),
 		shaking("a frame that is no JSON is passed over", func(w *harness) { w.sl.app.SendRaw("{nonsense") }),
 		shaking("frames of kinds that nobody knows are passed over", func(w *harness) {

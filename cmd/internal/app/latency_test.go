@@ -199,9 +199,9 @@ func TestBusySessionsDelayNobody(t *testing.T) {
 	}
 	alone := minLatency(limit, round) // the baseline of a busy machine
 	misbehave()
-	beside := minLatency(limit, round)
-	t.Logf("p99 of accepting: %v alone, %v next to a session that spins and one that hangs", alone, beside)
-	if beside > limit+alone {
-		t.Errorf("the p99 is %v beside them and %v without", beside, alone)
+	loaded := minLatency(limit, round)
+	t.Logf("p99 of accepting: %v alone, %v next to a session that spins and one that hangs", alone, loaded)
+	if loaded > limit+alone {
+		t.Errorf("the p99 is %v next to them and %v without", loaded, alone)
 	}
 }

@@ -284,7 +284,7 @@ func TestHungCollectorDelaysNothing(t *testing.T) {
 		playTurn(tr, fmt.Sprint("t", i))
 	}
 	if d := time.Since(began); d > patience { // otherwise hours
-		t.Errorf("the road waited %v", d)
+		t.Errorf("the turns waited %v", d)
 	}
 	began = time.Now()
 	if err := tr.Close(); err != nil {

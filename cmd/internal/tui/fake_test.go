@@ -66,7 +66,7 @@ func (c *fakeChat) Hello() admin.Hello {
 	return admin.Hello{Version: "1", Model: "demo-1", Conversation: "local", Commands: []admin.Command{
 		{Name: "help", Args: "[command]", Help: "list the commands"}, {Name: "status", Help: "show the state"},
 		{Name: "stop", Help: "stop the running turn"}, {Name: "sessions", Args: "[search]", Help: "list conversations"},
-		{Name: "new", Aliases: []string{"reset"}, Args: "[title]", Help: "start anew"},
+		{Name: "new", Aliases: []string{"reset"}, Args: "[title]", Help: "start again"},
 	}}
 }
 

@@ -23,7 +23,7 @@ import (
 	"hermesd/gateway/store"
 )
 
-var update = flag.Bool("update", false, "write the golden views anew")
+var update = flag.Bool("update", false, "write the golden views")
 
 // A screen drives a model as the program does, without a terminal.
 type screen struct {

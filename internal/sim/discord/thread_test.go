@@ -86,9 +86,9 @@ func TestAForumHasPosts(t *testing.T) {
 		s.ready(all)
 		forum := w.home.AddChannel(discord.ChannelOptions{Name: "help", Kind: discord.Forum, Topic: "be kind"})
 		s.next()
-		post := forum.ForumPost(w.ann, "it broke", "how do I mend it?")
+		post := forum.ForumPost(w.ann, "it broke", "how do I repair it?")
 		want(t, "event", s.next().Type, "THREAD_CREATE")
-		want(t, "event", s.next().text(), "5 MESSAGE_CREATE how do I mend it?")
+		want(t, "event", s.next().text(), "5 MESSAGE_CREATE how do I repair it?")
 		want(t, "first message", post.Messages()[0].ID, post.ID())
 		path := "/channels/" + forum.ID()
 		want(t, "no message in the forum itself", w.do(t, "POST", path+"/messages", `{"content":"x"}`).short(),

@@ -105,9 +105,9 @@ func fix(in rich) (rich, *apiError) {
 	if err := checkBounds(in.text, in.entities); err != nil {
 		return rich{}, err
 	}
-	settled, mended := settle(in.entities)
+	settled, corrected := settle(in.entities)
 	out := clean(in.text, settled)
-	out.mended = mended + max(0, given-maxEntities)
+	out.corrected = corrected + max(0, given-maxEntities)
 	out = trim(out)
 	out.entities = addFound(out.entities, find(out.text))
 	return out, nil
@@ -369,5 +369,5 @@ func trim(in rich) rich {
 		kept[i].Length = min(kept[i].end(), end) - kept[i].Offset
 		kept[i].Offset -= begin
 	}
-	return rich{text: string(utf16.Decode(u[begin:end])), entities: kept, mended: in.mended}
+	return rich{text: string(utf16.Decode(u[begin:end])), entities: kept, corrected: in.corrected}
 }

@@ -8,9 +8,9 @@ import (
 
 // A rich is a text with entities, as the server stores it.
 type rich struct {
-	text     string
-	entities []Entity
-	mended   int // number of entities that the server had to cut, move or drop
+	text      string
+	entities  []Entity
+	corrected int // number of entities that the server had to cut, move or drop
 }
 
 // units returns the length of s in UTF-16 units.

@@ -107,16 +107,16 @@ func TestEntities(t *testing.T) {
 	const text = "0123😀6789"
 	for _, tc := range []struct {
 		name, in, marks, refused string
-		mended                   int
+		corrected                int
 	}{
 		{name: "as given", in: `[{"type":"bold","offset":0,"length":4}]`, marks: "bold 0+4"},
 		{name: "to the very end", in: `[{"type":"bold","offset":0,"length":10}]`, marks: "bold 0+10"},
 		{name: "nested", in: `[{"type":"italic","offset":1,"length":2},{"type":"bold","offset":0,"length":4}]`, marks: "bold 0+4, italic 1+2"},
 		{name: "crossing styles are cut", in: `[{"type":"bold","offset":0,"length":4},{"type":"italic","offset":2,"length":8}]`,
-			marks: "bold 0+2, italic 2+8, bold 2+2", mended: 1},
-		{name: "styles vanish in code", in: `[{"type":"code","offset":0,"length":4},{"type":"bold","offset":1,"length":2}]`, marks: "code 0+4", mended: 1},
+			marks: "bold 0+2, italic 2+8, bold 2+2", corrected: 1},
+		{name: "styles vanish in code", in: `[{"type":"code","offset":0,"length":4},{"type":"bold","offset":1,"length":2}]`, marks: "code 0+4", corrected: 1},
 		{name: "a link in code is lost", in: `[{"type":"pre","offset":0,"length":4,"language":"go"},{"type":"text_link","offset":1,"length":2,"url":"https://a.example/"}]`,
-			marks: "pre 0+4 go", mended: 1},
+			marks: "pre 0+4 go", corrected: 1},
 		{name: "empty ones do not count", in: `[{"type":"bold","offset":3,"length":0}]`},
 		{name: "found types are not heard", in: `[{"type":"mention","offset":0,"length":4}]`},
 		{name: "no JSON is no entities", in: `nonsense`},
@@ -139,8 +139,8 @@ func TestEntities(t *testing.T) {
 		mustOK(t, a)
 		seen := p.dm.FromBots()
 		m := seen[len(seen)-1]
-		if d := cmp.Diff(tc.marks, marks(m.Entities)); d != "" || m.Mended != tc.mended {
-			t.Errorf("%s: mended %d, want %d (-want +got):\n%s", tc.name, m.Mended, tc.mended, d)
+		if d := cmp.Diff(tc.marks, marks(m.Entities)); d != "" || m.Corrected != tc.corrected {
+			t.Errorf("%s: corrected %d, want %d (-want +got):\n%s", tc.name, m.Corrected, tc.corrected, d)
 		}
 	}
 }

@@ -18,23 +18,23 @@ type Version struct {
 
 // A Message is one message as a person sees it now.
 type Message struct {
-	Chat     int64
-	ID       int
-	N        int  // position among all messages of the server, from 1
-	Thread   int  // message_thread_id
-	Topic    bool // Thread is a forum topic
-	From     Person
-	Text     string // text or caption
-	Entities []Entity
-	Media    *Media // nil: a text message
-	Album    string // media_group_id
-	ReplyTo  int
-	Quote    string
-	Buttons  [][]Button
-	Service  string // name of the service field; "": an ordinary message
-	Reaction string // emoji with which a bot reacted
-	Silent   bool   // sent without a notification
-	Mended   int    // number of entities that the server had to change or drop
+	Chat      int64
+	ID        int
+	N         int  // position among all messages of the server, from 1
+	Thread    int  // message_thread_id
+	Topic     bool // Thread is a forum topic
+	From      Person
+	Text      string // text or caption
+	Entities  []Entity
+	Media     *Media // nil: a text message
+	Album     string // media_group_id
+	ReplyTo   int
+	Quote     string
+	Buttons   [][]Button
+	Service   string // name of the service field; "": an ordinary message
+	Reaction  string // emoji with which a bot reacted
+	Silent    bool   // sent without a notification
+	Corrected int    // number of entities that the server had to change or drop
 
 	Sent     time.Time
 	Edited   time.Time // zero: never
@@ -210,7 +210,7 @@ func (m *message) editLocked(content rich, buttons [][]Button) {
 	}
 	m.Versions = append(m.Versions, Version{Text: m.Text, Entities: m.Entities, Buttons: m.Buttons, At: since})
 	m.Text, m.Entities, m.Buttons = content.text, content.entities, buttons
-	m.Mended += content.mended
+	m.Corrected += content.corrected
 	m.Edited = time.Now()
 }
 

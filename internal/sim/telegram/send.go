@@ -44,7 +44,7 @@ func (c *call) deliver(o outgoing) *message {
 		m.sender = o.room
 	}
 	m.Thread, m.Topic = o.thread, o.topic
-	m.Text, m.Entities, m.Mended = o.content.text, o.content.entities, o.content.mended
+	m.Text, m.Entities, m.Corrected = o.content.text, o.content.entities, o.content.corrected
 	m.Media, m.Album, m.markup, m.Buttons = o.media, o.album, o.markup, o.buttons
 	m.Silent = c.bool("disable_notification")
 	if o.media != nil {

@@ -115,7 +115,7 @@ func TestReseed(t *testing.T) {
 		<-time.After(8 * 24 * time.Hour)
 		p.dm.Say(p.ann, "after a quiet week")
 		if id := p.updates(t)[0].ID; id == 501 || id < 2_000_000 {
-			t.Errorf("id %d, want one chosen anew", id)
+			t.Errorf("id %d, want one chosen again", id)
 		}
 	})
 }

@@ -224,7 +224,7 @@ func (k *sockets) receive(s *socket, raw []byte, ack func(id string) error) {
 	case m.Type == "hello":
 		k.hello(s, m.Connections)
 	case m.Type == "disconnect":
-		k.leave(s, m.Reason)
+		k.replace(s, m.Reason)
 	case ok:
 		k.o.Handler.Take(env, func() error { return ack(env.ID) })
 	default:
@@ -284,14 +284,14 @@ func (k *sockets) countLocked(s *socket, open int) {
 	k.more = true
 	k.wg.Go(func() {
 		if backoff.Sleep(k.ctx, again) == nil {
-			k.leave(s, "sockets are counted again")
+			k.replace(s, "sockets are counted again")
 		}
 	})
 }
 
-// leave opens another socket, because Slack asks to disconnect this one, or to
+// replace opens another socket, because Slack asks to disconnect this one, or to
 // get a new count.
-func (k *sockets) leave(s *socket, reason string) {
+func (k *sockets) replace(s *socket, reason string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.o.Log.Info("replacing socket", zap.String("reason", reason))

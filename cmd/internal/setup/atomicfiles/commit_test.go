@@ -57,7 +57,7 @@ func TestWriteBothFiles(t *testing.T) {
 		}
 	}
 	if done, kept, err := atomicfiles.Recover(home); done || kept != nil || err != nil {
-		t.Errorf("there is something to mend: %v %v %v", done, kept, err)
+		t.Errorf("there is something to repair: %v %v %v", done, kept, err)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestRecoverAfterCrashAtEachRename(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 		if done, kept, err := atomicfiles.Recover(home); !done || kept != nil || err != nil {
-			t.Errorf("mended at %d: %v %v %v", n, done, kept, err)
+			t.Errorf("repaired at %d: %v %v %v", n, done, kept, err)
 		}
 		if got := contents(t, home); got != "a=new a b=new b" {
 			t.Errorf("died at %d: the home holds %s", n, got)
@@ -85,7 +85,7 @@ func TestRecoverKeepsChangedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if done, kept, err := atomicfiles.Recover(home); !done || len(kept) != 1 || kept[0] != b.Path || err != nil {
-		t.Errorf("mended: %v %v %v", done, kept, err)
+		t.Errorf("repaired: %v %v %v", done, kept, err)
 	}
 	if got := contents(t, home); got != "a=new a b=by hand" {
 		t.Errorf("the home holds %s", got)
