@@ -9,6 +9,7 @@
 package adaptertest
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ type Platform struct {
 	// their IDs.
 	People, Strangers []string
 	Kinds             map[string]chat.Kind
+	Key               *regexp.Regexp // matches the idempotency keys of messages
 	// Period is the interval at which a healthy connection shows signs of life:
 	// the poll timeout or the heartbeat interval.
 	Period time.Duration

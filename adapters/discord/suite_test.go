@@ -1,6 +1,7 @@
 package discord_test
 
 import (
+	"regexp"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 func TestTheSuiteOfEveryAdapter(t *testing.T) {
 	adaptertest.Suite(t, adaptertest.Platform{
 		Profile: discord.Profile(), People: []string{"281942384234234234"}, Strangers: []string{"*", "ann", "U02ABCDEF", "-1", "1.5"}, Kinds: map[string]chat.Kind{"281942384234234234": chat.Group},
-		Period: heartbeat, Stop: 2 * time.Second,
+		Key: regexp.MustCompile(`^[0-9]+:[0-9]+$`), Period: heartbeat, Stop: 2 * time.Second,
 		New: func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}) },
 	})
 }

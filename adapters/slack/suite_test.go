@@ -1,6 +1,7 @@
 package slack_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +16,8 @@ import (
 func TestTheSuiteOfEveryAdapter(t *testing.T) {
 	adaptertest.Suite(t, adaptertest.Platform{
 		Profile: slack.Profile(), People: []string{"U02ABCDEF", "W012A3CDE", "B01"}, Strangers: []string{"*", "ann", "u02abcdef", "123", "C0123456789"}, Kinds: map[string]chat.Kind{"C0123456789": chat.Group},
-		Period: 30 * time.Second,
-		New:    func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}, sim.AppOptions{}) },
+		Key: regexp.MustCompile(`^[CDG][A-Z0-9]+:[0-9]+\.[0-9]+$`), Period: 30 * time.Second,
+		New: func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}, sim.AppOptions{}) },
 	})
 }
 

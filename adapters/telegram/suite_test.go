@@ -2,6 +2,7 @@ package telegram_test
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,8 +17,8 @@ import (
 func TestTheSuiteOfEveryAdapter(t *testing.T) {
 	adaptertest.Suite(t, adaptertest.Platform{
 		Profile: telegram.Profile(), People: []string{"7", "123456789"}, Strangers: []string{"*", "@ann", "ann", "-100123", "12.5", strings.Repeat("9", 21)}, Kinds: map[string]chat.Kind{"123456789": chat.DM, "-1001234567890": chat.Group},
-		Period: 30 * time.Second,
-		New:    func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}) },
+		Key: regexp.MustCompile(`^-?[0-9]+:[0-9]+$`), Period: 30 * time.Second,
+		New: func(t *testing.T) adaptertest.Simulator { return newWorld(t, sim.Options{}) },
 	})
 }
 

@@ -1,7 +1,6 @@
 package platforms_test
 
 import (
-	"slices"
 	"testing"
 
 	"hermesd/adapters/adaptertest"
@@ -28,16 +27,13 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("the rule of owners on %s is %q, want %q", p, got.OwnerRule, want)
 		}
 	}
-	for name, c := range map[string]struct {
-		has  func(chat.Profile) bool
-		want []chat.Platform
-	}{
-		"unattended": {func(p chat.Profile) bool { return p.Unattended }, []chat.Platform{chat.Cron, chat.HTTP}},
-		"answers":    {func(p chat.Profile) bool { return p.Answers }, []chat.Platform{chat.Console, chat.HTTP}},
-		"unasked":    {func(p chat.Profile) bool { return p.Unasked }, []chat.Platform{chat.Console, chat.Discord, chat.Slack, chat.Telegram}},
+	for p, want := range map[chat.Platform][3]bool{ // unattended, answers, unasked
+		chat.Console: {false, true, true}, chat.HTTP: {true, true, false}, chat.Cron: {true, false, false},
+		chat.Telegram: {false, false, true}, chat.Discord: {false, false, true}, chat.Slack: {false, false, true},
 	} {
-		if got := platforms.Profiles().Which(c.has); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		f := platforms.Profiles().Of(p)
+		if got := [3]bool{f.Unattended, f.Answers, f.Unasked}; got != want {
+			t.Errorf("%s is unattended, answers, can be sent to unasked: %v, want %v", p, got, want)
 		}
 	}
 }
