@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -174,9 +175,16 @@ func answerFaults() []fault {
 	return []fault{
 		{
 			sentence: "a tool that does not exist is told to the model, which goes on",
-			play:     askWithFaults("hello", "there is no tool called", llm.Fault{Kind: llm.BadToolName}),
-			shows:    []string{`echo: results: Not run: there is no tool called "no_such_tool_". There are: clarify, cronjob, delegate_task, memory, patch, process, read_file, search_files, send_message, session_search, skill_manage, skill_view, skills_list, terminal, todo, web_extract, write_file.`},
-			ends:     []string{"replied"},
+			play: func(w *harness) {
+				askWithFaults("hello", "there is no tool called", llm.Fault{Kind: llm.BadToolName})(w)
+				var offered []string
+				for _, t := range w.model.Requests()[0].Tools {
+					offered = append(offered, t.Name)
+				}
+				slices.Sort(offered)
+				w.fault.shows = []string{`echo: results: Not run: there is no tool called "no_such_tool_". There are: ` + strings.Join(offered, ", ") + "."}
+			},
+			ends: []string{"replied"},
 		},
 		{
 			sentence: "a model that calls a tool wrongly again and again is stopped, and that is said",
