@@ -66,8 +66,7 @@ func TestCompactionInterruptedIsMadeOnce(t *testing.T) {
 		compressing := w.configure
 		w.configure = func(o *gatewaytest.Options) {
 			compressing(o)
-			o.Compression.Enabled = true
-			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
+			o.Compression.Enabled, o.Compression.Engine = true, func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
 		}
 		w.start()
 		defer w.stop()
@@ -186,8 +185,7 @@ func TestResumedTurnRestoresEngineState(t *testing.T) {
 		compressing, states := w.configure, []string{}
 		w.configure = func(o *gatewaytest.Options) {
 			compressing(o)
-			o.Compression.Enabled = true
-			o.Compression.Engine = func(_ session.Record, _ conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
+			o.Compression.Enabled, o.Compression.Engine = true, func(_ session.Record, _ conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 				states = append(states, string(state))
 				return f, nil
 			}

@@ -79,8 +79,7 @@ func (w *harness) useExclusiveEngine(e *exclusiveEngine, window int) {
 	set := w.configure
 	w.configure = func(o *gatewaytest.Options) {
 		set(o)
-		o.Compression.Enabled = true
-		o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return e, nil }
+		o.Compression.Enabled, o.Compression.Engine = true, func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return e, nil }
 	}
 }
 
@@ -94,8 +93,7 @@ func TestEngineIsNotUsedDuringCompaction(t *testing.T) {
 		w.configure = func(o *gatewaytest.Options) {
 			first(o)
 			made := 0
-			o.Compression.Enabled = true
-			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
+			o.Compression.Enabled, o.Compression.Engine = true, func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) {
 				if made++; made == 1 {
 					return e, nil
 				}
@@ -230,8 +228,7 @@ func TestCompactionCooldownAfterLateFailure(t *testing.T) {
 		w.configure = func(o *gatewaytest.Options) {
 			set(o)
 			o.Limits.TranscriptCacheBytes = 0 // each turn loads the transcript and creates the engine again
-			o.Compression.Enabled = true
-			o.Compression.Engine = func(_ session.Record, _ conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
+			o.Compression.Enabled, o.Compression.Engine = true, func(_ session.Record, _ conversation.ModelChoice, state json.RawMessage) (agent.Engine, error) {
 				e := &exclusiveEngine{t: t, foldingEngine: foldingEngine{limit: 1 << 30, delay: time.Minute, err: fmt.Errorf("away")}}
 				return &coolingEngine{e, state != nil}, nil
 			}

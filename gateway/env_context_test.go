@@ -122,8 +122,7 @@ func TestContextCommand(t *testing.T) {
 		w.configure = func(o *gatewaytest.Options) {
 			telling(o)
 			compressing(o)
-			o.Compression.Enabled = true
-			o.Compression.Engine = func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
+			o.Compression.Enabled, o.Compression.Engine = true, func(session.Record, conversation.ModelChoice, json.RawMessage) (agent.Engine, error) { return f, nil }
 		}
 		w.start()
 		defer w.stop()

@@ -80,16 +80,22 @@ func openRegular(dir, path string) (f *os.File, size int64, err error) {
 	return f, info.Size(), nil
 }
 
+// store stores the content of f, which it reads from r, in the media cache.
+func (a attachments) store(ctx context.Context, r io.Reader, f chat.File) (chat.File, error) {
+	return a.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
+		_, err := io.Copy(w, r)
+		return err
+	}, f)
+}
+
 func (a attachments) attachFrom(dir, path string) (chat.File, error) {
 	file, size, err := openRegular(dir, path)
 	if err != nil {
 		return chat.File{}, err
 	}
 	defer func() { _ = file.Close() }() // read only
-	kept, err := a.cache.Save(context.Background(), func(_ context.Context, w io.Writer) error {
-		_, err := io.Copy(w, file)
-		return err
-	}, chat.File{Name: filepath.Base(path), Size: size}) // a file over the limit is not copied
+	// A file over the limit is not copied.
+	kept, err := a.store(context.Background(), file, chat.File{Name: filepath.Base(path), Size: size})
 	if err != nil {
 		return chat.File{}, media.ErrorText(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/command"
 	"hermesd/gateway/control"
-	"hermesd/gateway/media"
 	"hermesd/gateway/session"
 	"hermesd/internal/safehttp"
 	"hermesd/storage/bolt"
@@ -129,7 +127,7 @@ func (a *App) http() (chat.Adapter, error) {
 	}
 	a.opts.Report.Secrets.Add(key)
 	c := a.opts.Config
-	b := httpBackend{store: a.store, cache: a.cache, accounts: a.accounts, ready: a.ready, profile: a.profile(), policy: c.SessionPolicy()}
+	b := httpBackend{a.store, a.attachments, a.accounts, a.ready, a.profile(), c.SessionPolicy()}
 	o, err := a.addMetricsKey(httpapi.Options{
 		Key: key, Model: a.opts.Report.Model.Model, Lookup: b.lookup, IsNewSession: b.isNewSession, StoreFile: b.storeFile, Fetch: downloader(safehttp.New(safehttp.Options{Environment: true})),
 		Ready: b.checkReady, Accounts: b.accountHealth, Log: a.opts.Log.Named("http"), Drain: c.Gateway.DrainTimeout,
@@ -146,12 +144,12 @@ func (a *App) http() (chat.Adapter, error) {
 
 // An httpBackend is what the HTTP API asks of the daemon.
 type httpBackend struct {
-	store    *bolt.Store
-	cache    *media.Cache
-	accounts *accounts.Set
-	ready    chan struct{} // closed once the daemon accepts messages
-	profile  string
-	policy   session.KeyPolicy
+	store       *bolt.Store
+	attachments attachments
+	accounts    *accounts.Set
+	ready       chan struct{} // closed once the daemon accepts messages
+	profile     string
+	policy      session.KeyPolicy
 }
 
 // lookup returns what is stored about the request with this key.
@@ -172,10 +170,7 @@ func (b httpBackend) isNewSession(ctx context.Context, at chat.Address) (bool, e
 
 // storeFile stores a file of a request in the media cache.
 func (b httpBackend) storeFile(ctx context.Context, f chat.File, content []byte) (chat.File, error) {
-	return b.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	}, f)
+	return b.attachments.store(ctx, bytes.NewReader(content), f)
 }
 
 // downloader returns a function that downloads a URL that a client named, up to a

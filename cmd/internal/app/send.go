@@ -41,10 +41,7 @@ func (s sender) Send(ctx context.Context, m admin.Message) ([]outbox.Row, error)
 
 // Keep stores a file in the media cache, from where Send can send it.
 func (s sender) Keep(ctx context.Context, name string, from io.Reader) (string, error) {
-	kept, err := s.cache.Save(ctx, func(_ context.Context, w io.Writer) error {
-		_, err := io.Copy(w, from)
-		return err
-	}, chat.File{Name: name})
+	kept, err := s.store(ctx, from, chat.File{Name: name})
 	if err != nil {
 		return "", errors.New(kept.FetchError)
 	}
