@@ -4,7 +4,10 @@
 //
 // Each turn is a conversation of its own, with the key of its event as its ID: sent
 // again, it is the same conversation. Upstream sends a whole conversation once, at its
-// end, and loses it in a crash before. The profile is shown at the beginning of a
+// end, and loses it in a crash before. Many turns as one conversation would save calls,
+// but its whole list of messages is sent each time, and an event has one turn, which the
+// queue forgets when it was told: every turn would have to store all earlier ones again.
+// The profile is shown at the beginning of a
 // conversation and not, as profile_frequency of upstream says, again in later turns;
 // capture_mode has no effect, as in upstream's own program.
 package supermemory
