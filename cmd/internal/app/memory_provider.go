@@ -208,6 +208,8 @@ func OpenMemoryProvider(name string, c *config.Config, r config.Report, home str
 	}
 	var section any
 	switch name {
+	case "honcho":
+		section = c.Honcho
 	case "openviking":
 		section = c.Memory.OpenViking
 	case "retaindb":

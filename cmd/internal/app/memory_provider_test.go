@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"hermesd/agent/tool"
+	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/config"
 	"hermesd/gateway/access"
 	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/memory"
@@ -264,5 +266,33 @@ func TestToolUsesAreToldWhereTheyAreWanted(t *testing.T) {
 				w.stop()
 			})
 		}
+	}
+}
+
+// TestHonchoReadsItsSectionLast: address and time limit of config.yaml count where
+// nothing else has them, under both names of upstream.
+func TestHonchoReadsItsSectionLast(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ section, variable, place string }{
+		{"{base_url: 'http://section:1'}", "", "http://section:1"},
+		{"{base_url: 'http://section:1', request_timeout: 7.5}", "http://variable:1", "http://variable:1"},
+		{"{}", "", "https://api.honcho.dev"},
+	} {
+		w := newHarness(t, fault{})
+		w.writeConfig("memory:\n  provider: honcho\nhoncho: "+c.section, "")
+		cfg, report, err := config.Load(config.Options{Home: w.home, Env: func(name string) (string, bool) {
+			value := map[string]string{"HONCHO_API_KEY": "a-key", "HONCHO_BASE_URL": c.variable, "HOME": w.home}[name]
+			return value, value != ""
+		}})
+		w.must(err)
+		if len(report.Warnings) > 0 || strings.Contains(c.section, "7.5") && cfg.Honcho.Timeout != 7.5 {
+			t.Errorf("%s: %v, %+v", c.section, report.Warnings, cfg.Honcho)
+		}
+		p, _, err := app.OpenMemoryProvider("honcho", cfg, report, w.home)
+		w.must(err)
+		if got := p.About().Place; got != c.place {
+			t.Errorf("%s: %s", c.section, got)
+		}
+		w.must(p.Close())
 	}
 }

@@ -35,6 +35,7 @@ type Config struct {
 	Context           Context          `yaml:"context"`
 	Auxiliary         Auxiliary        `yaml:"auxiliary"`
 	Memory            Memory           `yaml:"memory"`
+	Honcho            Honcho           `yaml:"honcho"`
 	Plugins           Plugins          `yaml:"plugins"`
 	Skills            Skills           `yaml:"skills"`
 	SessionSearch     SessionSearch    `yaml:"session_search"`

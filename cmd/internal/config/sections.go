@@ -102,6 +102,12 @@ type ByteRover struct {
 	AutoExtract bool `yaml:"auto_extract" json:"auto_extract" default:"true" doc:"Finished turns are curated."`
 }
 
+// Honcho configures the provider Honcho, where its own file and variables say nothing.
+type Honcho struct {
+	BaseURL string  `yaml:"base_url" json:"base_url,omitempty" doc:"Address of a Honcho server of your own, if honcho.json and HONCHO_BASE_URL name none."`
+	Timeout float64 `yaml:"timeout" json:"timeout,omitempty" alias:"request_timeout" default:"0" range:"0..3600" doc:"Seconds that a call to Honcho may take, if honcho.json and HONCHO_TIMEOUT do not say it; 0: 30."`
+}
+
 // Plugins configures what Hermes has as plugins and hermesd has built in.
 type Plugins struct {
 	Holographic Holographic `yaml:"hermes-memory-store"`
