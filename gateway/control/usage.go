@@ -122,7 +122,7 @@ func (ctl *Control) describeExternalMemory(c command.Call, rec session.Record) s
 		at            time.Time
 	}{{c.T("recalled"), s.Recall.LastError, s.Recall.LastOK}, {c.T("sent"), s.Sync.LastError, s.Sync.LastOK}} {
 		switch {
-		case last.problem != "":
+		case last.problem != "" && !s.Up:
 			fmt.Fprintln(&b, c.T("- ⚠️ %s: %s", last.what, last.problem))
 		case !last.at.IsZero():
 			fmt.Fprintln(&b, c.T("- %s: %s ago", last.what, time.Since(last.at).Round(time.Second)))
