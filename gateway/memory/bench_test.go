@@ -13,14 +13,22 @@ import (
 	"hermesd/storage/bolt"
 )
 
-// What a turn pays: for a recall that is ready, for an open breaker, and for its events.
+// What a turn pays: for a recall that is ready, for all of a recall but the call, for one
+// while the breaker is open, and for its events.
 func BenchmarkTurn(b *testing.B) {
-	f := newFake()
+	f, fails := newFake(), false
+	f.about.Wait = true
 	var list []string
 	for i := range 20 {
 		list = append(list, fmt.Sprint(i, strings.Repeat(" Anna likes Sicily", 10)))
 	}
-	f.recall = func(context.Context, provider.Scope, string) ([]provider.Item, error) { return items(list...), nil }
+	recalled := items(list...)
+	f.recall = func(context.Context, provider.Scope, string) ([]provider.Item, error) {
+		if fails {
+			return nil, &provider.Error{Class: provider.Auth, Status: 401, Text: "the key is refused"}
+		}
+		return recalled, nil
+	}
 	db, err := bolt.Open(b.Context(), filepath.Join(b.TempDir(), "hermesd.db"), bolt.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -38,6 +46,23 @@ func BenchmarkTurn(b *testing.B) {
 			time.Sleep(time.Millisecond)
 			b.StartTimer()
 			r.Await(b.Context())
+		}
+	})
+	b.Run("recall", func(b *testing.B) {
+		for b.Loop() {
+			s.Recall(turn).Await(b.Context())
+			f.locked(func() { f.record = record{} })
+		}
+	})
+	b.Run("open", func(b *testing.B) {
+		fails = true
+		s.Recall(turn).Await(b.Context())
+		f.locked(func() { f.record = record{} })
+		for b.Loop() {
+			s.Recall(turn).Await(b.Context())
+		}
+		if n := len(f.got().queries); n > 0 {
+			b.Errorf("%d calls", n)
 		}
 	})
 	b.Run("events", func(b *testing.B) {
