@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 
@@ -52,16 +51,15 @@ var wildcards = []string{"nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me
 // host, the word itself is a host, with or without port and path. Otherwise it is any text:
 // URLs, addresses in their usual form and names of this machine are found in it.
 func (e *evaluator) address(word string, host bool) (address, bool) {
-	if !host && !mayName(word) {
-		return address{}, false
-	}
 	word = strings.ReplaceAll(norm.NFKC.String(word), "。", ".")
+	lower := strings.ToLower(word)
+	colon, at := strings.Contains(word, ":"), strings.Contains(word, "@")
 	var found []address
-	for _, m := range inURL.FindAllStringSubmatch(word, 32) {
+	for _, m := range allIf(colon, inURL, word) {
 		if m[1] != "file" && len(m[1]) > 1 && !strings.HasPrefix(m[1], "sqlite") {
 			before, _, _ := strings.Cut(m[2], `\`) // programs differ in what a backslash is
-			for _, at := range []string{m[2], before} {
-				found = append(found, newAddress(at[strings.LastIndexByte(at, '@')+1:], ports[strings.ToLower(m[1])]))
+			for _, h := range []string{m[2], before} {
+				found = append(found, newAddress(h[strings.LastIndexByte(h, '@')+1:], ports[strings.ToLower(m[1])]))
 			}
 		}
 	}
@@ -75,13 +73,17 @@ func (e *evaluator) address(word string, host bool) (address, bool) {
 		if host && len(found) > 0 {
 			break // what follows the host is data
 		}
-		for _, m := range re.FindAllStringSubmatch(word, 32) {
+		may := strings.Count(word, ".") > 2
+		if re == local {
+			may = strings.Contains(lower, "local") || strings.Contains(lower, ".internal") || strings.Contains(lower, ".lan")
+		}
+		for _, m := range allIf(may, re, word) {
 			if a := newAddress(m[1]+":"+m[2], ""); re == local || len(safehttp.Readings(m[1])) > 0 && !strings.HasPrefix(m[1], "0.") {
 				found = append(found, a)
 			}
 		}
 	}
-	if remote.MatchString(word) || hostPort.MatchString(word) || deviceIP.MatchString(word) {
+	if at && remote.MatchString(word) || colon && hostPort.MatchString(word) || deviceIP.MatchString(word) {
 		found = append(found, address{host: word, public: true})
 	}
 	if i := slices.IndexFunc(found, func(a address) bool { return !a.public && !e.allowed(a) }); i >= 0 {
@@ -93,19 +95,12 @@ func (e *evaluator) address(word string, host bool) (address, bool) {
 	return found[0], true
 }
 
-// mayName reports whether a text may have an address in it.
-func mayName(text string) bool {
-	dots := 0
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == ':' || c == '@' || c >= utf8.RuneSelf:
-			return true
-		case c == '.':
-			dots++
-		}
+// allIf returns the matches of an expression in a text that may have some.
+func allIf(may bool, re *regexp.Regexp, text string) [][]string {
+	if !may {
+		return nil
 	}
-	lower := strings.ToLower(text)
-	return dots > 2 || strings.Contains(lower, "local") || strings.Contains(lower, ".internal") || strings.Contains(lower, ".lan") || strings.HasPrefix(text, "/dev/")
+	return re.FindAllStringSubmatch(text, 32)
 }
 
 // allowed reports whether an address is a port of this machine on which a background process
@@ -204,5 +199,5 @@ func (e *evaluator) connect(c *call) {
 		public = public || strings.ContainsAny(w, ".:")
 	}
 	e.network = e.network || public || len(e.loopback) == 0
-	e.downloads = e.downloads || public && c.is("fetch") && (c.kind == "write" || len(c.outputs) > 0 || c.option("-O", "-J", "--remote-name") || e.table.patterns["keeps"].MatchString(e.source))
+	e.downloads = e.downloads || public && c.is("fetch") && (c.kind == "write" || len(c.outputs) > 0 || c.option("-O", "-J", "--remote-name") || e.saves())
 }

@@ -164,8 +164,9 @@ type evaluator struct {
 	parser   *syntax.Parser
 	config   expand.Config
 	depth    int
-	count    int    // of commands
-	source   string // the text of the script
+	count    int         // of commands
+	source   string      // the text of the script
+	saves    func() bool // reports whether the script saves what it downloads
 
 	where
 	vars      map[string]variable // those that the command line sets

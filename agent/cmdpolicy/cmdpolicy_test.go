@@ -356,3 +356,20 @@ func BenchmarkEvaluate(b *testing.B) {
 		cmdpolicy.Evaluate(line, cmdpolicy.Place{Dir: "/work", Sandbox: cmdpolicy.Full})
 	}
 }
+
+// BenchmarkEvaluateCorpus: 10 kB of harmless lines of the corpus, which have little in common.
+func BenchmarkEvaluateCorpus(b *testing.B) {
+	line := ""
+	for _, l := range corpus(b, "second") {
+		if l.Label == "harmless" && !strings.Contains(l.Command, "<<") && len(line) < 10_000 {
+			line += l.Command + "\n"
+		}
+	}
+	if r := cmdpolicy.Evaluate(line, corpusPlace(cmdpolicy.Full)); r.Commands == nil {
+		b.Fatal(r)
+	}
+	b.ReportMetric(float64(len(line)), "bytes")
+	for b.Loop() {
+		cmdpolicy.Evaluate(line, corpusPlace(cmdpolicy.Full))
+	}
+}

@@ -26,7 +26,7 @@ type corpusLine struct{ Label, Class, Command string }
 
 // corpus returns one half of the corpus. All lines were written without knowledge of the table,
 // which was then changed for those of the first half, and made stricter for one of the second.
-func corpus(t *testing.T, half string) (all []corpusLine) {
+func corpus(t testing.TB, half string) (all []corpusLine) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", "corpus_"+half+".jsonl"))
 	if err != nil {

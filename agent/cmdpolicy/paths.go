@@ -53,7 +53,11 @@ func slashedAll(list []string) (all []string) {
 }
 
 func under(p, dir string) bool {
-	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+	if p == dir {
+		return true
+	}
+	rest, ok := strings.CutPrefix(p, strings.TrimSuffix(dir, "/"))
+	return ok && strings.HasPrefix(rest, "/")
 }
 
 func underAny(p string, dirs []string) bool {
@@ -140,10 +144,11 @@ func (e *evaluator) matchesAny(p, set string) bool {
 
 // secret reports whether a path holds passwords or keys.
 func (e *evaluator) secret(p string) bool {
+	return e.secretName(p) && !e.table.patterns["public"].MatchString(p)
+}
+
+func (e *evaluator) secretName(p string) bool {
 	name := strings.TrimRight(path.Base(p), " .")
-	if e.table.patterns["public"].MatchString(p) {
-		return false
-	}
 	if stem := strings.TrimSuffix(name, path.Ext(name)); name == ".*" || strings.ContainsAny(name, "*?[") && (strings.Trim(stem, "*?.") != "" || stem == "") {
 		if slices.ContainsFunc(e.table.sets["keys"], func(n string) bool { return (name[0] == '.') == (n[0] == '.') && matches(name, n) }) {
 			return true

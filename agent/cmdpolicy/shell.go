@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
@@ -93,9 +94,9 @@ func (e *evaluator) script(text string) {
 		e.find("unreadable", "", "")
 		return
 	}
-	outer, start := e.source, e.where
-	e.source = text
-	defer func() { e.source = outer }()
+	source, saves, start := e.source, e.saves, e.where
+	defer func() { e.source, e.saves = source, saves }()
+	e.source, e.saves = text, sync.OnceValue(func() bool { return e.table.patterns["keeps"].MatchString(text) })
 	e.walk(file)
 	if e.depth == 1 && e.again {
 		e.findings, e.commands, e.network, e.downloads, e.loopback, e.unconfined, e.own, e.count, e.recorded = e.findings[:0], nil, false, false, nil, nil, nil, 0, 0

@@ -31,15 +31,16 @@ type Table struct {
 	texts    []text
 }
 
-// A text is an expression that no command line may match. What it matches has one of the words.
+// A text is an expression that no command line may match. What it matches also matches one of
+// parts, which are cheaper to search for.
 type text struct {
 	rule  string
-	words []string
+	parts []*regexp.Regexp
 	re    *regexp.Regexp
 }
 
 func (t text) in(line string) bool {
-	return slices.ContainsFunc(t.words, func(w string) bool { return strings.Contains(line, w) }) && t.re.MatchString(line)
+	return slices.ContainsFunc(t.parts, func(p *regexp.Regexp) bool { return p.MatchString(line) }) && t.re.MatchString(line)
 }
 
 // in reports whether a set has a word.
@@ -142,12 +143,22 @@ func (t *Table) add(line string) error {
 		t.sets[fields[1]] = append(t.sets[fields[1]], fields[2:]...)
 		return nil
 	case fields[0] == "pattern":
-		re, err := regexp.Compile("(?s)^(?:" + strings.Join(fields[2:], " ") + ")$")
+		expr := strings.Join(fields[2:], " ")
+		if inner, ok := strings.CutPrefix(expr, ".*"); ok && strings.HasSuffix(inner, ".*") {
+			expr = "(?s)" + strings.TrimSuffix(inner, ".*")
+		} else {
+			expr = "(?s)^(?:" + expr + ")$"
+		}
+		re, err := regexp.Compile(expr)
 		t.patterns[fields[1]] = re
 		return err
 	case fields[0] == "text":
 		re, err := regexp.Compile(strings.Join(fields[3:], " "))
-		t.texts = append(t.texts, text{fields[1], strings.Split(fields[2], ","), re})
+		x := text{rule: fields[1], re: re}
+		for _, p := range strings.Split(fields[2], ",") {
+			x.parts = append(x.parts, regexp.MustCompile(p))
+		}
+		t.texts = append(t.texts, x)
 		return err
 	}
 	return t.addRow(fields)
