@@ -144,18 +144,13 @@ func (e *evaluator) matchesAny(p, set string) bool {
 
 // secret reports whether a path holds passwords or keys.
 func (e *evaluator) secret(p string) bool {
-	return e.secretName(p) && !e.table.patterns["public"].MatchString(p)
-}
-
-func (e *evaluator) secretName(p string) bool {
 	name := strings.TrimRight(path.Base(p), " .")
-	if stem := strings.TrimSuffix(name, path.Ext(name)); name == ".*" || strings.ContainsAny(name, "*?[") && (strings.Trim(stem, "*?.") != "" || stem == "") {
-		if slices.ContainsFunc(e.table.sets["keys"], func(n string) bool { return (name[0] == '.') == (n[0] == '.') && matches(name, n) }) {
-			return true
-		}
-	}
-	return e.table.patterns["secret"].MatchString(strings.ToLower(name)) || e.table.patterns["secrets"].MatchString(p) ||
-		slices.ContainsFunc(e.place.secret, func(dir string) bool { return under(p, dir) || strings.ContainsAny(p, "*?[") && matchesUnder(p, dir) })
+	stem := strings.TrimSuffix(name, path.Ext(name))
+	glob := name == ".*" || strings.ContainsAny(name, "*?[") && (strings.Trim(stem, "*?.") != "" || stem == "")
+	return (glob && slices.ContainsFunc(e.table.sets["keys"], func(n string) bool { return (name[0] == '.') == (n[0] == '.') && matches(name, n) }) ||
+		e.table.patterns["secret"].MatchString(strings.ToLower(name)) || e.table.patterns["secrets"].MatchString(p) ||
+		slices.ContainsFunc(e.place.secret, func(dir string) bool { return under(p, dir) || strings.ContainsAny(p, "*?[") && matchesUnder(p, dir) })) &&
+		!e.table.patterns["public"].MatchString(p)
 }
 
 // startup reports whether what changes at p runs by itself later, or lets people in.

@@ -118,7 +118,7 @@ func (e *evaluator) found(argv []string) (rest []string) {
 // unknown examines a command that the table does not know, or not with these options.
 func (e *evaluator) unknown(c *call, rule string) {
 	n := len(e.findings)
-	e.confine(c, c.argv[1:])
+	e.confine(c, c.argv[1:], &e.unconfined)
 	if c.stdin != "" {
 		e.code(c, c.stdin)
 	}
@@ -128,8 +128,8 @@ func (e *evaluator) unknown(c *call, rule string) {
 }
 
 // confine examines the words of a program of which only the sandbox knows what it does: they
-// must not name anything outside the workspace.
-func (e *evaluator) confine(c *call, words []string) {
+// must not name anything outside the workspace. The program is added to list.
+func (e *evaluator) confine(c *call, words []string, list *[]finding) {
 	asks := false
 	for i, w := range words {
 		if e.executes(c, w) {
@@ -142,7 +142,7 @@ func (e *evaluator) confine(c *call, words []string) {
 		}
 	}
 	if !asks {
-		e.unconfined = append(e.unconfined, finding{detail: title(c.argv, c.row), shape: c.shape(), late: e.downloads})
+		*list = append(*list, finding{detail: title(c.argv, c.row), shape: c.shape(), late: e.downloads})
 	}
 }
 
@@ -200,10 +200,7 @@ func (e *evaluator) code(c *call, text string) {
 		e.find("run-code", c.program(), "")
 		return
 	}
-	n := len(e.unconfined)
-	e.confine(c, append(c.argv[1:len(c.argv):len(c.argv)], " "+text))
-	e.own = append(e.own, e.unconfined[n:]...)
-	e.unconfined = e.unconfined[:n]
+	e.confine(c, append(c.argv[1:len(c.argv):len(c.argv)], " "+text), &e.own)
 }
 
 // file examines a program or a script that is named by its file, with its arguments.
@@ -211,11 +208,11 @@ func (e *evaluator) file(c *call, words []string) {
 	if e.use(c, reads, words[0]); len(words) == 2 && e.table.in("version", words[1]) {
 		return
 	}
-	n := len(e.unconfined)
-	if e.confine(c, words[1:]); !e.downloads {
-		e.own = append(e.own, e.unconfined[n:]...)
-		e.unconfined = e.unconfined[:n]
+	list := &e.own
+	if e.downloads {
+		list = &e.unconfined
 	}
+	e.confine(c, words[1:], list)
 	if strings.Contains(words[0], hole) {
 		e.find("unknown-command", words[0], "")
 	}
