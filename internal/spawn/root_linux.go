@@ -70,15 +70,16 @@ var devices = []string{"null", "zero", "full", "random", "urandom", "tty"}
 // A newRoot is a root directory that is being built.
 type newRoot struct {
 	base    string
-	trees   []int    // detached mounts of the places, -1 for those without a source
-	devices []int    // of the devices
-	covers  []string // hidden directories, to be made read-only at the end
+	trees   []int           // detached mounts of the places, -1 for those without a source
+	devices []int           // of the devices
+	dirs    map[string]bool // hidden directories that are in no place with a source
+	covers  []string        // hidden directories, to be made read-only at the end
 }
 
 // openSources opens everything that will be shown, before any of it is covered.
 func openSources(places []place) (*newRoot, error) {
-	r := &newRoot{}
-	for _, p := range places {
+	r := &newRoot{dirs: map[string]bool{}}
+	for i, p := range places {
 		fd := -1
 		var err error
 		switch p.Kind {
@@ -86,6 +87,9 @@ func openSources(places []place) (*newRoot, error) {
 			fd, err = cloneMount(p.Source, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
 		case writable:
 			fd, err = cloneMount(p.Source, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV)
+		case hidden:
+			info, statErr := os.Lstat(p.Path)
+			r.dirs[p.Path] = statErr == nil && info.IsDir() && !isVisible(places[:i], p.Path)
 		}
 		if errors.Is(err, unix.ENOENT) && p.Kind == readable {
 			fd, err = -1, nil // it has been removed since the places were determined
@@ -156,13 +160,16 @@ func (r *newRoot) attach(p place, i int) error {
 		return unix.Mount("tmpfs", at, "tmpfs", baseFlags, fmt.Sprintf("mode=1777,size=%d", scratchSize))
 	case hidden:
 		info, err := os.Lstat(at)
-		if errors.Is(err, os.ErrNotExist) {
+		switch {
+		case errors.Is(err, os.ErrNotExist) && !r.dirs[p.Path]:
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, os.ErrNotExist): // in a scratch directory, or nothing around it is seen
+			if err := os.MkdirAll(at, 0o755); err != nil {
+				return err
+			}
+		case err != nil:
 			return err
-		}
-		if !info.IsDir() {
+		case !info.IsDir():
 			fd, err := cloneMount("/dev/null", unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_RDONLY)
 			if err != nil {
 				return err
