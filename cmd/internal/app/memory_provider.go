@@ -60,7 +60,7 @@ func (a *App) openMemory() {
 	if a.memory, err = MemoryService(a.opts.Config, a.opts.Report, a.opts.Home, p); err != nil { // Usable has warned of it
 		name := a.opts.Config.Memory.Provider
 		a.memory = externalmemory.Unusable(name, err)
-		notices.add(i18n.Errorf("The external memory (%s) cannot be used: %v. I go on without it. Nothing was deleted.", name, err))
+		notices.add(i18n.Errorf("The external memory (%s) cannot be used: %v. I go on without it.", name, err))
 	}
 	a.cleanups = append(a.cleanups, func() error { a.memory.Close(); return nil })
 }

@@ -93,7 +93,7 @@ func unusableMemory(c *config.Config, r config.Report, home string) (config.Prob
 	}
 	p, _, err := OpenMemoryProvider(c.Memory.Provider, c, r, home)
 	if err != nil {
-		return problemAt(r, memoryKey, err, "the daemon goes on without it. Nothing was deleted"), err
+		return problemAt(r, memoryKey, err, "the daemon goes on without it"), err
 	}
 	defer func() { _ = p.Close() }() // it was not used
 	if c.Memory.SyncTools && !p.About().ToolUses {
