@@ -68,7 +68,7 @@ func (i *interview) welcome() {
 	if !i.s.Found {
 		what = "will be made, for you alone (mode 0700)"
 	}
-	i.a.Say(fmt.Sprintf("Home: %s %s. Nothing is written before you agree at the end; Ctrl-C leaves.", i.s.Home, what))
+	i.a.Say(fmt.Sprintf("Home: %s %s. Nothing is written before you agree at the end; Ctrl-C quits.", i.s.Home, what))
 	if i.s.Recovered != "" {
 		i.a.Say(i.s.Recovered)
 	}
@@ -79,7 +79,7 @@ func (i *interview) welcome() {
 		i.a.Say("Problem: " + p.String())
 	}
 	if len(i.s.Problems) > 0 {
-		i.a.Say("Setup can mend some of this. What it cannot, correct by hand: it writes nothing that is not valid.")
+		i.a.Say("Setup can correct some of this. Correct the rest by hand: it writes nothing that is not valid.")
 	}
 }
 
@@ -140,13 +140,13 @@ func (i *interview) confirm(ctx context.Context) (p *Plan, next string, err erro
 		for _, problem := range bad.Problems {
 			i.a.Say("Problem: " + problem.String())
 		}
-		next, err = i.selectOne(ctx, "This would not be a valid configuration, so it is not written.", "", Option{"change", "Change something"}, Option{"leave", "Leave; nothing is written"})
+		next, err = i.selectOne(ctx, "This would not be a valid configuration, so it is not written.", "", Option{"change", "Change something"}, Option{"leave", "Quit; nothing is written"})
 	} else if err == nil {
 		if len(p.Changes) == 0 {
 			i.a.Say("Everything stays as it is.")
 			return nil, "write", nil
 		}
-		next, err = i.selectOne(ctx, "Write this?", p.Text(), Option{"write", "Write it"}, Option{"change", "Change something"}, Option{"leave", "Leave; nothing is written"})
+		next, err = i.selectOne(ctx, "Write this?", p.Text(), Option{"write", "Write it"}, Option{"change", "Change something"}, Option{"leave", "Quit; nothing is written"})
 	}
 	if err == nil && next == "leave" {
 		err = ErrAborted
@@ -364,7 +364,7 @@ func (s *State) checkWorkspace(dir string) error {
 func required(check func(string) error) func(string) error {
 	return func(s string) error {
 		if s = strings.TrimSpace(s); s == "" {
-			return errors.New("this is needed; Ctrl-C leaves")
+			return errors.New("this is needed; Ctrl-C quits")
 		}
 		return check(s)
 	}
