@@ -322,3 +322,14 @@ func TestChecksTheServer(t *testing.T) {
 		t.Errorf("another server: %v", err)
 	}
 }
+
+func FuzzFile(f *testing.F) {
+	providertest.FuzzFile(f, func(t *testing.T, file string, transport http.RoundTripper) (provider.Provider, error) {
+		src := source(t, file, map[string]string{"HINDSIGHT_API_KEY": key})
+		src.HTTP = &http.Client{Transport: transport}
+		p, _, err := hindsight.Open(src)
+		return p, err
+	}, inputs,
+		`{"mode":"cloud","bank_id_template":"{user}-{x}","retain_tags":"a,b"}`, `{"mode":"local_external","api_url":"http://localhost:8888","timeout":-1}`, `{"mode":"local_embedded"}`,
+		`{"banks":{"hermes":{"bankId":"b"}}}`)
+}

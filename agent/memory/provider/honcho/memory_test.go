@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/honcho"
 	"hermesd/agent/memory/provider/providertest"
 	"hermesd/internal/sim/memory"
 	sim "hermesd/internal/sim/memory/honcho"
@@ -260,4 +263,18 @@ func FuzzAnswers(f *testing.F) {
 	providertest.FuzzAnswers(f, func(t *testing.T, transport http.RoundTripper) provider.Provider {
 		return open(t, `{}`, &http.Client{Transport: transport}, "HONCHO_API_KEY", "k")
 	}, inputs, `{"id":"x","items":[{"id":"a","content":"b"}],"total":3,"pages":99}`, `{"content":null,"representation":"- x\n- y","peer_card":["a"],"summary":{"content":"s"},"messages":[{"content":"m"}],"observe_others":true}`, `[{"id":"c"}]`)
+}
+
+func FuzzFile(f *testing.F) {
+	providertest.FuzzFile(f, func(t *testing.T, file string, transport http.RoundTripper) (provider.Provider, error) {
+		home := t.TempDir()
+		if err := os.WriteFile(filepath.Join(home, "honcho.json"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, _, err := honcho.Open(provider.Source{Home: home, Getenv: func(name string) string { return map[string]string{"HONCHO_API_KEY": "k"}[name] }, HTTP: &http.Client{Transport: transport}})
+		return p, err
+	}, inputs,
+		`{"hosts":{"hermes":{"apiKey":"hch-at-x","oauth":{"refreshToken":"r","expiresAt":1,"clientId":"c","tokenEndpoint":"http://localhost/t"}}}}`,
+		`{"hosts":{"hermes":{"peerName":"a b","pinUserPeer":true,"userPeerAliases":{"1":"x"}}},"injection":{"sessionStart":["peerCard"]},"dialecticMaxChars":-1,"contextTokens":3}`,
+		`{"baseUrl":"http://127.0.0.1:8000/v3","timeout":"1e9","observation":{"user":{"observeMe":7}}}`)
 }

@@ -431,3 +431,13 @@ func FuzzAnswers(f *testing.F) {
 		`{"results":[{"id":"1","memory":"tea","score":0.5,"created_at":"2026-11-28T00:00:00Z"},{"id":"../1","memory":"I prefer papaya over melon."}]}`,
 		`{"event_id":"7","status":"FAILED"}`, `{"error":"Memory not found!"}`)
 }
+
+func FuzzFile(f *testing.F) {
+	providertest.FuzzFile(f, func(t *testing.T, file string, transport http.RoundTripper) (provider.Provider, error) {
+		src := source(t, file, map[string]string{"MEM0_API_KEY": key})
+		src.HTTP = &http.Client{Transport: transport}
+		p, _, err := mem0.Open(src)
+		return p, err
+	}, inputs,
+		`{"mode":"platform","host":"http://localhost:8888","api_key":"k","user_id":"a/b"}`, `{"mode":"oss"}`, `{"host":"://"}`)
+}

@@ -204,6 +204,26 @@ func FuzzAnswers(f *testing.F, open func(*testing.T, http.RoundTripper) provider
 	})
 }
 
+// FuzzFile fuzzes a provider's own file. open returns a provider with that file whose
+// client uses a transport; inputs has a valid input of each tool; seeds are files.
+func FuzzFile(f *testing.F, open func(*testing.T, string, http.RoundTripper) (provider.Provider, error), inputs map[string]string, seeds ...string) {
+	for _, seed := range append(seeds, "", "{}", "null", "[", `{"a":{}}`) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, file string) {
+		p, err := open(t, file, answer{200, "{}"})
+		if err != nil {
+			return // for people
+		}
+		for _, op := range (Options{Inputs: inputs}).ops(p) {
+			_ = op.call(t.Context(), p) // it must not panic, whatever it answers
+		}
+		if err := p.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
 // An answer is a transport that answers every request.
 type answer struct {
 	status int

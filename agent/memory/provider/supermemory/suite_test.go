@@ -2,6 +2,8 @@ package supermemory_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -56,4 +58,16 @@ func FuzzAnswers(f *testing.F) {
 		`{"memories":[{"id":"1","metadata":{"session_id":"one"}}],"pagination":{"totalPages":2}}`,
 		`{"success":false}`, `{"status":"failed"}`, `{"results":[{"similarity":1e300}]}`,
 	)
+}
+
+func FuzzFile(f *testing.F) {
+	providertest.FuzzFile(f, func(t *testing.T, file string, transport http.RoundTripper) (provider.Provider, error) {
+		home := t.TempDir()
+		if err := os.WriteFile(filepath.Join(home, "supermemory.json"), []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, _, err := supermemory.Open(provider.Source{Home: home, Getenv: func(name string) string { return map[string]string{"SUPERMEMORY_API_KEY": key}[name] }, HTTP: &http.Client{Transport: transport}})
+		return p, err
+	}, inputs,
+		`{"container_tag":"a b","base_url":"http://localhost:6767","enable_custom_container_tags":true,"custom_containers":["x","y"]}`, `{"custom_containers":7}`)
 }
