@@ -79,6 +79,11 @@ func (w *watcher) Collect(out chan<- prometheus.Metric) {
 	w.outbox(e, s)
 	if m := s.Memory; m != nil {
 		e.emit(memoryUp, truth(m.Up))
+		for call, at := range map[string]time.Time{"recall": m.Recall.LastOK, "sync": m.Sync.LastOK} {
+			if !at.IsZero() {
+				e.emit(memorySuccess, unix(at), call)
+			}
+		}
 		e.emit(memoryEvents, float64(m.Queue.Waiting), "waiting")
 		e.emit(memoryEvents, float64(m.Queue.Aside), "aside")
 		e.emit(memoryOldest, float64(m.Queue.Oldest))

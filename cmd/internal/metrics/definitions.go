@@ -121,6 +121,8 @@ var (
 		"What did not get through. reason: injection (a text of the provider that looks like an attack), queue_full (a turn that is not kept for the provider)."}
 	memoryUp = Definition{"hermesd_memory_up", Gauge, nil, nil,
 		"0 while the memory provider does not answer."}
+	memorySuccess = Definition{"hermesd_memory_last_success_timestamp_seconds", Gauge, labels("call"), nil,
+		"Last success of the memory provider. call: recall, sync. Missing before the first one since the start."}
 	memoryEvents = Definition{"hermesd_memory_queue_events", Gauge, labels("state"), nil,
 		"Events for the memory provider. state: waiting; aside (refused, until retried or dropped)."}
 	memoryOldest = Definition{"hermesd_memory_queue_oldest_seconds", Gauge, nil, nil,

@@ -8,7 +8,7 @@ func Definitions() []Definition {
 		turns, resumed, turnTime, turnWait, turnsRunning, turnsQueued, paused,
 		attempts, rateLimited, attemptTime, latency, outboxRows, undelivered,
 		calls, callTime, firstToken, tokens, cost, breaks, cacheMissed,
-		compactions, background, backgroundWaiting, toolCalls, toolTime, mediaCalls, mediaTime, memoryCalls, memoryTime, memoryRecalls, memoryLost, memoryUp, memoryEvents, memoryOldest,
+		compactions, background, backgroundWaiting, toolCalls, toolTime, mediaCalls, mediaTime, memoryCalls, memoryTime, memoryRecalls, memoryLost, memoryUp, memorySuccess, memoryEvents, memoryOldest,
 		occurrences, jobs, jobsRunning, jobsWaiting, clock,
 		accountUp, lastContact, storeCommits, storeOperations, storeTime, storeWritten, storeBytes, storeUp, damage,
 		build, started, panics, logged, configRead, configOK, configWaiting,
