@@ -443,7 +443,7 @@ func (s *State) OwnersText(a Answers, perID bool) string {
 	}
 	switch {
 	case len(ids) == 0:
-		return "No owner is configured yet: whoever is one later is known to it as the owner."
+		return "No owner is configured yet. An owner that is added later is the owner to this provider too."
 	case perID:
 		return "Owners: " + strings.Join(ids, ", ") + ". To this provider each of them is a person of their own."
 	}
