@@ -64,8 +64,8 @@ func (e *evaluator) Get(name string) expand.Variable {
 		e.vars[name] = v
 	}
 	switch {
-	case name == "IFS":
-		return expand.Variable{}
+	case name == "IFS": // what is assigned to it may not count: words are split as by default
+		return expand.Variable{Set: true, Kind: expand.String, Str: " \t\n"}
 	case name == "PWD":
 		return expand.Variable{Set: true, Kind: expand.String, Str: e.dir}
 	case home:
@@ -363,10 +363,14 @@ func entered(s *syntax.Stmt) bool {
 
 // assign examines the assignment to a variable. Some variables decide what programs run.
 func (e *evaluator) assign(a *syntax.Assign) {
-	if a.Name == nil || a.Value == nil && a.Array == nil {
+	if a.Name == nil || a.Naked {
 		return
 	}
 	name := a.Name.Value
+	if a.Value == nil && a.Array == nil {
+		e.set(name, "")
+		return
+	}
 	if a.Array != nil {
 		v := variable{array: true, read: e.vars[name].read}
 		e.again = e.again || v.read

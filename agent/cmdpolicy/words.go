@@ -54,7 +54,7 @@ func (e *evaluator) plain(list []syntax.WordPart, quoted bool) (value string, ok
 				return "", false
 			}
 		case *syntax.ParamExp:
-			if !quoted || x.Exp != nil || x.Slice != nil || x.Repl != nil || x.Excl || x.Length || x.Width || x.Index != nil || x.Names != 0 || x.Param == nil || x.Param.Value == "@" || x.Param.Value == "*" {
+			if !quoted || x.Exp != nil || x.Slice != nil || x.Repl != nil || x.Excl || x.Length || x.Width || x.Index != nil || x.Names != 0 || x.Param == nil || slices.Contains([]string{"@", "*", "IFS"}, x.Param.Value) {
 				return "", false
 			}
 			v := e.Get(x.Param.Value)
@@ -114,7 +114,8 @@ func (e *evaluator) parts(list []syntax.WordPart) (all []syntax.WordPart) {
 			continue
 		case *syntax.ParamExp:
 			plain := x.Exp == nil && x.Slice == nil && x.Repl == nil
-			if !x.Excl && x.Names == 0 && !x.Length && (plain || x.Param != nil && !slices.ContainsFunc(e.vars[x.Param.Value].values, partial)) {
+			assigned := x.Param != nil && x.Param.Value == "IFS" && len(e.vars["IFS"].values) > 0
+			if !assigned && !x.Excl && x.Names == 0 && !x.Length && (plain || x.Param != nil && !slices.ContainsFunc(e.vars[x.Param.Value].values, partial)) {
 				all = append(all, p)
 				continue
 			}
