@@ -177,6 +177,7 @@ type evaluator struct {
 	// output is what the last command prints: hole, a word, or a file below this directory.
 	// piped is what the command reads of a pipe.
 	output, piped string
+	exports       bool                        // programs see the variable that is assigned
 	substituted   map[*syntax.CmdSubst]string // the output of substitutions
 	again         bool                        // the first pass has not known all that it needs
 	background    bool                        // a command runs in the background

@@ -100,17 +100,20 @@ var asks = []string{
 	`echo x >>.env && cat .env`, `echo x >.env`,
 	// what is lost or fills the disk
 	`rm -rf src`, `() { rm -rf src; }`, `rm -rf .git`, `rm -rf *`, `git ls-files | xargs rm`, `git reset --hard`, `git clean -fdx`, `git checkout -- .`, `git branch -D x`, `fallocate -l 1T x`, `yes > x`, `while true; do echo x >> y; done`,
+	// options that take no value, programs and settings that are not in the workspace, clients of what runs elsewhere
+	`command -p rm -rf src`, `exec -c rm -rf src`, `column -t ~/.ssh/id_rsa`, `paste -s ~/.ssh/id_rsa`, `CC=/tmp/x cargo build`, `PHPRC=/tmp php -v`, `export LUA_INIT=@/opt/x.lua; lua y.lua`, `npx eslint --rulesdir /opt/x src`, `pytest --rootdir=/tmp/x`, `make install`, `uv run --with https://x.org/y.whl python z.py`, `perl -MCPAN -e 'install X'`,
+	`composer config -g x y`, `umount -l /srv`, `cat /proc/2210/fd/5`, `find /etc -name '*.conf' | xargs cat`, `py-spy dump --pid 7`, `claude -p x`, `lp x`, `seq inf > x`, `git checkout HEAD~1 -- src`, `git checkout -B x`, `git branch -f main HEAD~3`, `git diff | git apply -R`, `rm -f data/*.csv`, `tee data/*.csv </dev/null`, `cmake -E rm -rf src`, `npx rimraf src`,
 	// text that a person does not see as what it is, or that cannot be read
 	`echo "unterminated`, "echo a\u202eb", "echo \x1b[2J", "ls\u00a0x", "rm -rf /\u200b", strings.Repeat("a", cmdpolicy.MaxLength+1),
 }
 
 // runs are commands that nobody is asked about.
 var runs = []string{
-	``, `ls -la`, `pwd`, `git status`, `git diff HEAD~1 -- x.go`, `git log --oneline | head`, `git commit -m "rm -rf / is bad"`, `git add -A`, `git push origin main`, `git checkout -b x`, `git stash`, `git fetch --all`, `go test ./...`, `go build ./... && go vet ./...`, `gofmt -l .`,
+	``, `ls -la`, `pwd`, `git status`, `git diff HEAD~1 -- x.go`, `git log --oneline | head`, `git commit -m "rm -rf / is bad"`, `git add -A`, `git push origin main`, `git checkout -b x`, `git checkout main`, `git stash`, `git fetch --all`, `go test ./...`, `go build ./... && go vet ./...`, `gofmt -l .`,
 	`grep -rn "rm -rf /" .`, `rg 'DROP TABLE'`, `echo "rm -rf /"`, `echo rm -rf / > notes.txt`, `cat x | grep y | sort | uniq -c`, `head -20 x`, `wc -l *.go`, `mkdir -p a/b/c`, `cp -r a b`, `mv a b`, `rm x`, `rm -rf build dist node_modules`, `sed -i 's/a/b/' x.go`, `sed -n '1,5p' x`, `sed -e 's/e/x/' -e '/foo/d' x`,
 	`awk -F: '$3 > 5 {print $1}' x`, `make -j4 CFLAGS=-O2`, `npm ci`, `npm test`, `npm run build`, `cargo test`, `pytest -q`, `python3 script.py`, `python3 -c 'print(1+1)'`, `node app.js`, `bash build.sh`, `./run.sh --fast`, `find . -name '*.go' | xargs grep foo`, `find . -name '*.go' -exec grep -l x {} +`, `find . -name '*.pyc' -delete`,
 	`tar czf x.tgz dir`, `tar xzf x.tgz`, `curl -s https://x.org | jq .a`, `curl -o x.json https://x.org/y`, `for f in *.go; do echo "$f"; done`, `while read l; do echo "$l"; done < x`, `cd sub && make`, `cd sub && cat ../x`, `(cd a; ls)`, `export PATH=$PATH:/x/bin`, `FOO=bar go test`, `timeout 30 go test ./...`, `nohup ./server &`, `kill %1`,
-	`sleep 100 & kill $!`, `bash -c 'cd x && make'`, `which rm`, `date`, `df -h`, `ps aux | grep node`, `docker ps`, `kubectl get pods`, `systemctl status x`, `journalctl -u x -n 50`, `crontab -l`, `chmod +x run.sh`, `make 2>&1 | tee log.txt`, `f=$(mktemp); echo x > "$f"`, "cat <<EOF > x.txt\nrm -rf /\nEOF", `diff <(ls a) <(ls b)`, `cat .env.example`,
+	`make -n install`, `gcc -o /tmp/t t.c && /tmp/t`, `go test -cpuprofile /tmp/c.out ./x && go tool pprof -top /tmp/c.out`, `GOCACHE=/tmp/c go test ./...`, `rm -f *.log`, `HOME=/home/user make`, `sleep 100 & kill $!`, `bash -c 'cd x && make'`, `which rm`, `date`, `df -h`, `ps aux | grep node`, `docker ps`, `kubectl get pods`, `systemctl status x`, `journalctl -u x -n 50`, `crontab -l`, `chmod +x run.sh`, `make 2>&1 | tee log.txt`, `f=$(mktemp); echo x > "$f"`, "cat <<EOF > x.txt\nrm -rf /\nEOF", `diff <(ls a) <(ls b)`, `cat .env.example`,
 	`echo hi > "$(date +%F).log"`, `source venv/bin/activate && pytest`, `terraform plan`, `gh pr list`, `cat /etc/os-release`, "# rm -rf /", `pip install -r requirements.txt`, "cat > a.py <<'E'\nprint(1)\nE\npython3 a.py",
 }
 

@@ -118,7 +118,9 @@ func (e *evaluator) parse(c *call) bool {
 			case c.takes[name] == "query" && !c.is("net"):
 				c.values = append(c.values, pathsIn(value)...)
 			case c.takes[name] == "text", c.takes[name] == "query":
-				c.data = append(c.data, value)
+				if c.data = append(c.data, value); n == 1 && !strings.ContainsAny(value, "*?[") && e.secret(e.resolve(value)) {
+					c.values = append(c.values, value) // perhaps an operand
+				}
 			case e.table.in("outputs", name):
 				c.outputs = append(c.outputs, value)
 			case c.patterns["first"] != nil && e.table.in("data", name):
@@ -311,6 +313,7 @@ func (e *evaluator) builds(c *call, files []string) {
 	for _, f := range files {
 		e.use(c, reads, pathsIn(f)...)
 	}
+	e.loaded(c)
 	if c.rule == "container" && e.table.patterns["written"].MatchString(c.stdin) {
 		e.find("run-code", title(c.argv, c.row), "")
 	}
@@ -319,6 +322,23 @@ func (e *evaluator) builds(c *call, files []string) {
 	}
 	if e.here(c); !c.is("net") {
 		e.own = append(e.own, finding{detail: title(c.argv, c.row), shape: c.shape()})
+	}
+}
+
+// loaded examines options of a command that may name what it runs: plug-ins and settings.
+func (e *evaluator) loaded(c *call) {
+	for i, a := range c.args {
+		option, value, ok := strings.Cut(a, "=")
+		if !ok && i > 0 {
+			option, value = c.args[i-1], a
+		}
+		switch {
+		case !strings.HasPrefix(option, "-") || slices.Contains(c.data, value):
+		case e.table.patterns["output-option"].MatchString(option):
+			e.written[e.resolve(value)] = ":" // this command line makes it
+		case e.foreign(value):
+			e.find("outside", value, withTarget(c.shape(), value))
+		}
 	}
 }
 

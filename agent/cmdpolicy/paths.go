@@ -254,6 +254,8 @@ func (e *evaluator) ruleOf(p string, a access) string {
 			return "unknown-target"
 		}
 		return ""
+	case a == reads && path.Base(p) == listed && (under(p, "/etc") || under(p, "/proc")): // all that a search finds
+		return "read-outside"
 	case inside, a == touches && e.place.Sandbox == Full && under(p, "/usr"), underAny(p, e.table.sets["temporary"]), a == reads && (underAny(p, e.place.readable) || underAny(p, e.table.sets["readable"])):
 		return ""
 	}
@@ -287,7 +289,7 @@ func (e *evaluator) remove(c *call) {
 			e.find(map[bool]string{true: "delete-home", false: "delete-root"}[home], p, "")
 			continue
 		case !inside && underAny(p, e.table.sets["temporary"]) && strings.Trim(name, "*?.") != "" && strings.Count(p, "/") > 1:
-		case recursive && !e.disposable(at) && !(inside && e.table.in("plain", path.Ext(name)) && !strings.ContainsAny(name, "*?[")), inside && name == "*" && !e.disposable(at):
+		case recursive && !e.disposable(at) && !(inside && e.table.in("plain", path.Ext(name)) && !strings.ContainsAny(name, "*?[")), inside && strings.Contains(name, "*") && !e.disposable(at):
 			e.find("delete-recursive", at, withTarget(c.shape(), at))
 		}
 		e.use(c, writes, o)

@@ -42,6 +42,7 @@ func (e *evaluator) wrapped(c *call) {
 	}
 	for len(rest) > 0 && assignment.MatchString(rest[0]) {
 		name, value, _ := strings.Cut(rest[0], "=")
+		e.exports = true
 		e.variable(name, value)
 		rest = rest[1:]
 	}
@@ -118,6 +119,7 @@ func (e *evaluator) found(argv []string) (rest []string) {
 // unknown examines a command that the table does not know, or not with these options.
 func (e *evaluator) unknown(c *call, rule string) {
 	n := len(e.findings)
+	e.loaded(c)
 	e.confine(c, c.argv[1:], &e.unconfined)
 	if c.stdin != "" {
 		e.code(c, c.stdin)
@@ -207,6 +209,9 @@ func (e *evaluator) code(c *call, text string) {
 func (e *evaluator) file(c *call, words []string) {
 	if e.use(c, reads, words[0]); len(words) == 2 && e.table.in("version", words[1]) {
 		return
+	}
+	if e.place.Sandbox != Full && e.foreign(words[0]) {
+		e.find("outside", words[0], withTarget(c.shape(), words[0]))
 	}
 	list := &e.own
 	if e.downloads {

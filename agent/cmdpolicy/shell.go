@@ -123,7 +123,9 @@ func (e *evaluator) walk(n syntax.Node) {
 			e.statement(x)
 			return false
 		case *syntax.Assign:
+			exports := e.exports
 			e.children(x)
+			e.exports = exports
 			e.assign(x)
 			return false
 		case *syntax.CmdSubst:
@@ -199,6 +201,7 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 	script, targets := e.redirects(s.Redirs)
 	switch x := s.Cmd.(type) {
 	case *syntax.CallExpr:
+		e.exports = len(x.Args) > 0
 		for _, a := range x.Assigns {
 			e.walk(a)
 		}
@@ -230,6 +233,9 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 		}
 		e.body(x)
 	case nil:
+	case *syntax.DeclClause:
+		e.exports = x.Variant.Value == "export" || strings.HasPrefix(e.piece(x), "declare -x")
+		e.walk(x)
 	default:
 		e.walk(x)
 	}
@@ -400,9 +406,18 @@ func (e *evaluator) variable(name, v string) {
 	switch {
 	case e.table.patterns["setting-of-variable"].MatchString(name + "=" + v):
 	case e.table.in("environment", name), e.table.patterns["variable"].MatchString(name + "=" + v),
-		e.table.in("places", name) && absolute(v) && !under(e.resolve(v), e.place.workspace):
+		e.exports && !e.table.patterns["data-of-variable"].MatchString(name+"="+v) && name+"="+v != "HOME="+e.place.home && e.foreign(v):
 		e.find("environment", name, "")
 	case ok && !at.public && lower != "no_proxy" && (!at.loopback || strings.HasSuffix(lower, "_proxy")):
 		e.find("address", at.String(), "")
 	}
+}
+
+// foreign reports whether a value names a file outside the workspace, where others may have put
+// it.
+func (e *evaluator) foreign(value string) bool {
+	return slices.ContainsFunc(pathsIn(value), func(name string) bool {
+		p := e.resolve(name)
+		return absolute(name) && e.written[p] == "" && (e.ruleOf(p, reads) != "" || underAny(p, e.table.sets["temporary"]) || under(p, "/opt"))
+	})
 }
