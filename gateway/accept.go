@@ -16,6 +16,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 )
 
 // Accept decides about each event, stores the batch with what its senders are told in one
@@ -27,7 +28,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 	}
 	var tally admission.Tally
 	events := make([]event, len(batch))
-	admissions := make([]inbox.Admission, len(batch))
+	admissions := make([]store.Admission, len(batch))
 	for i, in := range batch {
 		events[i] = g.decide(ctx, in, &tally)
 		admissions[i] = events[i].admission
@@ -56,7 +57,7 @@ func (g *Gateway) Accept(ctx context.Context, batch []chat.Inbound) error {
 
 // An event is one event of a batch, as it is offered to the store.
 type event struct {
-	admission    inbox.Admission
+	admission    store.Admission
 	offer        *pairing.Offer // of the pairing code in it, if any
 	acknowledged bool           // its notice is an acknowledgement
 }
@@ -74,16 +75,16 @@ func (g *Gateway) decide(ctx context.Context, in chat.Inbound, t *admission.Tall
 		offer = g.gather(ctx, in, &facts)
 	}
 	d := g.rules.Decide(in, facts, t)
-	ev := event{offer: offer, admission: inbox.Admission{Entry: d.Entry, Claim: d.Claim}}
+	ev := event{offer: offer, admission: store.Admission{Entry: d.Entry, Claim: d.Claim}}
 	if offer != nil {
-		ev.admission.Edits = []inbox.ValueEdit{{Key: pairing.StoreKey, Change: offer.Change}}
+		ev.admission.Edits = []store.ValueEdit{{Key: pairing.StoreKey, Change: offer.Change}}
 	}
 	ev.acknowledged = d.Acknowledgement && g.acks.reserve(d.Entry.Lane)
 	if ev.acknowledged || !d.Acknowledgement {
 		ev.admission.Notices = g.render(d.Notice)
 	}
 	if d.Refusal != nil {
-		ev.admission.Limit = &inbox.Limit{MaxWaiting: g.rules.MaxWaiting, Outcome: admission.TooManyWaiting, Notices: g.render(d.Refusal)}
+		ev.admission.Limit = &store.Limit{MaxWaiting: g.rules.MaxWaiting, Outcome: admission.TooManyWaiting, Notices: g.render(d.Refusal)}
 	}
 	return ev
 }
@@ -155,7 +156,7 @@ func (g *Gateway) settle(ev event, stored bool) {
 
 // announce starts the work on an event that was offered to the store with the result a:
 // it sends its notices, and wakes the lane of an entry that waits.
-func (g *Gateway) announce(ev event, a inbox.Acceptance) {
+func (g *Gateway) announce(ev event, a store.Acceptance) {
 	e, notices := ev.admission.Entry, ev.admission.Notices
 	if !a.IsNew {
 		g.reportReceived(e, observe.Duplicate)
@@ -278,7 +279,7 @@ func (o *storeOutage) recordRecovery() {
 // notifyStoreFailure notifies the senders of messages that could not be stored, each
 // chat once per outage. The notices bypass the outbox, which cannot be written either.
 // It does nothing if ctx is canceled: an adapter that gave up is not an outage.
-func (g *Gateway) notifyStoreFailure(ctx context.Context, admissions []inbox.Admission) {
+func (g *Gateway) notifyStoreFailure(ctx context.Context, admissions []store.Admission) {
 	if ctx.Err() != nil {
 		return
 	}

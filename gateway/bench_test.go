@@ -114,7 +114,7 @@ func fill(b *testing.B, db *bolt.Store, n int) {
 	}
 	rec := recs[0]
 	e := inbox.Entry{Lane: inbox.LaneOf(rec.Key), Session: rec.Key, State: inbox.Waiting, Inbound: chat.Inbound{IdempotencyKey: "7:fill", ID: "fill", Address: rec.Address}}
-	taken, err := db.Accept(ctx, []inbox.Admission{{Entry: e, Claim: true}})
+	taken, err := db.Accept(ctx, []store.Admission{{Entry: e, Claim: true}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -89,14 +89,14 @@ type slowStore struct {
 	once   sync.Once
 }
 
-func (s *slowStore) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
+func (s *slowStore) Accept(ctx context.Context, admissions []store.Admission) ([]store.Acceptance, error) {
 	for i := range admissions {
 		admissions[i].Claim = false
 	}
 	return s.Store.Accept(ctx, admissions)
 }
 
-func (s *slowStore) Claim(ctx context.Context, l inbox.Lane, max int) (inbox.Claim, error) {
+func (s *slowStore) Claim(ctx context.Context, l inbox.Lane, max int) (store.Claim, error) {
 	delay := ""
 	if !l.Immediate() {
 		s.once.Do(func() { delay = s.delay })
@@ -111,7 +111,7 @@ func (s *slowStore) Claim(ctx context.Context, l inbox.Lane, max int) (inbox.Cla
 	return c, err
 }
 
-func (s *slowStore) Release(ctx context.Context, c inbox.Claim) error {
+func (s *slowStore) Release(ctx context.Context, c store.Claim) error {
 	if s.delay == "release" {
 		<-s.resume
 	}

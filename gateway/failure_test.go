@@ -216,16 +216,16 @@ type refusingStore struct {
 	left atomic.Int32
 }
 
-func (s *refusingStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
+func (s *refusingStore) CommitTurn(ctx context.Context, c store.Claim, m store.Turn) ([]outbox.Row, error) {
 	if s.left.Add(-1) >= 0 {
-		return nil, fmt.Errorf("commit: %w", inbox.ErrConflict)
+		return nil, fmt.Errorf("commit: %w", store.ErrConflict)
 	}
 	return s.Store.CommitTurn(ctx, c, m)
 }
 
-func (s *refusingStore) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) ([]outbox.Row, error) {
+func (s *refusingStore) FinishTurn(ctx context.Context, c store.Claim, m store.Finish) ([]outbox.Row, error) {
 	if s.left.Add(-1) >= 0 {
-		return nil, fmt.Errorf("commit: %w", inbox.ErrConflict)
+		return nil, fmt.Errorf("commit: %w", store.ErrConflict)
 	}
 	return s.Store.FinishTurn(ctx, c, m)
 }

@@ -15,7 +15,6 @@ import (
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
@@ -311,7 +310,7 @@ type lastAcceptStore struct {
 	stored bool
 }
 
-func (s *lastAcceptStore) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
+func (s *lastAcceptStore) Accept(ctx context.Context, admissions []store.Admission) ([]store.Acceptance, error) {
 	if s.stored {
 		if _, err := s.Store.Accept(ctx, admissions); err != nil {
 			return nil, err
@@ -326,7 +325,7 @@ type failingStore struct {
 	accept error
 }
 
-func (s *failingStore) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
+func (s *failingStore) Accept(ctx context.Context, admissions []store.Admission) ([]store.Acceptance, error) {
 	if s.accept != nil {
 		return nil, s.accept
 	}

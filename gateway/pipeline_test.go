@@ -387,7 +387,7 @@ type overtakenStore struct {
 	by func()
 }
 
-func (s *overtakenStore) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
+func (s *overtakenStore) Accept(ctx context.Context, admissions []store.Admission) ([]store.Acceptance, error) {
 	taken, err := s.Store.Accept(ctx, admissions)
 	if by := s.by; by != nil {
 		s.by = nil

@@ -36,42 +36,42 @@ func (s *fullStore) err() error {
 	return nil
 }
 
-func (s *fullStore) Accept(ctx context.Context, e []inbox.Admission) ([]inbox.Acceptance, error) {
+func (s *fullStore) Accept(ctx context.Context, e []store.Admission) ([]store.Acceptance, error) {
 	if err := s.err(); err != nil {
 		return nil, err
 	}
 	return s.Store.Accept(ctx, e)
 }
 
-func (s *fullStore) Claim(ctx context.Context, l inbox.Lane, most int) (inbox.Claim, error) {
+func (s *fullStore) Claim(ctx context.Context, l inbox.Lane, most int) (store.Claim, error) {
 	if err := s.err(); err != nil {
-		return inbox.Claim{}, err
+		return store.Claim{}, err
 	}
 	return s.Store.Claim(ctx, l, most)
 }
 
-func (s *fullStore) Release(ctx context.Context, c inbox.Claim) error {
+func (s *fullStore) Release(ctx context.Context, c store.Claim) error {
 	if err := s.err(); err != nil {
 		return err
 	}
 	return s.Store.Release(ctx, c)
 }
 
-func (s *fullStore) RecordStep(ctx context.Context, c inbox.Claim, st store.Step) error {
+func (s *fullStore) RecordStep(ctx context.Context, c store.Claim, st store.Step) error {
 	if err := s.err(); err != nil {
 		return err
 	}
 	return s.Store.RecordStep(ctx, c, st)
 }
 
-func (s *fullStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
+func (s *fullStore) CommitTurn(ctx context.Context, c store.Claim, m store.Turn) ([]outbox.Row, error) {
 	if err := s.err(); err != nil {
 		return nil, err
 	}
 	return s.Store.CommitTurn(ctx, c, m)
 }
 
-func (s *fullStore) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) ([]outbox.Row, error) {
+func (s *fullStore) FinishTurn(ctx context.Context, c store.Claim, m store.Finish) ([]outbox.Row, error) {
 	if err := s.err(); err != nil {
 		return nil, err
 	}

@@ -102,30 +102,30 @@ type killableStore struct {
 	r *killer
 }
 
-func (s killableStore) Accept(ctx context.Context, e []inbox.Admission) (a []inbox.Acceptance, err error) {
+func (s killableStore) Accept(ctx context.Context, e []store.Admission) (a []store.Acceptance, err error) {
 	err = s.r.wrap("accept", func() (err error) { a, err = s.Store.Accept(ctx, e); return err })
 	return a, err
 }
 
-func (s killableStore) Claim(ctx context.Context, l inbox.Lane, max int) (c inbox.Claim, err error) {
+func (s killableStore) Claim(ctx context.Context, l inbox.Lane, max int) (c store.Claim, err error) {
 	err = s.r.wrap("claim", func() (err error) { c, err = s.Store.Claim(ctx, l, max); return err })
 	return c, err
 }
 
-func (s killableStore) Release(ctx context.Context, c inbox.Claim) error {
+func (s killableStore) Release(ctx context.Context, c store.Claim) error {
 	return s.r.wrap("release", func() error { return s.Store.Release(ctx, c) })
 }
 
-func (s killableStore) RecordStep(ctx context.Context, c inbox.Claim, st store.Step) error {
+func (s killableStore) RecordStep(ctx context.Context, c store.Claim, st store.Step) error {
 	return s.r.wrap("step", func() error { return s.Store.RecordStep(ctx, c, st) })
 }
 
-func (s killableStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) (rows []outbox.Row, err error) {
+func (s killableStore) CommitTurn(ctx context.Context, c store.Claim, m store.Turn) (rows []outbox.Row, err error) {
 	err = s.r.wrap("commit", func() (err error) { rows, err = s.Store.CommitTurn(ctx, c, m); return err })
 	return rows, err
 }
 
-func (s killableStore) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) (rows []outbox.Row, err error) {
+func (s killableStore) FinishTurn(ctx context.Context, c store.Claim, m store.Finish) (rows []outbox.Row, err error) {
 	err = s.r.wrap("commit", func() (err error) { rows, err = s.Store.FinishTurn(ctx, c, m); return err })
 	return rows, err
 }

@@ -15,7 +15,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/tui/text"
 	"hermesd/gateway/control"
-	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 )
 
 func (c *cli) statusCmd() *cobra.Command {
@@ -137,9 +137,9 @@ func (c *cli) whyCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "why ID", Short: "Tell what became of a message, by the platform's message id or ours (m12, o7)", Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) ([]inbox.MessageHistory, error) {
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) ([]store.MessageHistory, error) {
 				return client.Why(ctx, args[0])
-			}, func(chains []inbox.MessageHistory) string {
+			}, func(chains []store.MessageHistory) string {
 				stories := make([]string, len(chains))
 				for i, ch := range chains {
 					stories[i] = text.Clean(control.FormatHistory(ch))

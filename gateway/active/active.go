@@ -12,6 +12,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // An Actor is the principal in whose name the tools of a turn run. If several users
@@ -29,7 +30,7 @@ type Actor struct {
 type Turns struct {
 	mu        sync.Mutex // guards what follows
 	bySession map[session.ID]*running
-	offered   map[inbox.Lane]inbox.Claim
+	offered   map[inbox.Lane]store.Claim
 }
 
 type running struct {
@@ -41,7 +42,7 @@ type running struct {
 
 // Set registers the turn of claim c in a session. It is called again whenever entries
 // join the claim; the usage that Charge has added is kept.
-func (t *Turns) Set(id session.ID, c inbox.Claim) {
+func (t *Turns) Set(id session.ID, c store.Claim) {
 	in, least := c.Entries[len(c.Entries)-1].Inbound, LeastPrivileged(c.Entries)
 	r := &running{actor: Actor{Turn: c.Turn, Principal: least, Address: in.Address, Name: in.ChatName}, lane: c.Lane, sole: WroteAll(least, c.Entries)}
 	t.mu.Lock()
@@ -91,17 +92,17 @@ func (t *Turns) Charge(id session.ID, u llm.Usage) {
 
 // OfferClaim passes a claim that was made when its entry was accepted to the next run
 // of its lane.
-func (t *Turns) OfferClaim(c inbox.Claim) {
+func (t *Turns) OfferClaim(c store.Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.offered == nil {
-		t.offered = make(map[inbox.Lane]inbox.Claim)
+		t.offered = make(map[inbox.Lane]store.Claim)
 	}
 	t.offered[c.Lane] = c
 }
 
 // OfferedClaim returns the claim of lane l that waits for a run, if there is one.
-func (t *Turns) OfferedClaim(l inbox.Lane) (inbox.Claim, bool) {
+func (t *Turns) OfferedClaim(l inbox.Lane) (store.Claim, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, ok := t.offered[l]
@@ -109,7 +110,7 @@ func (t *Turns) OfferedClaim(l inbox.Lane) (inbox.Claim, bool) {
 }
 
 // TakeOfferedClaim removes and returns the offered claim of lane l, if there is one.
-func (t *Turns) TakeOfferedClaim(l inbox.Lane) (inbox.Claim, bool) {
+func (t *Turns) TakeOfferedClaim(l inbox.Lane) (store.Claim, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, ok := t.offered[l]
@@ -118,7 +119,7 @@ func (t *Turns) TakeOfferedClaim(l inbox.Lane) (inbox.Claim, bool) {
 }
 
 // TakeOfferedClaims removes and returns the offered claims of all lanes.
-func (t *Turns) TakeOfferedClaims() []inbox.Claim {
+func (t *Turns) TakeOfferedClaims() []store.Claim {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := slices.Collect(maps.Values(t.offered))

@@ -8,6 +8,7 @@ import (
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 )
 
 var (
@@ -24,7 +25,7 @@ func TestToolsActForTheLeastPrivilegedAuthor(t *testing.T) {
 	if _, ok := turns.Actor("s"); ok {
 		t.Error("a session without a turn has an actor")
 	}
-	c := inbox.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}}
+	c := store.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}}
 	turns.Set("s", c)
 	if a, ok := turns.Actor("s"); !ok || a.Principal != owner || a.Turn != "t1" || a.Name != "team" {
 		t.Errorf("actor %+v, %v", a, ok)
@@ -45,7 +46,7 @@ func TestToolsActForTheLeastPrivilegedAuthor(t *testing.T) {
 func TestUsageOfATurnOutlivesMessagesThatJoin(t *testing.T) {
 	var turns active.Turns
 	turns.Charge("s", llm.Usage{Input: 1}) // no turn runs
-	c := inbox.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}}
+	c := store.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}}
 	turns.Set("s", c)
 	turns.Charge("s", llm.Usage{Input: 10})
 	turns.Set("s", c)
@@ -64,8 +65,8 @@ func TestAnOfferedClaimIsTakenOnce(t *testing.T) {
 	if _, ok := turns.TakeOfferedClaim("l"); ok || offered("l") {
 		t.Error("a claim was offered already")
 	}
-	turns.OfferClaim(inbox.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}})
-	turns.OfferClaim(inbox.Claim{Turn: "t2", Lane: "m", Entries: []inbox.Entry{entry(owner), entry(guest)}})
+	turns.OfferClaim(store.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}})
+	turns.OfferClaim(store.Claim{Turn: "t2", Lane: "m", Entries: []inbox.Entry{entry(owner), entry(guest)}})
 	if !offered("l") || !turns.IsSoleAuthor("l", owner) || turns.IsSoleAuthor("l", guest) || turns.IsSoleAuthor("m", owner) {
 		t.Error("the authors of offered claims are unknown")
 	}

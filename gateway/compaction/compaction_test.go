@@ -123,7 +123,7 @@ func storedConversation(t *testing.T, db *bolt.Store, book *conversation.Book) *
 		Inbound: chat.Inbound{IdempotencyKey: "1", ID: "1", Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}},
 		Session: "k", Lane: "k", State: inbox.Waiting, Accepted: time.Now(),
 	}
-	if _, err := db.Accept(t.Context(), []inbox.Admission{{Entry: e}}); err != nil {
+	if _, err := db.Accept(t.Context(), []store.Admission{{Entry: e}}); err != nil {
 		t.Fatal(err)
 	}
 	claim, err := db.Claim(t.Context(), e.Lane, 0)

@@ -323,7 +323,7 @@ func (brokenStore) Prompt(context.Context, session.ID) (store.Doc[prompt.Prefix]
 func (brokenStore) Calls(context.Context, session.ID, int) ([]store.Doc[ledger.Record], error) {
 	return nil, errBroken
 }
-func (brokenStore) MessageHistory(context.Context, string) ([]inbox.MessageHistory, error) {
+func (brokenStore) MessageHistory(context.Context, string) ([]store.MessageHistory, error) {
 	return nil, errBroken
 }
 

@@ -30,6 +30,7 @@ import (
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/usage"
 	"hermesd/hygiene"
 	"hermesd/internal/secret"
@@ -53,7 +54,7 @@ type harness struct {
 // turns are set by tests.
 type turns struct{ offered, sole bool }
 
-func (s *turns) OfferedClaim(inbox.Lane) (inbox.Claim, bool)    { return inbox.Claim{}, s.offered }
+func (s *turns) OfferedClaim(inbox.Lane) (store.Claim, bool)    { return store.Claim{}, s.offered }
 func (s *turns) IsSoleAuthor(inbox.Lane, access.Principal) bool { return s.sole }
 func (s *turns) Compactions() hygiene.Stats                     { return hygiene.Stats{Started: 3} }
 
@@ -149,7 +150,7 @@ func (w *harness) accept(person string) inbox.Entry {
 		Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint(person, ":", w.accepted), ID: fmt.Sprint(w.accepted), Kind: chat.Message, Address: at, Sender: chat.Person{ID: person}, Text: "hi", SentAt: time.Now()},
 		Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: time.Now(),
 	}
-	if _, err := w.store.Accept(w.t.Context(), []inbox.Admission{{Entry: e}}); err != nil {
+	if _, err := w.store.Accept(w.t.Context(), []store.Admission{{Entry: e}}); err != nil {
 		w.t.Fatal(err)
 	}
 	return e

@@ -27,7 +27,7 @@ func (ctl *Control) why(ctx context.Context, c command.Call) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	histories = slices.DeleteFunc(histories, func(h inbox.MessageHistory) bool { return h.Entry.Session != c.Key })
+	histories = slices.DeleteFunc(histories, func(h store.MessageHistory) bool { return h.Entry.Session != c.Key })
 	if len(histories) == 0 {
 		return c.T("I know of no such message in this conversation."), nil
 	}
@@ -41,7 +41,7 @@ func (ctl *Control) why(ctx context.Context, c command.Call) (string, error) {
 // StoredAnswer returns the answer to a message from its history, or why there is none,
 // for platforms on which clients fetch answers (chat.Capabilities.RawMarkdown). ended
 // reports that the message is done.
-func StoredAnswer(c inbox.MessageHistory) (text, why string, ended bool) {
+func StoredAnswer(c store.MessageHistory) (text, why string, ended bool) {
 	o := c.Entry.Outcome
 	if o == nil {
 		return "", "", false
@@ -68,7 +68,7 @@ func StoredAnswer(c inbox.MessageHistory) (text, why string, ended bool) {
 }
 
 // FormatHistory renders the history of one message as lines of text.
-func FormatHistory(c inbox.MessageHistory) string {
+func FormatHistory(c store.MessageHistory) string {
 	var b strings.Builder
 	e := c.Entry
 	fmt.Fprintf(&b, "%s  message %s from %s (%s) at %s\n", e.ID, e.Inbound.ID, e.Inbound.Sender.ID, e.Inbound.Address, formatTime(e.Inbound.SentAt))

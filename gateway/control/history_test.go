@@ -19,19 +19,19 @@ func TestStoredAnswer(t *testing.T) {
 	}
 	rows := []outbox.Row{{}, row(chat.PurposePreview, "the be"), row(chat.PurposeNotice, "by the way"), row(chat.PurposeAnswer, "the beginning"), {Delete: 1}}
 	for name, c := range map[string]struct {
-		chain     inbox.MessageHistory
+		chain     store.MessageHistory
 		text, why string
 		ended     bool
 	}{
-		"runs":        {inbox.MessageHistory{Rows: rows[:2]}, "", "", false},
-		"answered":    {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied}}, Rows: rows}, "the beginning", "", true},
-		"interrupted": {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied, MergedInto: 7}}, Rows: rows}, "", "a newer message took its place, and what it says is answered there", true},
+		"runs":        {store.MessageHistory{Rows: rows[:2]}, "", "", false},
+		"answered":    {store.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied}}, Rows: rows}, "the beginning", "", true},
+		"interrupted": {store.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Replied, MergedInto: 7}}, Rows: rows}, "", "a newer message took its place, and what it says is answered there", true},
 		"failed": {
-			inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Failed, Reason: "short."}}, Rows: []outbox.Row{row(chat.PurposeFailure, "⚠️ In full.")}},
+			store.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Failed, Reason: "short."}}, Rows: []outbox.Row{row(chat.PurposeFailure, "⚠️ In full.")}},
 			"", "⚠️ In full", true,
 		},
-		"stopped": {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Cancelled, Reason: "/stop"}}}, "", "cancelled (/stop)", true},
-		"ignored": {inbox.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Silent, Reason: "no_sender"}}}, "", "silent (no_sender)", true},
+		"stopped": {store.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Cancelled, Reason: "/stop"}}}, "", "cancelled (/stop)", true},
+		"ignored": {store.MessageHistory{Entry: inbox.Entry{Outcome: &inbox.Outcome{Result: inbox.Silent, Reason: "no_sender"}}}, "", "silent (no_sender)", true},
 	} {
 		text, why, ended := control.StoredAnswer(c.chain)
 		if text != c.text || why != c.why || ended != c.ended {
@@ -50,7 +50,7 @@ func TestFormatHistory(t *testing.T) {
 		ID: 12, Inbound: chat.Inbound{ID: "1", Sender: chat.Person{ID: "7"}, Address: chat.Address{Platform: chat.Telegram, Chat: "7"}, SentAt: at},
 		Accepted: at, Turn: "t1", Crashes: 1, Outcome: &inbox.Outcome{Result: inbox.Failed, Reason: "late"},
 	}
-	got := control.FormatHistory(inbox.MessageHistory{Entry: e, Trace: trace, Rows: []outbox.Row{{ID: 3, Role: outbox.Reply, State: outbox.Dead, Attempts: 2, Reason: "gone"}}})
+	got := control.FormatHistory(store.MessageHistory{Entry: e, Trace: trace, Rows: []outbox.Row{{ID: 3, Role: outbox.Reply, State: outbox.Dead, Attempts: 2, Reason: "gone"}}})
 	want := `m12  message 1 from 7 (telegram:7) at 2026-01-02 03:04:05.000
   accepted  2026-01-02 03:04:05.000
   turn      t1
@@ -66,7 +66,7 @@ func TestFormatHistory(t *testing.T) {
 		t.Errorf("got\n%s", got)
 	}
 	for outcome, want := range map[*inbox.Outcome]string{nil: "none yet: waiting\n", {Result: inbox.Replied, MergedInto: 7}: "replied(with m7)\n", {Result: inbox.Replied}: "replied\n"} {
-		if got := control.FormatHistory(inbox.MessageHistory{Entry: inbox.Entry{State: inbox.Waiting, Outcome: outcome}}); !strings.HasSuffix(got, "  outcome   "+want) {
+		if got := control.FormatHistory(store.MessageHistory{Entry: inbox.Entry{State: inbox.Waiting, Outcome: outcome}}); !strings.HasSuffix(got, "  outcome   "+want) {
 			t.Errorf("%v: %s", outcome, got)
 		}
 	}

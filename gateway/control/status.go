@@ -10,9 +10,9 @@ import (
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/command"
 	"hermesd/gateway/failure"
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/memory"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/store"
 	"hermesd/hygiene"
 )
 
@@ -26,7 +26,7 @@ type Status struct {
 	Paused       bool              `json:"paused,omitempty"`
 	TurnsRunning int               `json:"turns_running"`
 	TurnsQueued  int               `json:"turns_queued"`
-	Store        inbox.Stats       `json:"store"`
+	Store        store.Stats       `json:"store"`
 	Cron         schedule.Status   `json:"cron"`
 	// Breaks counts prefix breaks since the start, by reason. Undeclared breaks are
 	// bugs.

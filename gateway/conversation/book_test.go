@@ -70,14 +70,14 @@ func newFixture(t *testing.T, o conversation.Options) *fixture {
 }
 
 // claim accepts a message of a chat and claims it.
-func (f *fixture) claim(key session.Key) inbox.Claim {
+func (f *fixture) claim(key session.Key) store.Claim {
 	f.t.Helper()
 	f.count++
 	e := inbox.Entry{
 		Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint(f.count), ID: fmt.Sprint(f.count), Address: chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: "7"}},
 		Session: key, Lane: inbox.LaneOf(key), State: inbox.Waiting, Accepted: time.Now(),
 	}
-	if _, err := f.store.Accept(f.t.Context(), []inbox.Admission{{Entry: e}}); err != nil {
+	if _, err := f.store.Accept(f.t.Context(), []store.Admission{{Entry: e}}); err != nil {
 		f.t.Fatal(err)
 	}
 	c, err := f.store.Claim(f.t.Context(), e.Lane, 0)
@@ -88,7 +88,7 @@ func (f *fixture) claim(key session.Key) inbox.Claim {
 }
 
 // say adds an exchange to the conversation of claim c and commits it.
-func (f *fixture) say(c inbox.Claim, text string) *conversation.Conversation {
+func (f *fixture) say(c store.Claim, text string) *conversation.Conversation {
 	f.t.Helper()
 	conv, err := f.Use(f.t.Context(), c.Entries[0], false)
 	if err != nil {
@@ -103,7 +103,7 @@ func (f *fixture) say(c inbox.Claim, text string) *conversation.Conversation {
 	return conv
 }
 
-func (f *fixture) commit(c inbox.Claim, conv *conversation.Conversation) {
+func (f *fixture) commit(c store.Claim, conv *conversation.Conversation) {
 	f.t.Helper()
 	m := store.Turn{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}}
 	if err := f.Delta(conv, &m, llm.Usage{Input: 10}); err != nil {

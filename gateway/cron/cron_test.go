@@ -194,7 +194,7 @@ func (h *harness) create(by access.Principal, p schedule.JobPatch, change func(*
 func (h *harness) addSession(id string) {
 	h.t.Helper()
 	key := session.KeyFor("", dm(id), id, session.KeyPolicy{})
-	taken, err := h.store.Accept(h.t.Context(), []inbox.Admission{{Claim: true, Entry: inbox.Entry{
+	taken, err := h.store.Accept(h.t.Context(), []store.Admission{{Claim: true, Entry: inbox.Entry{
 		Lane: inbox.LaneOf(key), Session: key, State: inbox.Waiting,
 		Inbound: chat.Inbound{IdempotencyKey: string(key), ID: "1", Kind: chat.Message, Address: dm(id)},
 	}}})

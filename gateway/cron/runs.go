@@ -29,7 +29,7 @@ import (
 type Store interface {
 	store.Jobs
 	// StartRuns is the one method of store.Inbox: other entries are the gateway's.
-	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
+	StartRuns(ctx context.Context, runs []store.ScheduledRun) ([]store.ScheduledRunResult, error)
 }
 
 // Access decides whether the creator of a job is authorized. Its decisions may change at
@@ -132,7 +132,7 @@ func (r *Runs) reportNotRun(occurrences []schedule.Occurrence) {
 // level of the job's creator.
 func (r *Runs) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {
 	results := make([]schedule.StartResult, len(runs))
-	var scheduled []inbox.ScheduledRun
+	var scheduled []store.ScheduledRun
 	var indexes []int // of scheduled, in runs
 	for i, f := range runs {
 		e, why := r.entryFor(ctx, f)
@@ -140,7 +140,7 @@ func (r *Runs) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.St
 			results[i] = schedule.StartResult{Status: schedule.NotAllowed, Reason: why}
 			continue
 		}
-		scheduled, indexes = append(scheduled, inbox.ScheduledRun{Run: f, Entry: e}), append(indexes, i)
+		scheduled, indexes = append(scheduled, store.ScheduledRun{Run: f, Entry: e}), append(indexes, i)
 	}
 	if len(scheduled) == 0 {
 		return results, nil

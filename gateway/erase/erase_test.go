@@ -82,7 +82,7 @@ func (h *home) tell(id session.ID, text string, f chat.File, used time.Time) {
 	key := session.Key("agent:" + id)
 	at := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: string(id)}
 	in := chat.Inbound{IdempotencyKey: string(id), ID: string(id), Kind: chat.Message, Address: at, Text: text, Files: []chat.File{f}}
-	_, err := h.store.Accept(h.Context(), []inbox.Admission{{Entry: inbox.Entry{Lane: inbox.LaneOf(key), Session: key, Inbound: in}}})
+	_, err := h.store.Accept(h.Context(), []store.Admission{{Entry: inbox.Entry{Lane: inbox.LaneOf(key), Session: key, Inbound: in}}})
 	h.ok(err)
 	c, err := h.store.Claim(h.Context(), inbox.LaneOf(key), 0)
 	h.ok(err)

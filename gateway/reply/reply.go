@@ -27,6 +27,7 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/target"
 )
 
@@ -70,12 +71,12 @@ func New(p Parts) *Writer { return &Writer{p} }
 // A Reply makes the rows of one turn.
 type Reply struct {
 	*Writer
-	claim *inbox.Claim // its previews are those that are still to be deleted
+	claim *store.Claim // its previews are those that are still to be deleted
 	log   *zap.Logger
 }
 
 // Reply returns the Reply of the turn with claim c, to which the turn adds entries.
-func (w *Writer) Reply(c *inbox.Claim, log *zap.Logger) *Reply { return &Reply{w, c, log} }
+func (w *Writer) Reply(c *store.Claim, log *zap.Logger) *Reply { return &Reply{w, c, log} }
 
 func (r *Reply) first() inbox.Entry { return r.claim.Entries[0] }
 func (r *Reply) last() inbox.Entry  { return r.claim.Entries[len(r.claim.Entries)-1] }

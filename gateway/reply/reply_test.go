@@ -31,6 +31,7 @@ import (
 	"hermesd/gateway/reply"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/gateway/target"
 	"hermesd/internal/secret"
 	"hermesd/storage/bolt"
@@ -53,7 +54,7 @@ func (platform) Send(context.Context, chat.Outbound) (chat.Receipt, error) {
 // A fixture is the Reply of a turn of user 7 in a direct message.
 type fixture struct {
 	*reply.Reply
-	claim  inbox.Claim
+	claim  store.Claim
 	conv   conversation.Conversation
 	store  *bolt.Store
 	scopes []reply.AttachScope // of files that were attached
@@ -62,24 +63,24 @@ type fixture struct {
 
 func newFixture(t *testing.T, mode string, o reply.Options) *fixture {
 	t.Helper()
-	store, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "hermesd.db"), bolt.Options{})
+	db, err := bolt.Open(t.Context(), filepath.Join(t.TempDir(), "hermesd.db"), bolt.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	connected := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{{Platform: chat.Telegram}: mode}})
 	connected.Add(chat.Account{Platform: chat.Telegram}, platform{})
 	connected.Add(chat.Account{Platform: chat.HTTP}, platform{raw: true})
-	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: db, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()})
 	t.Cleanup(func() {
-		if err := errors.Join(out.Close(context.Background()), store.Close()); err != nil {
+		if err := errors.Join(out.Close(context.Background()), db.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	f := &fixture{store: store}
+	f := &fixture{store: db}
 	o.Observe = observe.Discard
 	w := reply.New(reply.Parts{
 		Delivery: out, Accounts: connected, Options: o,
-		Directory: target.New(target.Parts{Store: store, Accounts: connected, Delivery: out}, target.Options{Location: time.UTC, Log: zap.NewNop()}),
+		Directory: target.New(target.Parts{Store: db, Accounts: connected, Delivery: out}, target.Options{Location: time.UTC, Log: zap.NewNop()}),
 		Targets: func(context.Context, schedule.OccurrenceID) []chat.Address {
 			return []chat.Address{direct("7"), direct("8")}
 		},
@@ -100,7 +101,7 @@ func newFixture(t *testing.T, mode string, o reply.Options) *fixture {
 			},
 		},
 	})
-	f.claim = inbox.Claim{Turn: "t1", Entries: []inbox.Entry{
+	f.claim = store.Claim{Turn: "t1", Entries: []inbox.Entry{
 		{ID: 1, Inbound: chat.Inbound{ID: "p1", Address: direct("7"), Files: []chat.File{{Path: "/cache/voice.ogg"}}}},
 		{ID: 2, Inbound: chat.Inbound{ID: "p2", Address: direct("7")}},
 	}}

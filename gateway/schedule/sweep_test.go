@@ -65,7 +65,7 @@ func (r *reaper) point(name string) bool {
 	return true
 }
 
-func (r *reaper) StartRuns(ctx context.Context, runs []inbox.ScheduledRun) (f []inbox.ScheduledRunResult, err error) {
+func (r *reaper) StartRuns(ctx context.Context, runs []store.ScheduledRun) (f []store.ScheduledRunResult, err error) {
 	err = r.pass("fire", func() (err error) { f, err = r.port.StartRuns(ctx, runs); return err })
 	return f, err
 }
@@ -79,12 +79,12 @@ func (r *reaper) EditJob(ctx context.Context, id schedule.JobID, change func(*sc
 	return j, err
 }
 
-func (r *reaper) Claim(ctx context.Context, l inbox.Lane, most int) (c inbox.Claim, err error) {
+func (r *reaper) Claim(ctx context.Context, l inbox.Lane, most int) (c store.Claim, err error) {
 	err = r.pass("claim", func() (err error) { c, err = r.port.Claim(ctx, l, most); return err })
 	return c, err
 }
 
-func (r *reaper) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) error {
+func (r *reaper) FinishTurn(ctx context.Context, c store.Claim, m store.Finish) error {
 	return r.pass("commit", func() error { return r.port.FinishTurn(ctx, c, m) })
 }
 

@@ -44,16 +44,16 @@ type daemon struct {
 // port lists what scheduler and gateway need from the store.
 type port interface {
 	schedule.Store
-	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
-	Claim(ctx context.Context, lane inbox.Lane, most int) (inbox.Claim, error)
-	FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) error
+	StartRuns(ctx context.Context, runs []store.ScheduledRun) ([]store.ScheduledRunResult, error)
+	Claim(ctx context.Context, lane inbox.Lane, most int) (store.Claim, error)
+	FinishTurn(ctx context.Context, c store.Claim, m store.Finish) error
 	Lanes(ctx context.Context) ([]inbox.Lane, error)
 }
 
 // whole adapts a store to port.
 type whole struct{ *bolt.Store }
 
-func (w whole) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) error {
+func (w whole) FinishTurn(ctx context.Context, c store.Claim, m store.Finish) error {
 	_, err := w.Store.FinishTurn(ctx, c, m)
 	return err
 }
@@ -134,7 +134,7 @@ func (d *daemon) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.
 		return nil, full
 	}
 	fired := make([]schedule.StartResult, len(runs))
-	var firings []inbox.ScheduledRun
+	var firings []store.ScheduledRun
 	for i, r := range runs {
 		if why, no := never[r.Job.ID]; no {
 			fired[i] = schedule.StartResult{Status: schedule.NotAllowed, Reason: why}
@@ -142,7 +142,7 @@ func (d *daemon) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.
 		}
 		in := schedule.Inbound(r.Job, r.Occurrence)
 		k := session.KeyFor("", in.Address, in.Sender.ID, session.KeyPolicy{})
-		firings = append(firings, inbox.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}})
+		firings = append(firings, store.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}})
 	}
 	got, err := d.port.StartRuns(ctx, firings)
 	if err != nil {
@@ -231,10 +231,10 @@ type counter struct {
 }
 
 func (c *counter) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule.StartResult, error) {
-	firings := make([]inbox.ScheduledRun, len(runs))
+	firings := make([]store.ScheduledRun, len(runs))
 	for i, r := range runs {
 		in := schedule.Inbound(r.Job, r.Occurrence)
-		firings[i] = inbox.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.Lane(in.IdempotencyKey), Inbound: in}}
+		firings[i] = store.ScheduledRun{Run: r, Entry: inbox.Entry{Lane: inbox.Lane(in.IdempotencyKey), Inbound: in}}
 	}
 	got, err := c.store.StartRuns(ctx, firings)
 	fired := make([]schedule.StartResult, len(got))
@@ -251,7 +251,7 @@ func (c *counter) Start(ctx context.Context, runs []schedule.DueRun) ([]schedule
 
 // accepts accepts messages of chats until end and returns the 95th percentile of their
 // waiting time.
-func accepts(b *testing.B, store *bolt.Store, name string, end <-chan time.Time) time.Duration {
+func accepts(b *testing.B, s *bolt.Store, name string, end <-chan time.Time) time.Duration {
 	b.Helper()
 	var took []time.Duration
 	for i := 0; ; i++ {
@@ -263,7 +263,7 @@ func accepts(b *testing.B, store *bolt.Store, name string, end <-chan time.Time)
 		}
 		begin := time.Now()
 		in := chat.Inbound{IdempotencyKey: fmt.Sprint(name, i), Kind: chat.Message, Address: chat.Address{Platform: chat.Telegram, Chat: "7"}}
-		_, err := store.Accept(b.Context(), []inbox.Admission{{Entry: inbox.Entry{Lane: inbox.Lane(fmt.Sprint(name, i)), Inbound: in}}})
+		_, err := s.Accept(b.Context(), []store.Admission{{Entry: inbox.Entry{Lane: inbox.Lane(fmt.Sprint(name, i)), Inbound: in}}})
 		ok(b, err)
 		took = append(took, time.Since(begin))
 	}

@@ -43,13 +43,13 @@ type Inbox interface {
 	// only. A chat.Edit replaces the text and files of the entry that it edits if that
 	// entry is waiting and unclaimed, and is done at once: silent "edit_applied", or
 	// "edit_too_late". Notices are enqueued as by Enqueue.
-	Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error)
+	Accept(ctx context.Context, admissions []Admission) ([]Acceptance, error)
 	// StartRuns accepts the entries of scheduled runs, each in one transaction with
 	// the record of its occurrence, all of them in one write. An entry is accepted only
 	// if its occurrence has no record yet (or one in state missed) and its job is
 	// unchanged since the run was prepared, so that an occurrence runs at most once.
 	// When an entry ends, its occurrence ends with it.
-	StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error)
+	StartRuns(ctx context.Context, runs []ScheduledRun) ([]ScheduledRunResult, error)
 	// Waiting returns the number of unclaimed entries of lane. It does not access the
 	// disk.
 	Waiting(lane inbox.Lane) int
@@ -65,28 +65,28 @@ type Inbox interface {
 }
 
 // Turns stores what turns do. Methods that write with a stale claim return
-// inbox.ErrStale.
+// ErrStale.
 type Turns interface {
 	// Claim claims entries that wait in lane, in order and at most max (0: all).
 	// Entries of an interrupted turn come first and alone, with its steps. A claim
 	// without a turn means that no entry waits.
-	Claim(ctx context.Context, lane inbox.Lane, max int) (inbox.Claim, error)
+	Claim(ctx context.Context, lane inbox.Lane, max int) (Claim, error)
 	// Join adds to the claim the entries that have arrived in its lane since, as far
 	// as they may be part of the same input, and returns them. If steering is set it
 	// joins only entries with the mode inbox.Steer.
-	Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox.Entry, error)
+	Join(ctx context.Context, c Claim, steering bool) ([]inbox.Entry, error)
 	// Release ends the claim: its entries wait again, and its steps are kept. It does
 	// not count as a crash.
-	Release(ctx context.Context, c inbox.Claim) error
+	Release(ctx context.Context, c Claim) error
 	// RecordStep stores s with the claim's turn and renews the claim.
-	RecordStep(ctx context.Context, c inbox.Claim, s Step) error
+	RecordStep(ctx context.Context, c Claim, s Step) error
 	// CommitTurn applies m in one transaction and ends the claim. It returns
-	// inbox.ErrConflict if m contradicts the stored state. It returns the new rows with
+	// ErrConflict if m contradicts the stored state. It returns the new rows with
 	// their IDs and with the attempts that are already registered.
-	CommitTurn(ctx context.Context, c inbox.Claim, m Turn) ([]outbox.Row, error)
+	CommitTurn(ctx context.Context, c Claim, m Turn) ([]outbox.Row, error)
 	// FinishTurn is CommitTurn without a conversation. The rows that delete previews
 	// because of m.Cancel come before m.Rows.
-	FinishTurn(ctx context.Context, c inbox.Claim, m Finish) ([]outbox.Row, error)
+	FinishTurn(ctx context.Context, c Claim, m Finish) ([]outbox.Row, error)
 }
 
 // A Step is one completed part of a turn, or the start of a tool call that must not be
@@ -170,11 +170,11 @@ type Outbox interface {
 type Audit interface {
 	// MessageHistory returns the histories of the messages that id names: an entry or
 	// row ID ("m12", "o7"), the platform's message ID or the whole idempotency key.
-	MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error)
+	MessageHistory(ctx context.Context, id string) ([]MessageHistory, error)
 	// MessageByKey returns the history of the message that was accepted from an account
 	// under an idempotency key; ok is false if the key is unknown or no longer stored.
 	// Unlike MessageHistory it does not search.
-	MessageByKey(ctx context.Context, from chat.Account, key string) (h inbox.MessageHistory, ok bool, err error)
+	MessageByKey(ctx context.Context, from chat.Account, key string) (h MessageHistory, ok bool, err error)
 	// Outbox returns the rows that q selects, ordered by ID, and the number of older ones
 	// that q.Max left out. Rows that cannot be read are omitted.
 	Outbox(ctx context.Context, q outbox.Query) (rows []outbox.Row, older int, err error)
@@ -183,7 +183,7 @@ type Audit interface {
 	// DropRow marks a row that is not sent as dead.
 	DropRow(ctx context.Context, id outbox.ID, why string) error
 	// Stats returns counts for `status`. It does not wait for writes.
-	Stats() inbox.Stats
+	Stats() Stats
 }
 
 // Jobs stores jobs and their occurrences. The methods are declared in package schedule,

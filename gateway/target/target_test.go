@@ -123,7 +123,7 @@ func (h *harness) reopen() *target.Directory {
 func (h *harness) addSession(at chat.Address, name string) {
 	h.t.Helper()
 	key := session.KeyFor("", at, "7", session.KeyPolicy{})
-	taken, err := h.store.Accept(h.t.Context(), []inbox.Admission{{Claim: true, Entry: inbox.Entry{
+	taken, err := h.store.Accept(h.t.Context(), []store.Admission{{Claim: true, Entry: inbox.Entry{
 		Lane: inbox.LaneOf(key), Session: key, State: inbox.Waiting,
 		Inbound: chat.Inbound{IdempotencyKey: string(key), ID: "1", Kind: chat.Message, Address: at},
 	}}})

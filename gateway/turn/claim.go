@@ -26,17 +26,17 @@ import (
 // conversation: what it commits is a store.Finish.
 type claim struct {
 	i18n.Printer // translates texts for users
-	inbox.Claim
+	store.Claim
 	runner      *Runner
 	log         *zap.Logger
 	reply       *reply.Reply
 	trace       store.Trace
-	refusals    int            // commits that failed with inbox.ErrConflict
+	refusals    int            // commits that failed with store.ErrConflict
 	hasMoreWork bool           // the lane must be woken again
 	result      observe.Result // "" until committed
 }
 
-func (r *Runner) newClaim(in inbox.Claim) *claim {
+func (r *Runner) newClaim(in store.Claim) *claim {
 	log := r.parts.Settings.Log.With(zap.String("turn", in.Turn), zap.String("session", string(in.Entries[0].Session)))
 	c := &claim{runner: r, Claim: in, Printer: r.parts.Settings.Printer, log: log}
 	c.reply = r.parts.Chat.Reply.Reply(&c.Claim, log)
@@ -140,7 +140,7 @@ func (c *claim) stopped(by active.StoppedError) store.End {
 
 // fail ends a claim that failed outside of a run of the agent.
 func (c *claim) fail(ctx context.Context, err error) {
-	if errors.Is(err, inbox.ErrStale) {
+	if errors.Is(err, store.ErrStale) {
 		c.logStale(err)
 		return
 	}
@@ -235,7 +235,7 @@ func (c *claim) release(ctx context.Context) {
 	}
 	// A claim that is not released blocks its lane until the lease expires.
 	err := c.writeUntilStored(context.WithoutCancel(ctx), "cannot release claim", func() {}, func(ctx context.Context) error { return c.runner.parts.Store.Release(ctx, c.Claim) })
-	if errors.Is(err, inbox.ErrConflict) {
+	if errors.Is(err, store.ErrConflict) {
 		c.log.Error("cannot release claim", zap.Error(err))
 	}
 }
@@ -266,9 +266,9 @@ func (c *claim) end(ctx context.Context, o inbox.Outcome, write func(context.Con
 		return err
 	})
 	switch {
-	case errors.Is(err, inbox.ErrStale):
+	case errors.Is(err, store.ErrStale):
 		c.logStale(err)
-	case errors.Is(err, inbox.ErrConflict):
+	case errors.Is(err, store.ErrConflict):
 		c.endRefused(ctx, o, err)
 	case err != nil: // the daemon stops
 		c.release(ctx)
@@ -309,12 +309,12 @@ func (c *claim) logStale(err error) { c.log.Warn("claim is stale", zap.Error(err
 
 // writeUntilStored calls write until it succeeds, because for example a full disk
 // must not cost the result of a turn. It ends with an error when ctx or the daemon
-// ends, and for inbox.ErrStale and inbox.ErrConflict. It logs each failure with
+// ends, and for store.ErrStale and store.ErrConflict. It logs each failure with
 // message, and calls touch before each wait.
 func (c *claim) writeUntilStored(ctx context.Context, message string, touch func(), write func(context.Context) error) error {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
 		err := write(context.WithoutCancel(ctx))
-		if err == nil || errors.Is(err, inbox.ErrStale) || errors.Is(err, inbox.ErrConflict) {
+		if err == nil || errors.Is(err, store.ErrStale) || errors.Is(err, store.ErrConflict) {
 			return err
 		}
 		c.log.Error(message, zap.Error(err))

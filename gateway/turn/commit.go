@@ -54,7 +54,7 @@ func (t *turn) close() {
 
 // endFailed ends a turn whose run failed or was canceled.
 func (t *turn) endFailed(ctx context.Context, err error, preview outbox.ID) {
-	if errors.Is(err, inbox.ErrStale) {
+	if errors.Is(err, store.ErrStale) {
 		t.logStale(err)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/active"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 	"hermesd/gateway/usage"
 )
 
@@ -17,7 +18,7 @@ func TestMeterSumsByModel(t *testing.T) {
 	m := usage.NewMeter(&turns)
 	m.Called(ledger.Record{N: 2, Provider: "p", Model: "a", Usage: llm.Usage{Input: 1}, Break: ledger.Undeclared, BreakLayer: "system"})
 	m.Called(ledger.Record{Provider: "p", Model: "a", Usage: llm.Usage{Input: 2}})
-	turns.Set("s", inbox.Claim{Entries: make([]inbox.Entry, 1)})
+	turns.Set("s", store.Claim{Entries: make([]inbox.Entry, 1)})
 	m.Charge("s", agent.Call{Provider: "p", Model: "b", Usage: llm.Usage{Output: 3}})
 	m.FellBack("b", errors.New("overloaded"))
 	got := m.ByModel()

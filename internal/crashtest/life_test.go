@@ -153,35 +153,35 @@ type mortalStore struct {
 	l *life
 }
 
-func (s mortalStore) Accept(ctx context.Context, e []inbox.Admission) (a []inbox.Acceptance, err error) {
+func (s mortalStore) Accept(ctx context.Context, e []store.Admission) (a []store.Acceptance, err error) {
 	err = s.l.pass("accept", func() (err error) { a, err = s.Store.Accept(ctx, e); return err })
 	return a, err
 }
 
-func (s mortalStore) Claim(ctx context.Context, l inbox.Lane, most int) (c inbox.Claim, err error) {
+func (s mortalStore) Claim(ctx context.Context, l inbox.Lane, most int) (c store.Claim, err error) {
 	err = s.l.pass("claim", func() (err error) { c, err = s.Store.Claim(ctx, l, most); return err })
 	return c, err
 }
 
-func (s mortalStore) Join(ctx context.Context, c inbox.Claim, steering bool) (e []inbox.Entry, err error) {
+func (s mortalStore) Join(ctx context.Context, c store.Claim, steering bool) (e []inbox.Entry, err error) {
 	err = s.l.pass("join", func() (err error) { e, err = s.Store.Join(ctx, c, steering); return err })
 	return e, err
 }
 
-func (s mortalStore) Release(ctx context.Context, c inbox.Claim) error {
+func (s mortalStore) Release(ctx context.Context, c store.Claim) error {
 	return s.l.pass("release", func() error { return s.Store.Release(ctx, c) })
 }
 
-func (s mortalStore) RecordStep(ctx context.Context, c inbox.Claim, st store.Step) error {
+func (s mortalStore) RecordStep(ctx context.Context, c store.Claim, st store.Step) error {
 	return s.l.pass("step", func() error { return s.Store.RecordStep(ctx, c, st) })
 }
 
-func (s mortalStore) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) (rows []outbox.Row, err error) {
+func (s mortalStore) CommitTurn(ctx context.Context, c store.Claim, m store.Turn) (rows []outbox.Row, err error) {
 	err = s.l.pass("commit", func() (err error) { rows, err = s.Store.CommitTurn(ctx, c, m); return err })
 	return rows, err
 }
 
-func (s mortalStore) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) (rows []outbox.Row, err error) {
+func (s mortalStore) FinishTurn(ctx context.Context, c store.Claim, m store.Finish) (rows []outbox.Row, err error) {
 	err = s.l.pass("commit", func() (err error) { rows, err = s.Store.FinishTurn(ctx, c, m); return err })
 	return rows, err
 }

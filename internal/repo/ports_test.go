@@ -6,6 +6,7 @@ import (
 	"go/format"
 	"go/parser"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,15 @@ const maxPort = 8
 // embedded are the interfaces outside of gateway/store that ports embed: their readers
 // cannot import it.
 var embedded = []string{"gateway/chat.Memory", "gateway/schedule.Store"}
+
+// portTypes are the types of other packages that methods of the ports take and return:
+// records, their names and their queries. Each other type is in gateway/store, so that a
+// store can be written from there.
+var portTypes = strings.Fields("context.Context json.RawMessage time.Duration time.Time chat.Account chat.Address inbox.Entry inbox.Lane ledger.Record " +
+	"llm.Message outbox.ID outbox.Query outbox.Row outbox.Settlement prompt.Prefix session.Deleted session.ID session.Key session.Query session.Record session.Span")
+
+// foreign matches the names of types of other packages.
+var foreign = regexp.MustCompile(`\b[a-z]+\.[A-Z]\w*`)
 
 // A method is one that an interface declares itself.
 type method struct {
@@ -124,6 +134,14 @@ func TestPortsOfTheStore(t *testing.T) {
 				t.Errorf("%s and %s both have %s", port, other, m.name)
 			}
 			portOf[m.name], typesOf[m.name] = port, m.types
+			if slices.Contains(embeds[port], "schedule.Store") {
+				continue // its types are those of schedule
+			}
+			for _, name := range foreign.FindAllString(m.types, -1) {
+				if !slices.Contains(portTypes, name) {
+					t.Errorf("%s of %s has a %s, which is neither of gateway/store nor a record", m.name, port, name)
+				}
+			}
 		}
 	}
 	suite := suiteSource(t)

@@ -11,13 +11,14 @@ import (
 
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 )
 
 var errNoKey = errors.New("event has no idempotency key")
 
 // Accept stores the entries of admissions in order, all or none. An entry without an
 // idempotency key is an error; one whose key is already known is not stored again.
-func (s *Store) Accept(ctx context.Context, admissions []inbox.Admission) ([]inbox.Acceptance, error) {
+func (s *Store) Accept(ctx context.Context, admissions []store.Admission) ([]store.Acceptance, error) {
 	size := 0
 	for _, a := range admissions {
 		in := a.Entry.Inbound
@@ -29,8 +30,8 @@ func (s *Store) Accept(ctx context.Context, admissions []inbox.Admission) ([]inb
 			size += rowsSize(a.Limit.Notices)
 		}
 	}
-	return write(ctx, s, "accept", size, func(b *batch) ([]inbox.Acceptance, error) {
-		accepted := make([]inbox.Acceptance, len(admissions))
+	return write(ctx, s, "accept", size, func(b *batch) ([]store.Acceptance, error) {
+		accepted := make([]store.Acceptance, len(admissions))
 		for i, a := range admissions {
 			var err error
 			if accepted[i], err = b.accept(a); err != nil {
@@ -43,7 +44,7 @@ func (s *Store) Accept(ctx context.Context, admissions []inbox.Admission) ([]inb
 
 // claimAccepted claims the entries whose admissions ask for it and that are alone in
 // their lanes.
-func (b *batch) claimAccepted(admissions []inbox.Admission, accepted []inbox.Acceptance) error {
+func (b *batch) claimAccepted(admissions []store.Admission, accepted []store.Acceptance) error {
 	for i, a := range admissions {
 		if !a.Claim || !accepted[i].IsNew {
 			continue
@@ -73,22 +74,22 @@ type keyRecord struct {
 	At time.Time `json:"at"`
 }
 
-func (b *batch) accept(a inbox.Admission) (inbox.Acceptance, error) {
+func (b *batch) accept(a store.Admission) (store.Acceptance, error) {
 	e, notices, edits := a.Entry, a.Notices, a.Edits
 	key := idempotencyKey(e.Inbound.Address, e.Inbound.IdempotencyKey)
 	var before keyRecord
 	switch ok, err := b.load(bKeys, key, &before); {
 	case isDamage(err): // that the record exists is enough
 		b.damage = append(b.damage, err)
-		return inbox.Acceptance{}, nil
+		return store.Acceptance{}, nil
 	case err != nil:
-		return inbox.Acceptance{}, err
+		return store.Acceptance{}, err
 	case ok:
-		return inbox.Acceptance{ID: before.ID}, nil
+		return store.Acceptance{ID: before.ID}, nil
 	}
 	id, err := b.nextID(bEntries)
 	if err != nil {
-		return inbox.Acceptance{}, err
+		return store.Acceptance{}, err
 	}
 	e.ID = inbox.ID(id)
 	if e.Accepted.IsZero() {
@@ -101,17 +102,17 @@ func (b *batch) accept(a inbox.Admission) (inbox.Acceptance, error) {
 	}
 	e.Turn, e.Epoch, e.LeaseUntil, e.Crashes, e.CrashesAlone = "", 0, time.Time{}, 0, 0
 	if err := b.setInitialState(&e); err != nil {
-		return inbox.Acceptance{}, err
+		return store.Acceptance{}, err
 	}
 	if err := b.save(bKeys, key, keyRecord{e.ID, b.now}); err != nil {
-		return inbox.Acceptance{}, err
+		return store.Acceptance{}, err
 	}
 	age := binary.BigEndian.AppendUint64(nil, uint64(b.now.UnixNano()))
 	if err := b.put(bAges, idKey(id), append(age, key...)); err != nil {
-		return inbox.Acceptance{}, err
+		return store.Acceptance{}, err
 	}
 	if _, err := b.enqueue(notices, nil); err != nil {
-		return inbox.Acceptance{}, err
+		return store.Acceptance{}, err
 	}
 	for _, edit := range edits {
 		err := b.editValue(edit.Key, edit.Change)
@@ -121,11 +122,11 @@ func (b *batch) accept(a inbox.Admission) (inbox.Acceptance, error) {
 			}
 		}
 		if err != nil {
-			return inbox.Acceptance{}, fmt.Errorf("edit value %s: %w", edit.Key, err)
+			return store.Acceptance{}, fmt.Errorf("edit value %s: %w", edit.Key, err)
 		}
 	}
 	b.accepted++
-	return inbox.Acceptance{ID: e.ID, IsNew: true, Refused: refused}, b.putEntry(e, "")
+	return store.Acceptance{ID: e.ID, IsNew: true, Refused: refused}, b.putEntry(e, "")
 }
 
 // countWaiting returns the number of unclaimed entries of a lane.

@@ -15,6 +15,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -35,7 +36,7 @@ func BenchmarkAccept(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		must[[]inbox.Acceptance](b)(s.Accept(b.Context(), []inbox.Admission{{Entry: event(inbox.Lane(fmt.Sprint(n%100)), fmt.Sprint(n), "a question of usual length, more or less")}}))
+		must[[]store.Acceptance](b)(s.Accept(b.Context(), []store.Admission{{Entry: event(inbox.Lane(fmt.Sprint(n%100)), fmt.Sprint(n), "a question of usual length, more or less")}}))
 	}
 	reportCommits(b, s)
 }
@@ -47,7 +48,7 @@ func BenchmarkAccept64(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			i := n.Add(1)
-			if _, err := s.Accept(context.Background(), []inbox.Admission{{Entry: event(inbox.Lane(fmt.Sprint(i%100)), fmt.Sprint(i), "a question of usual length, more or less")}}); err != nil {
+			if _, err := s.Accept(context.Background(), []store.Admission{{Entry: event(inbox.Lane(fmt.Sprint(i%100)), fmt.Sprint(i), "a question of usual length, more or less")}}); err != nil {
 				b.Error(err)
 			}
 		}
@@ -89,7 +90,7 @@ func BenchmarkTurn64(b *testing.B) {
 func runTurnInOwnChat(s *bolt.Store, lane inbox.Lane, n int) error {
 	ctx := context.Background()
 	to := chat.Address{Platform: chat.Telegram, Kind: chat.DM, Chat: string(lane)}
-	if _, err := s.Accept(ctx, []inbox.Admission{{Entry: event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}}); err != nil {
+	if _, err := s.Accept(ctx, []store.Admission{{Entry: event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}}); err != nil {
 		return err
 	}
 	c, err := s.Claim(ctx, lane, 0)
@@ -157,7 +158,7 @@ func TestTurnCostsFourCommits(t *testing.T) {
 		t.Errorf("%d commits, want 4", n)
 	}
 	before = s.Stats().Commits
-	if c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0)); c.Turn != "" {
+	if c := must[store.Claim](t)(s.Claim(t.Context(), "lane", 0)); c.Turn != "" {
 		t.Errorf("claimed %+v", c)
 	}
 	if n := s.Stats().Commits - before; n != 0 {
@@ -174,7 +175,7 @@ func TestCommitIsSharedByManyWriters(t *testing.T) {
 	const n = 200
 	for i := range n {
 		wg.Go(func() {
-			if _, err := s.Accept(context.Background(), []inbox.Admission{{Entry: event("lane", fmt.Sprint(i), "x")}}); err != nil {
+			if _, err := s.Accept(context.Background(), []store.Admission{{Entry: event("lane", fmt.Sprint(i), "x")}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -200,7 +201,7 @@ func TestOnCommitMeasuresTransactions(t *testing.T) {
 	opened, reported := s.Stats().Commits, commits
 	accept := func(key, text string) (grown int64) {
 		before := bytes
-		_, err := s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", key, text)}})
+		_, err := s.Accept(t.Context(), []store.Admission{{Entry: event("lane", key, text)}})
 		ok(t, err)
 		return bytes - before
 	}

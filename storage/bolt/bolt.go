@@ -12,7 +12,7 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
-	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 )
 
 // Options are the settings of a store. The zero value selects the defaults.
@@ -154,8 +154,8 @@ func read[T any](ctx context.Context, s *Store, name string, f func(r reader) (T
 
 // Stats returns the counters and gauges of the store. It does not wait for
 // writes.
-func (s *Store) Stats() inbox.Stats {
-	st := inbox.Stats{Epoch: s.epoch, Commits: s.commits.Load(), Writes: s.writes.Load()}
+func (s *Store) Stats() store.Stats {
+	st := store.Stats{Epoch: s.epoch, Commits: s.commits.Load(), Writes: s.writes.Load()}
 	m := s.mirror
 	m.mu.RLock()
 	st.Accepted, st.Waiting, st.Claimed, st.Outbox, st.Dead = m.accepted, m.totalWaiting, m.claimed, m.liveRows, m.deadRows

@@ -103,8 +103,8 @@ func newRow(to chat.Address, text string) outbox.Row {
 // session, one row sent.
 func runTurn(t testing.TB, s *bolt.Store, lane inbox.Lane, id session.ID, n int) {
 	t.Helper()
-	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}}))
-	c := must[inbox.Claim](t)(s.Claim(t.Context(), lane, 0))
+	must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: event(lane, fmt.Sprintf("%s-%d", lane, n), "a question")}}))
+	c := must[store.Claim](t)(s.Claim(t.Context(), lane, 0))
 	must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, turnCommit(lane, id, n)))
 	r, _, sending, err := s.Next(t.Context(), testDM)
 	ok(t, err)

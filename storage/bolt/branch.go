@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 )
@@ -20,7 +19,7 @@ import (
 //
 // The store sets the message counts of to.Record itself; the ledger and the
 // usage start empty. Branch returns the record as it is stored. The error is
-// inbox.ErrConflict if the ID is in use or rows exceeds the number of active
+// store.ErrConflict if the ID is in use or rows exceeds the number of active
 // messages.
 func (s *Store) Branch(ctx context.Context, from session.ID, rows int, to store.Creation) (session.Record, error) {
 	return write(ctx, s, "branch "+string(from), maxBatch, func(b *batch) (session.Record, error) { return b.branch(from, rows, to) })
@@ -40,7 +39,7 @@ func (b *batch) branch(from session.ID, rows int, to store.Creation) (session.Re
 	}
 	if _, exists, err := b.session(to.Record.ID); err != nil || exists {
 		if err == nil {
-			err = fmt.Errorf("%w: session %s already exists", inbox.ErrConflict, to.Record.ID)
+			err = fmt.Errorf("%w: session %s already exists", store.ErrConflict, to.Record.ID)
 		}
 		return none, err
 	}

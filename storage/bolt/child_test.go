@@ -65,7 +65,7 @@ func writeUntilKilled(dir string, w io.Writer) error {
 	for i := 0; ; i++ {
 		lane := inbox.Lane(fmt.Sprintf("e%d-%d", s.Stats().Epoch, i))
 		key := string(lane)
-		if _, err := s.Accept(ctx, []inbox.Admission{{Entry: event(lane, key, strings.Repeat("x", rand.IntN(3000)))}}); err != nil {
+		if _, err := s.Accept(ctx, []store.Admission{{Entry: event(lane, key, strings.Repeat("x", rand.IntN(3000)))}}); err != nil {
 			return err
 		}
 		fmt.Fprintln(w, "accepted", key)
@@ -170,7 +170,7 @@ func runUntilKilled(t *testing.T, dir string) (facts int) {
 // checkSurvived checks that the last fact reported for a key is still true.
 func checkSurvived(t *testing.T, s *bolt.Store, key, fact string) {
 	t.Helper()
-	histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key))
+	histories := must[[]store.MessageHistory](t)(s.MessageHistory(t.Context(), key))
 	if len(histories) != 1 {
 		t.Fatalf("%s was %s, but is stored %d times", key, fact, len(histories))
 	}
@@ -186,7 +186,7 @@ func checkSurvived(t *testing.T, s *bolt.Store, key, fact string) {
 	if what != "step" || c.Entry.State == inbox.Done {
 		return
 	}
-	claim := must[inbox.Claim](t)(s.Claim(t.Context(), c.Entry.Lane, 0))
+	claim := must[store.Claim](t)(s.Claim(t.Context(), c.Entry.Lane, 0))
 	if len(claim.Steps) != 1 || !claim.Crashed {
 		t.Fatalf("%s had a step; its claim has %d, crashed %t", key, len(claim.Steps), claim.Crashed)
 	}

@@ -13,44 +13,44 @@ import (
 // Claim claims the next entries of lane, in order and at most max of them (0:
 // no limit). While a claim of this process is valid in the lane, the result is
 // empty.
-func (s *Store) Claim(ctx context.Context, lane inbox.Lane, max int) (inbox.Claim, error) {
-	return write(ctx, s, "claim "+string(lane), 1024, func(b *batch) (inbox.Claim, error) { return b.claim(lane, max) })
+func (s *Store) Claim(ctx context.Context, lane inbox.Lane, max int) (store.Claim, error) {
+	return write(ctx, s, "claim "+string(lane), 1024, func(b *batch) (store.Claim, error) { return b.claim(lane, max) })
 }
 
-func (b *batch) claim(l inbox.Lane, max int) (inbox.Claim, error) {
+func (b *batch) claim(l inbox.Lane, max int) (store.Claim, error) {
 	for {
 		positions, err := b.lanePositions(l)
 		if err != nil || len(positions) == 0 {
-			return inbox.Claim{Lane: l}, err
+			return store.Claim{Lane: l}, err
 		}
 		claimed, err := b.hasClaim(positions)
 		if err != nil || claimed {
-			return inbox.Claim{Lane: l, Remaining: countWaiting(positions)}, err
+			return store.Claim{Lane: l, Remaining: countWaiting(positions)}, err
 		}
 		t, entries, err := b.selectEntries(l, positions, max)
 		if err != nil {
-			return inbox.Claim{}, err
+			return store.Claim{}, err
 		}
 		if len(entries) == 0 { // all selected entries are damaged; the lane continues
 			continue
 		}
-		c := inbox.Claim{Lane: l, Turn: t.ID, Epoch: b.s.epoch}
+		c := store.Claim{Lane: l, Turn: t.ID, Epoch: b.s.epoch}
 		if c.Steps, err = b.steps(t.ID); isDamage(err) {
 			if err := b.failTurn(t, entries, err); err != nil {
-				return inbox.Claim{}, err
+				return store.Claim{}, err
 			}
 			continue
 		} else if err != nil {
-			return inbox.Claim{}, err
+			return store.Claim{}, err
 		}
 		if c.Previews, err = b.previews(t); err != nil && !isDamage(err) {
-			return inbox.Claim{}, err
+			return store.Claim{}, err
 		}
 		if c.Entries, err = b.claimEntries(&t, entries); err != nil {
-			return inbox.Claim{}, err
+			return store.Claim{}, err
 		}
 		if c.Deletions, err = b.deletions(t); err != nil {
-			return inbox.Claim{}, err
+			return store.Claim{}, err
 		}
 		for _, e := range entries {
 			c.Deletions = append(c.Deletions, e.Deletions...)
@@ -184,7 +184,7 @@ func (b *batch) failTurn(t turnRecord, entries []inbox.Entry, reason error) erro
 // Join adds the entries that have arrived in the lane of the claim since, as
 // far as they can be merged, to the same turn and returns them. With steering
 // it takes only entries whose mode is steer.
-func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox.Entry, error) {
+func (s *Store) Join(ctx context.Context, c store.Claim, steering bool) ([]inbox.Entry, error) {
 	return write(ctx, s, "join "+c.Turn, 1024, func(b *batch) ([]inbox.Entry, error) {
 		t, err := b.claimedTurn(c)
 		if err != nil {
@@ -215,7 +215,7 @@ func (s *Store) Join(ctx context.Context, c inbox.Claim, steering bool) ([]inbox
 // Release makes the entries of the claim wait again. It does not count as a
 // crash. If nothing of the turn is stored (no step, no visible preview) the
 // turn is deleted, and newer entries can be claimed together with these.
-func (s *Store) Release(ctx context.Context, c inbox.Claim) error {
+func (s *Store) Release(ctx context.Context, c store.Claim) error {
 	return s.do(ctx, "release "+c.Turn, 1024, func(b *batch) error {
 		t, err := b.claimedTurn(c)
 		if err != nil {
@@ -278,7 +278,7 @@ func (b *batch) unfinishedEntries(t turnRecord) ([]inbox.Entry, error) {
 
 // RecordStep stores step for the turn of the claim and renews the lease of the
 // claim.
-func (s *Store) RecordStep(ctx context.Context, c inbox.Claim, step store.Step) error {
+func (s *Store) RecordStep(ctx context.Context, c store.Claim, step store.Step) error {
 	return s.do(ctx, "record a step of "+c.Turn, 1024+len(step.Doc), func(b *batch) error {
 		t, err := b.claimedTurn(c)
 		if err != nil {

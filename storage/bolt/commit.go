@@ -17,12 +17,12 @@ import (
 	"hermesd/gateway/store"
 )
 
-var errNoOutcome = fmt.Errorf("%w: entry without an outcome", inbox.ErrConflict)
+var errNoOutcome = fmt.Errorf("%w: entry without an outcome", store.ErrConflict)
 
 // CommitTurn applies all of m, or nothing, and ends the claim. It returns
-// inbox.ErrConflict if the stored length of the transcript differs from what m
+// store.ErrConflict if the stored length of the transcript differs from what m
 // expects. Outcomes of entries that do not belong to the claim are ignored.
-func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
+func (s *Store) CommitTurn(ctx context.Context, c store.Claim, m store.Turn) ([]outbox.Row, error) {
 	size := endSize(m.End) + len(m.Prompt) + len(m.Engine)
 	size += docsSize(m.Messages) + docsSize(m.Calls)
 	for _, p := range m.Compactions {
@@ -33,7 +33,7 @@ func (s *Store) CommitTurn(ctx context.Context, c inbox.Claim, m store.Turn) ([]
 
 // FinishTurn applies all of m, or nothing, and ends the claim. Outcomes of entries that do
 // not belong to the claim are ignored.
-func (s *Store) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) ([]outbox.Row, error) {
+func (s *Store) FinishTurn(ctx context.Context, c store.Claim, m store.Finish) ([]outbox.Row, error) {
 	size := endSize(m.End)
 	if m.Rebuild != nil {
 		size += len(m.Rebuild.Prompt)
@@ -44,7 +44,7 @@ func (s *Store) FinishTurn(ctx context.Context, c inbox.Claim, m store.Finish) (
 // endSize is the estimated number of bytes that a write of m needs.
 func endSize(m store.End) int { return 4096 + len(m.Trace) + rowsSize(m.Rows) + eventsSize(m.Events) }
 
-func (b *batch) commitTurn(c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
+func (b *batch) commitTurn(c store.Claim, m store.Turn) ([]outbox.Row, error) {
 	t, err := b.claimedTurn(c)
 	if err == nil {
 		err = b.checkTurn(m)
@@ -59,7 +59,7 @@ func (b *batch) commitTurn(c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
 		return nil, err
 	}
 	for _, e := range m.Accept {
-		if _, err := b.accept(inbox.Admission{Entry: e}); err != nil {
+		if _, err := b.accept(store.Admission{Entry: e}); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +67,7 @@ func (b *batch) commitTurn(c inbox.Claim, m store.Turn) ([]outbox.Row, error) {
 	return b.endTurn(t, m.End, nil)
 }
 
-func (b *batch) finishTurn(c inbox.Claim, m store.Finish) ([]outbox.Row, error) {
+func (b *batch) finishTurn(c store.Claim, m store.Finish) ([]outbox.Row, error) {
 	t, err := b.claimedTurn(c)
 	if err == nil {
 		t.Session, err = b.saveSessions(m)
@@ -129,7 +129,7 @@ func (b *batch) endTurn(t turnRecord, m store.End, deletions []outbox.Row) ([]ou
 // checkTurn validates m before anything is written.
 func (b *batch) checkTurn(m store.Turn) error {
 	if m.Session.ID == "" {
-		return fmt.Errorf("%w: a turn without a session", inbox.ErrConflict)
+		return fmt.Errorf("%w: a turn without a session", store.ErrConflict)
 	}
 	old, _, err := b.session(m.Session.ID)
 	if err != nil {
@@ -143,7 +143,7 @@ func (b *batch) checkTurn(m store.Turn) error {
 		return lengthError(m.Session.ID, have, want)
 	}
 	if want := m.Session.Calls - len(m.Calls); old.Calls != want {
-		return fmt.Errorf("%w: the ledger of %s has %d calls, not %d", inbox.ErrConflict, m.Session.ID, old.Calls, want)
+		return fmt.Errorf("%w: the ledger of %s has %d calls, not %d", store.ErrConflict, m.Session.ID, old.Calls, want)
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (b *batch) saveSessions(m store.Finish) (id session.ID, err error) {
 func (b *batch) sessionToChange(id session.ID) (sessionRecord, error) {
 	rec, err := b.existingSession(id)
 	if errors.Is(err, session.ErrNotFound) {
-		err = fmt.Errorf("%w: %w", inbox.ErrConflict, err)
+		err = fmt.Errorf("%w: %w", store.ErrConflict, err)
 	}
 	return rec, err
 }
@@ -255,7 +255,7 @@ func lengthAfterCompactions(id session.ID, length int, passes []store.Compaction
 			return 0, lengthError(id, length, p.Length)
 		}
 		if length += len(p.Append); p.From < 0 || p.From > p.To || p.To > length {
-			return 0, fmt.Errorf("%w: compaction %d archives rows %d to %d of %d", inbox.ErrConflict, i, p.From, p.To, length)
+			return 0, fmt.Errorf("%w: compaction %d archives rows %d to %d of %d", store.ErrConflict, i, p.From, p.To, length)
 		}
 		length = len(p.Active)
 	}
@@ -334,7 +334,7 @@ func (b *batch) appendCalls(rec session.Record, calls []store.Doc[ledger.Record]
 }
 
 // newestEntry returns the ID of the newest entry of a claim.
-func newestEntry(c inbox.Claim) (id inbox.ID) {
+func newestEntry(c store.Claim) (id inbox.ID) {
 	for _, e := range c.Entries {
 		id = max(id, e.ID)
 	}

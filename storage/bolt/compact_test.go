@@ -8,8 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 	"hermesd/storage/storagetest"
 )
@@ -30,8 +30,8 @@ func TestCompactFreesSpaceAndKeepsRecords(t *testing.T) {
 	for i := range 64 {
 		ok(t, s.SetValue(t.Context(), fmt.Sprint(i), nil))
 	}
-	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", "k", "x")}}))
-	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
+	must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: event("lane", "k", "x")}}))
+	c := must[store.Claim](t)(s.Claim(t.Context(), "lane", 0))
 	must[[]outbox.Row](t)(s.Enqueue(t.Context(), []outbox.Row{newRow(testDM, "1")}))
 	r, _, _, err := s.Next(t.Context(), testDM)
 	ok(t, err)
@@ -40,7 +40,7 @@ func TestCompactFreesSpaceAndKeepsRecords(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 20 { // concurrent operations
 		wg.Go(func() {
-			if _, err := s.Accept(context.Background(), []inbox.Admission{{Entry: event("others", fmt.Sprint("o", i), "x")}}); err != nil {
+			if _, err := s.Accept(context.Background(), []store.Admission{{Entry: event("others", fmt.Sprint("o", i), "x")}}); err != nil {
 				t.Error(err)
 			}
 			if _, err := storagetest.Transcript(context.Background(), s, "s1", 0); err != nil {

@@ -33,10 +33,10 @@ func filledStore(t *testing.T) []byte {
 	for i := range 3 {
 		runTurn(t, s, "lane", "s1", i)
 	}
-	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{
+	must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{
 		{Entry: event("steps", "k1", "has-steps")}, {Entry: event("entry", "k2", "the-entry")}, {Entry: event("entry", "k3", "behind it")},
 	}))
-	c := must[inbox.Claim](t)(s.Claim(t.Context(), "steps", 0))
+	c := must[store.Claim](t)(s.Claim(t.Context(), "steps", 0))
 	ok(t, s.RecordStep(t.Context(), c, store.Step{Doc: []byte(`{"a":"the-step"}`)}))
 	must[[]outbox.Row](t)(s.Enqueue(t.Context(), []outbox.Row{newRow(testDM, "the-row"), newRow(testDM, "next row")}))
 	ok(t, s.SetValue(t.Context(), "v", []byte("the-value")))
@@ -123,18 +123,18 @@ func TestDamagedEntryDoesNotBlockLane(t *testing.T) {
 	if err := s.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "entry m5") {
 		t.Errorf("Verify: %v, want entry m5 named", err)
 	}
-	c := must[inbox.Claim](t)(s.Claim(t.Context(), "entry", 0))
+	c := must[store.Claim](t)(s.Claim(t.Context(), "entry", 0))
 	if len(c.Entries) != 1 || c.Entries[0].Inbound.Text != "behind it" {
 		t.Fatalf("claimed %+v, want the entry after the damaged one", c.Entries)
 	}
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "entry m5") {
 		t.Errorf("reported %q, want entry m5", *damage)
 	}
-	histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), "m5"))
+	histories := must[[]store.MessageHistory](t)(s.MessageHistory(t.Context(), "m5"))
 	if o := histories[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
 		t.Errorf("it ended %+v, want failed", o)
 	}
-	again := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("entry", "k2", "again")}}))
+	again := must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: event("entry", "k2", "again")}}))
 	if again[0].IsNew {
 		t.Error("its key is no longer known")
 	}
@@ -159,7 +159,7 @@ func TestDamagedKeyIsReported(t *testing.T) {
 	ok(t, db.Close())
 	s, damage, err := openBytes(t, must[[]byte](t)(os.ReadFile(storePath(dir))))
 	ok(t, err)
-	if again := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("entry", "k2", "again")}})); again[0].IsNew {
+	if again := must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: event("entry", "k2", "again")}})); again[0].IsNew {
 		t.Error("the event is accepted twice")
 	}
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "key ") {
@@ -172,8 +172,8 @@ func TestDamagedValueDoesNotBlockAccept(t *testing.T) {
 	t.Parallel()
 	s, damage, err := openBytes(t, flipBits(t, filledStore(t), "the-value"))
 	ok(t, err)
-	edit := inbox.ValueEdit{Key: "v", Change: func(old []byte) ([]byte, error) { return fmt.Appendf(old, "after %q", old), nil }}
-	a := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", "new", "x"), Edits: []inbox.ValueEdit{edit}}}))
+	edit := store.ValueEdit{Key: "v", Change: func(old []byte) ([]byte, error) { return fmt.Appendf(old, "after %q", old), nil }}
+	a := must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: event("lane", "new", "x"), Edits: []store.ValueEdit{edit}}}))
 	if v := must[[]byte](t)(s.Value(t.Context(), "v")); !a[0].IsNew || string(v) != `after ""` {
 		t.Errorf("%+v, value %q", a[0], v)
 	}
@@ -187,13 +187,13 @@ func TestDamagedStepEndsTurn(t *testing.T) {
 	t.Parallel()
 	s, damage, err := openBytes(t, flipBits(t, filledStore(t), "the-step"))
 	ok(t, err)
-	if c := must[inbox.Claim](t)(s.Claim(t.Context(), "steps", 0)); c.Turn != "" {
+	if c := must[store.Claim](t)(s.Claim(t.Context(), "steps", 0)); c.Turn != "" {
 		t.Fatalf("it is run again: %+v", c)
 	}
 	if len(*damage) != 1 || !strings.Contains((*damage)[0], "number 0") {
 		t.Errorf("reported %q, want step number 0", *damage)
 	}
-	histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), "k1"))
+	histories := must[[]store.MessageHistory](t)(s.MessageHistory(t.Context(), "k1"))
 	if o := histories[0].Entry.Outcome; o == nil || o.Result != inbox.Failed {
 		t.Errorf("it ended %+v, want failed", o)
 	}
@@ -347,7 +347,7 @@ func TestFlippedBitsNeverCrash(t *testing.T) {
 // useStore runs an operation of each kind and ignores errors.
 func useStore(t *testing.T, s *bolt.Store) {
 	ctx := t.Context()
-	_, _ = s.Accept(ctx, []inbox.Admission{{Entry: event("lane", fmt.Sprint("new", rand.Uint64()), "x")}})
+	_, _ = s.Accept(ctx, []store.Admission{{Entry: event("lane", fmt.Sprint("new", rand.Uint64()), "x")}})
 	for _, l := range []inbox.Lane{"lane", "steps", "entry"} {
 		if c, err := s.Claim(ctx, l, 0); err == nil && c.Turn != "" {
 			_, _ = s.FinishTurn(ctx, c, store.Finish{End: store.End{

@@ -32,8 +32,8 @@ func fillWithCanaries(t *testing.T, s *bolt.Store, id session.ID) {
 	e.Inbound.ReplyTo = &chat.Quote{ID: "1", Text: canary}
 	e.Inbound.Files = []chat.File{{Name: canary, Path: "/media/" + canary}}
 	e.Inbound.Prompt, e.Inbound.ChatName, e.Inbound.Topic = canary, canary, canary
-	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: e}}))
-	c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
+	must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: e}}))
+	c := must[store.Claim](t)(s.Claim(t.Context(), "lane", 0))
 	ok(t, s.RecordStep(t.Context(), c, store.Step{Doc: []byte(`"` + canary + `"`)}))
 	secret := []byte(`{"text":"` + canary + `"}`)
 	rec := session.Record{ID: id, Key: "lane", Address: testDM, Updated: time.Now(), Messages: 2, Calls: 1, Name: canary, Title: canary}
@@ -55,7 +55,7 @@ func fillWithCanaries(t *testing.T, s *bolt.Store, id session.ID) {
 	}
 	edit := event("lane", "k2", canary+" edited")
 	edit.Inbound.Kind, edit.Inbound.EditedKey = chat.Edit, "k1"
-	must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: edit}}))
+	must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: edit}}))
 }
 
 // countCanaries returns the number of canaries in the file.
@@ -85,7 +85,7 @@ func TestDeleteSessionLeavesNoTextInFile(t *testing.T) {
 	if rows := must[[]store.Doc[llm.Message]](t)(storagetest.Transcript(t.Context(), s, "s0", 0)); len(rows) != 2 {
 		t.Errorf("the other session has %d rows, want 2", len(rows))
 	}
-	accepted := must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", "k1", "again")}}))
+	accepted := must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: event("lane", "k1", "again")}}))
 	if accepted[0].IsNew {
 		t.Error("a message of the deleted session counts as new")
 	}
@@ -100,8 +100,8 @@ func TestFullFileRejectsBranchWithoutChanges(t *testing.T) {
 	runTurn(t, s, "lane", "s1", 0)
 	long := `"` + strings.Repeat("x", 100_000) + `"`
 	for n := range 30 {
-		must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", fmt.Sprint("long", n), "x")}}))
-		c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
+		must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: event("lane", fmt.Sprint("long", n), "x")}}))
+		c := must[store.Claim](t)(s.Claim(t.Context(), "lane", 0))
 		m := turnCommit("lane", "s1", n+1)
 		m.Messages[1], m.Rows = []byte(long), nil
 		must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))

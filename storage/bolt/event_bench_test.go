@@ -29,8 +29,8 @@ func BenchmarkTurnEvent(b *testing.B) {
 				if mode != "without" {
 					m.Events = []store.Event{{Queue: "q", Key: fmt.Sprint(n), Group: string(lane), Doc: doc}}
 				}
-				must[[]inbox.Acceptance](b)(s.Accept(b.Context(), []inbox.Admission{{Entry: event(lane, fmt.Sprint(n), "a question")}}))
-				c := must[inbox.Claim](b)(s.Claim(b.Context(), lane, 0))
+				must[[]store.Acceptance](b)(s.Accept(b.Context(), []store.Admission{{Entry: event(lane, fmt.Sprint(n), "a question")}}))
+				c := must[store.Claim](b)(s.Claim(b.Context(), lane, 0))
 				must[[]outbox.Row](b)(s.CommitTurn(b.Context(), c, m))
 				if mode == "settled" {
 					tellNext(b, s)

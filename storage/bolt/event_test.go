@@ -34,10 +34,10 @@ func tellErr(t testing.TB, s *bolt.Store, events ...store.Event) error {
 	t.Helper()
 	st := s.Stats()
 	key := fmt.Sprintf("tell %d-%d", st.Epoch, st.Commits)
-	if _, err := s.Accept(t.Context(), []inbox.Admission{{Entry: event("tell", key, "x")}}); err != nil {
+	if _, err := s.Accept(t.Context(), []store.Admission{{Entry: event("tell", key, "x")}}); err != nil {
 		return err
 	}
-	c := must[inbox.Claim](t)(s.Claim(t.Context(), "tell", 0))
+	c := must[store.Claim](t)(s.Claim(t.Context(), "tell", 0))
 	_, err := s.FinishTurn(t.Context(), c, store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}, Events: events}})
 	if err != nil {
 		return errors.Join(err, s.Release(t.Context(), c))
@@ -295,8 +295,8 @@ func TestEventCostsNoCommit(t *testing.T) {
 	s := open(t, t.TempDir())
 	turn := func(n int, events ...store.Event) (commits uint64) {
 		before := s.Stats().Commits
-		must[[]inbox.Acceptance](t)(s.Accept(t.Context(), []inbox.Admission{{Entry: event("lane", fmt.Sprint(n), "x")}}))
-		c := must[inbox.Claim](t)(s.Claim(t.Context(), "lane", 0))
+		must[[]store.Acceptance](t)(s.Accept(t.Context(), []store.Admission{{Entry: event("lane", fmt.Sprint(n), "x")}}))
+		c := must[store.Claim](t)(s.Claim(t.Context(), "lane", 0))
 		m := turnCommit("lane", "s1", n)
 		m.Events, m.Rows = events, nil
 		must[[]outbox.Row](t)(s.CommitTurn(t.Context(), c, m))

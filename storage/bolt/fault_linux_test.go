@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -35,7 +35,7 @@ func smallDisk(dir string) error {
 	n := 0
 	accept := func() error {
 		n++
-		_, err := s.Accept(ctx, []inbox.Admission{{Entry: event("lane", fmt.Sprint("k", n), strings.Repeat("x", 10_000))}})
+		_, err := s.Accept(ctx, []store.Admission{{Entry: event("lane", fmt.Sprint("k", n), strings.Repeat("x", 10_000))}})
 		return err
 	}
 	for range 5 {

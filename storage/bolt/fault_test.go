@@ -13,8 +13,8 @@ import (
 
 	bbolt "go.etcd.io/bbolt"
 
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 )
@@ -117,7 +117,7 @@ func fillStore(t *testing.T, s *bolt.Store) (accepted, rejected []string) {
 			failed := 0
 			for i := 0; failed < 5 && i < 500; i++ {
 				key := fmt.Sprintf("k%d-%d", g, i)
-				_, err := s.Accept(context.Background(), []inbox.Admission{{Entry: event("lane", key, strings.Repeat("x", 20_000))}})
+				_, err := s.Accept(context.Background(), []store.Admission{{Entry: event("lane", key, strings.Repeat("x", 20_000))}})
 				mu.Lock()
 				if err != nil {
 					failed++
@@ -140,12 +140,12 @@ func checkAccepted(t *testing.T, s *bolt.Store, accepted, rejected []string) {
 		t.Errorf("%d wait, want %d", n, len(accepted))
 	}
 	for _, key := range accepted {
-		if histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(histories) != 1 {
+		if histories := must[[]store.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(histories) != 1 {
 			t.Errorf("%s was accepted but is stored %d times", key, len(histories))
 		}
 	}
 	for _, key := range rejected {
-		if histories := must[[]inbox.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(histories) != 0 {
+		if histories := must[[]store.MessageHistory](t)(s.MessageHistory(t.Context(), key)); len(histories) != 0 {
 			t.Errorf("%s was rejected but is stored", key)
 		}
 	}

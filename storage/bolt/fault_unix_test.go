@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -31,7 +31,7 @@ func fullDisk(dir string) error {
 	n := 0
 	accept := func() error {
 		n++
-		_, err := s.Accept(ctx, []inbox.Admission{{Entry: event("lane", fmt.Sprint("k", n), strings.Repeat("x", 50_000))}})
+		_, err := s.Accept(ctx, []store.Admission{{Entry: event("lane", fmt.Sprint("k", n), strings.Repeat("x", 50_000))}})
 		return err
 	}
 	if err := accept(); err != nil {
@@ -133,7 +133,7 @@ func readOnlyForAWhile(dir string) error {
 		return err
 	}
 	accept := func(key string) error {
-		_, err := s.Accept(ctx, []inbox.Admission{{Entry: event("lane", key, "hello")}})
+		_, err := s.Accept(ctx, []store.Admission{{Entry: event("lane", key, "hello")}})
 		return err
 	}
 	signal.Ignore(unix.SIGXFSZ)

@@ -11,6 +11,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 )
 
 // maxHistories is the maximum number of messages that one query returns.
@@ -19,8 +20,8 @@ const maxHistories = 100
 // MessageHistory returns everything stored about the messages that id names,
 // oldest first. id is the ID of an entry ("m12"), a row ("o7") or a turn, the
 // platform ID of the message or of its answer, or a whole idempotency key.
-func (s *Store) MessageHistory(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
-	return read(ctx, s, "find message "+id, func(r reader) ([]inbox.MessageHistory, error) {
+func (s *Store) MessageHistory(ctx context.Context, id string) ([]store.MessageHistory, error) {
+	return read(ctx, s, "find message "+id, func(r reader) ([]store.MessageHistory, error) {
 		if histories, err := r.historiesByID(id); err != nil || len(histories) > 0 {
 			return histories, err
 		}
@@ -31,7 +32,7 @@ func (s *Store) MessageHistory(ctx context.Context, id string) ([]inbox.MessageH
 // MessageByKey returns the history of the message that was accepted from an
 // account under an idempotency key; ok is false if the key is unknown or no
 // longer stored. Unlike MessageHistory it does not search.
-func (s *Store) MessageByKey(ctx context.Context, account chat.Account, key string) (c inbox.MessageHistory, ok bool, err error) {
+func (s *Store) MessageByKey(ctx context.Context, account chat.Account, key string) (c store.MessageHistory, ok bool, err error) {
 	err = s.view(ctx, "find message by key", func(r reader) error {
 		var rec keyRecord
 		known, err := r.load(bKeys, idempotencyKey(chat.Address{Platform: account.Platform, Account: account.Name}, key), &rec)
@@ -48,13 +49,13 @@ func (s *Store) MessageByKey(ctx context.Context, account chat.Account, key stri
 }
 
 // historiesByID finds messages by an ID that the daemon assigned.
-func (r reader) historiesByID(id string) ([]inbox.MessageHistory, error) {
+func (r reader) historiesByID(id string) ([]store.MessageHistory, error) {
 	if n, ok := parseID(id, "m"); ok {
 		e, ok, err := r.entry(inbox.ID(n))
 		if err != nil || !ok {
 			return nil, err
 		}
-		return []inbox.MessageHistory{r.messageHistory(e)}, nil
+		return []store.MessageHistory{r.messageHistory(e)}, nil
 	}
 	if n, ok := parseID(id, "o"); ok {
 		row, ok, err := r.row(outbox.ID(n))
@@ -79,8 +80,8 @@ func parseID(id, prefix string) (uint64, bool) {
 }
 
 // messageHistory returns the history of an entry, as far as it can be read.
-func (r reader) messageHistory(e inbox.Entry) inbox.MessageHistory {
-	c := inbox.MessageHistory{Entry: e}
+func (r reader) messageHistory(e inbox.Entry) store.MessageHistory {
+	c := store.MessageHistory{Entry: e}
 	t, ok, err := r.turn(e.Turn)
 	if e.Turn == "" || err != nil || !ok {
 		return c
@@ -94,8 +95,8 @@ func (r reader) messageHistory(e inbox.Entry) inbox.MessageHistory {
 	return c
 }
 
-func (r reader) turnHistories(t turnRecord) []inbox.MessageHistory {
-	var histories []inbox.MessageHistory
+func (r reader) turnHistories(t turnRecord) []store.MessageHistory {
+	var histories []store.MessageHistory
 	for _, id := range t.Entries {
 		if e, ok, err := r.entry(id); err == nil && ok {
 			histories = append(histories, r.messageHistory(e))
@@ -104,23 +105,23 @@ func (r reader) turnHistories(t turnRecord) []inbox.MessageHistory {
 	return histories
 }
 
-func (r reader) rowHistories(row outbox.Row) []inbox.MessageHistory {
+func (r reader) rowHistories(row outbox.Row) []store.MessageHistory {
 	if t, ok, err := r.turn(row.Turn); row.Turn != "" && err == nil && ok {
 		if histories := r.turnHistories(t); len(histories) > 0 {
 			return histories
 		}
 	}
-	return []inbox.MessageHistory{{Rows: []outbox.Row{row}}}
+	return []store.MessageHistory{{Rows: []outbox.Row{row}}}
 }
 
 // searchHistories searches all stored messages for a platform ID or an
 // idempotency key. Only records that contain id are decoded.
-func (r reader) searchHistories(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
+func (r reader) searchHistories(ctx context.Context, id string) ([]store.MessageHistory, error) {
 	needle, err := json.Marshal(id)
 	if err != nil {
 		return nil, err
 	}
-	var histories []inbox.MessageHistory
+	var histories []store.MessageHistory
 	err = r.searchBucket(ctx, bEntries, needle, func(content []byte) bool {
 		var e inbox.Entry
 		if json.Unmarshal(content, &e) == nil && (e.Inbound.ID == id || e.Inbound.IdempotencyKey == id) {

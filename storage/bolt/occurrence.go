@@ -12,6 +12,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/store"
 )
 
 // maxOccurrences is the number of occurrences that are kept per job.
@@ -51,7 +52,7 @@ func (b *batch) addOccurrence(j *schedule.Job, occ schedule.Occurrence, isNew bo
 
 // StartRuns accepts the entries of scheduled runs, each together with the
 // record of its occurrence.
-func (s *Store) StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inbox.ScheduledRunResult, error) {
+func (s *Store) StartRuns(ctx context.Context, runs []store.ScheduledRun) ([]store.ScheduledRunResult, error) {
 	size := 0
 	for _, run := range runs {
 		if run.Entry.Inbound.IdempotencyKey == "" {
@@ -59,8 +60,8 @@ func (s *Store) StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inb
 		}
 		size += 3072 + len(run.Entry.Inbound.Text) + len(run.Run.Job.Prompt)
 	}
-	return write(ctx, s, "start runs", size, func(b *batch) ([]inbox.ScheduledRunResult, error) {
-		results := make([]inbox.ScheduledRunResult, len(runs))
+	return write(ctx, s, "start runs", size, func(b *batch) ([]store.ScheduledRunResult, error) {
+		results := make([]store.ScheduledRunResult, len(runs))
 		for i, run := range runs {
 			var err error
 			if results[i], err = b.startRun(run); err != nil {
@@ -71,42 +72,42 @@ func (s *Store) StartRuns(ctx context.Context, runs []inbox.ScheduledRun) ([]inb
 	})
 }
 
-func (b *batch) startRun(run inbox.ScheduledRun) (inbox.ScheduledRunResult, error) {
+func (b *batch) startRun(run store.ScheduledRun) (store.ScheduledRunResult, error) {
 	j, ok, err := b.job(run.Run.Job.ID)
 	if err != nil && !isDamage(err) {
-		return inbox.ScheduledRunResult{}, err
+		return store.ScheduledRunResult{}, err
 	}
 	isManual := run.Run.Manual && j.State.ManualRunAt.Equal(run.Run.Occurrence.DueAt)
 	if !ok || j.Revision != run.Run.Job.Revision || !j.State.RunningOccurrence.IsZero() || !isManual && (run.Run.Manual || !j.Active()) {
-		return inbox.ScheduledRunResult{Status: schedule.JobChanged}, nil
+		return store.ScheduledRunResult{Status: schedule.JobChanged}, nil
 	}
 	id := schedule.OccurrenceID{Job: j.ID, DueAt: run.Run.Occurrence.DueAt.UTC().Truncate(time.Second)}
 	old, exists, err := b.occurrence(id)
 	if err != nil && !isDamage(err) {
-		return inbox.ScheduledRunResult{}, err
+		return store.ScheduledRunResult{}, err
 	}
 	if err != nil || exists && old.State != schedule.Missed {
-		return inbox.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.saveRecorded(&j, id.DueAt, isManual)
+		return store.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.saveRecorded(&j, id.DueAt, isManual)
 	}
 	e := run.Entry
 	e.Occurrence = &id
-	a, err := b.accept(inbox.Admission{Entry: e})
+	a, err := b.accept(store.Admission{Entry: e})
 	if err != nil {
-		return inbox.ScheduledRunResult{}, err
+		return store.ScheduledRunResult{}, err
 	}
 	if !a.IsNew {
-		return inbox.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.saveRecorded(&j, id.DueAt, isManual)
+		return store.ScheduledRunResult{Status: schedule.AlreadyRecorded}, b.saveRecorded(&j, id.DueAt, isManual)
 	}
 	occ := schedule.Occurrence{OccurrenceID: id, State: schedule.Running, Manual: isManual, Entry: a.ID.String(), Began: b.now}
 	if err := b.addOccurrence(&j, occ, !exists); err != nil {
-		return inbox.ScheduledRunResult{}, err
+		return store.ScheduledRunResult{}, err
 	}
 	j.State.RunningOccurrence = id.DueAt
 	if !isManual {
 		j.State.Done = j.Last(j.State.Runs)
 		j.State.Runs++
 	}
-	return inbox.ScheduledRunResult{Status: schedule.Started, Acceptance: a}, b.saveRecorded(&j, id.DueAt, isManual)
+	return store.ScheduledRunResult{Status: schedule.Started, Acceptance: a}, b.saveRecorded(&j, id.DueAt, isManual)
 }
 
 // saveRecorded stores j after an occurrence at that time got its record. For a

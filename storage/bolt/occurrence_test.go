@@ -12,6 +12,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/store"
 	"hermesd/storage/storagetest"
 )
 
@@ -54,14 +55,14 @@ func TestDamagedRunDoesNotBlockJob(t *testing.T) {
 	must[[]bool](t)(s.AddJobs(t.Context(), []schedule.Job{j}))
 	id := schedule.OccurrenceID{Job: "a", DueAt: at}
 	e := inbox.Entry{Lane: "cron", Inbound: chat.Inbound{IdempotencyKey: id.String(), Text: "the-run", Kind: chat.Message}}
-	fired := must[[]inbox.ScheduledRunResult](t)(s.StartRuns(t.Context(), []inbox.ScheduledRun{{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: e}}))
+	fired := must[[]store.ScheduledRunResult](t)(s.StartRuns(t.Context(), []store.ScheduledRun{{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: e}}))
 	if fired[0].Status != schedule.Started {
 		t.Fatalf("the run is %s", fired[0].Status)
 	}
 	ok(t, s.Close())
 	s, _, err := openBytes(t, flipBits(t, must[[]byte](t)(os.ReadFile(storePath(dir))), "the-run"))
 	ok(t, err)
-	if c := must[inbox.Claim](t)(s.Claim(t.Context(), "cron", 0)); c.Turn != "" {
+	if c := must[store.Claim](t)(s.Claim(t.Context(), "cron", 0)); c.Turn != "" {
 		t.Errorf("the damaged run was claimed: %+v", c)
 	}
 	occurrences := must[[]schedule.Occurrence](t)(s.Occurrences(t.Context(), "a", 10))

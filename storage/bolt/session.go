@@ -12,7 +12,6 @@ import (
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/prompt"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 	"hermesd/storage"
@@ -353,5 +352,5 @@ func (b *batch) setValue(key string, v []byte) error {
 }
 
 func lengthError(id session.ID, have, want int) error {
-	return fmt.Errorf("%w: transcript of %s has %d messages, want %d", inbox.ErrConflict, id, have, want)
+	return fmt.Errorf("%w: transcript of %s has %d messages, want %d", store.ErrConflict, id, have, want)
 }

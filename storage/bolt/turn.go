@@ -12,6 +12,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/storage"
 )
 
@@ -49,18 +50,18 @@ func (b *batch) newTurn(l inbox.Lane) turnRecord {
 	return turnRecord{ID: id, Lane: l, Began: b.now}
 }
 
-// claimedTurn returns the turn of claim c, or inbox.ErrStale if c no longer
+// claimedTurn returns the turn of claim c, or store.ErrStale if c no longer
 // owns it.
-func (b *batch) claimedTurn(c inbox.Claim) (turnRecord, error) {
+func (b *batch) claimedTurn(c store.Claim) (turnRecord, error) {
 	if c.Turn == "" || c.Epoch != b.s.epoch {
-		return turnRecord{}, inbox.ErrStale
+		return turnRecord{}, store.ErrStale
 	}
 	t, ok, err := b.turn(c.Turn)
 	if err != nil {
 		return t, err
 	}
 	if !ok || t.Epoch != c.Epoch || t.Lane != c.Lane || !t.Ended.IsZero() {
-		return t, inbox.ErrStale
+		return t, store.ErrStale
 	}
 	return t, nil
 }

@@ -166,7 +166,7 @@ func testDeleteSession(w *harness) {
 		equal(w, "receipt", w.row(row.ID).Receipt.ID, "r"+row.ID.String())
 		equal(w, "answer", w.row(row.ID).Msg.Text.Text, "")
 		entry.ID = 0
-		again, err := w.Accept(w.Context(), []inbox.Admission{{Entry: entry}})
+		again, err := w.Accept(w.Context(), []store.Admission{{Entry: entry}})
 		w.ok(err)
 		equal(w, "the same message again", again[0].IsNew, false)
 		entry.ID = history.Entry.ID
@@ -287,7 +287,7 @@ func testBranch(w *harness) {
 		"an ID that is in use": func() error { _, err := w.Branch(w.Context(), "s2", 1, *newSession("s1")); return err },
 		"after the end":        func() error { _, err := w.Branch(w.Context(), "s1", 5, *newSession("s3")); return err },
 	} {
-		if err := call(); !errors.Is(err, inbox.ErrConflict) {
+		if err := call(); !errors.Is(err, store.ErrConflict) {
 			w.Fatalf("%s: %v", why, err)
 		}
 	}

@@ -301,8 +301,8 @@ func eventWriteTests() map[string]func(*harness) {
 			m.Create, m.Events = newSession("s"), []store.Event{newEvent("s", "turn")}
 			bad := m
 			bad.Session.Messages++
-			if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
-				w.Errorf("got %v, want %v", err, inbox.ErrConflict)
+			if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, store.ErrConflict) {
+				w.Errorf("got %v, want %v", err, store.ErrConflict)
 			}
 			w.queuedEvents("q")
 			w.commit(c, m)
@@ -313,16 +313,16 @@ func eventWriteTests() map[string]func(*harness) {
 			_, err1 := w.FinishTurn(w.Context(), c, late)
 			_, err2 := w.CommitTurn(w.Context(), c, store.Turn{End: late.End})
 			for _, err := range []error{err1, err2} {
-				if !errors.Is(err, inbox.ErrStale) {
-					w.Errorf("got %v, want %v", err, inbox.ErrStale)
+				if !errors.Is(err, store.ErrStale) {
+					w.Errorf("got %v, want %v", err, store.ErrStale)
 				}
 			}
 			w.acceptTexts("2")
 			c = w.claim(0, "2")
 			bare := store.Finish{End: late.End}
 			bare.Outcome = inbox.Outcome{}
-			if _, err := w.FinishTurn(w.Context(), c, bare); !errors.Is(err, inbox.ErrConflict) {
-				w.Errorf("got %v, want %v", err, inbox.ErrConflict)
+			if _, err := w.FinishTurn(w.Context(), c, bare); !errors.Is(err, store.ErrConflict) {
+				w.Errorf("got %v, want %v", err, store.ErrConflict)
 			}
 			w.queuedEvents("q", "turn")
 			w.finish(c, late)

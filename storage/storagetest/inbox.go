@@ -16,9 +16,9 @@ func inboxTests() map[string]func(*harness) {
 		"a key is accepted once, also after a crash": func(w *harness) {
 			e := w.acceptTexts("hello")[0]
 			for range 2 {
-				again, err := w.Accept(w.Context(), []inbox.Admission{{Entry: e}})
+				again, err := w.Accept(w.Context(), []store.Admission{{Entry: e}})
 				w.ok(err)
-				equal(w, "second acceptance", again, []inbox.Acceptance{{ID: e.ID}})
+				equal(w, "second acceptance", again, []store.Acceptance{{ID: e.ID}})
 				w.crash()
 			}
 			elsewhere := e
@@ -30,12 +30,12 @@ func inboxTests() map[string]func(*harness) {
 		"an entry is claimed in the same write if its admission asks for it and it is alone": func(w *harness) {
 			first, second := w.entry("first"), w.entry("second")
 			before := w.Stats().Commits
-			accepted, err := w.Accept(w.Context(), []inbox.Admission{{Entry: first, Claim: true}})
+			accepted, err := w.Accept(w.Context(), []store.Admission{{Entry: first, Claim: true}})
 			w.ok(err)
 			if n := w.Stats().Commits - before; n != 1 || accepted[0].Claim == nil {
 				w.Fatalf("%d commits, claim %v", n, accepted[0].Claim)
 			}
-			next, err := w.Accept(w.Context(), []inbox.Admission{{Entry: second, Claim: true}})
+			next, err := w.Accept(w.Context(), []store.Admission{{Entry: second, Claim: true}})
 			w.ok(err)
 			if next[0].Claim != nil {
 				w.Fatal("two claims in one lane")
@@ -47,10 +47,10 @@ func inboxTests() map[string]func(*harness) {
 		"notices are enqueued in the same write, and once": func(w *harness) {
 			e := w.entry("one too many")
 			e.State, e.Outcome = inbox.Done, &inbox.Outcome{Result: inbox.Failed, Reason: "too many"}
-			a := inbox.Admission{Entry: e, Notices: []outbox.Row{newNotice("not taken")}}
+			a := store.Admission{Entry: e, Notices: []outbox.Row{newNotice("not taken")}}
 			before := w.Stats().Commits
 			for range 2 { // the second one is not new
-				_, err := w.Accept(w.Context(), []inbox.Admission{a})
+				_, err := w.Accept(w.Context(), []store.Admission{a})
 				w.ok(err)
 			}
 			if n := w.Stats().Commits - before; n != 1 {
@@ -66,12 +66,12 @@ func inboxTests() map[string]func(*harness) {
 		"values are edited in the same write, and once": func(w *harness) {
 			w.ok(w.SetValue(w.Context(), "v", []byte("1")))
 			double := func(old []byte) ([]byte, error) { return append(old, old...), nil }
-			a := inbox.Admission{Entry: w.entry("hello"), Notices: []outbox.Row{newNotice("welcome")}, Edits: []inbox.ValueEdit{{Key: "v", Change: double}, {Key: "w", Change: func(old []byte) ([]byte, error) { return append(old, "new"...), nil }}}}
+			a := store.Admission{Entry: w.entry("hello"), Notices: []outbox.Row{newNotice("welcome")}, Edits: []store.ValueEdit{{Key: "v", Change: double}, {Key: "w", Change: func(old []byte) ([]byte, error) { return append(old, "new"...), nil }}}}
 			another := a
 			another.Entry = w.entry("hello again")
 			before := w.Stats().Commits
 			for range 2 { // the second time none is new
-				_, err := w.Accept(w.Context(), []inbox.Admission{a, a, another})
+				_, err := w.Accept(w.Context(), []store.Admission{a, a, another})
 				w.ok(err)
 			}
 			if n := w.Stats().Commits - before; n != 1 {
@@ -86,17 +86,17 @@ func inboxTests() map[string]func(*harness) {
 		},
 		"an edit that fails refuses the batch, a refused entry edits nothing": func(w *harness) {
 			w.ok(w.SetValue(w.Context(), "v", []byte("old")))
-			set := func(v string) []inbox.ValueEdit {
-				return []inbox.ValueEdit{{Key: "v", Change: func([]byte) ([]byte, error) { return []byte(v), nil }}}
+			set := func(v string) []store.ValueEdit {
+				return []store.ValueEdit{{Key: "v", Change: func([]byte) ([]byte, error) { return []byte(v), nil }}}
 			}
 			failed := errors.New("no code")
-			bad := inbox.Admission{Entry: w.entry("bad"), Notices: []outbox.Row{newNotice("bad")}, Edits: append(set("bad"), inbox.ValueEdit{Key: "w", Change: func([]byte) ([]byte, error) { return nil, failed }})}
-			good := inbox.Admission{Entry: w.entry("good"), Edits: set("good")}
-			if _, err := w.Accept(w.Context(), []inbox.Admission{good, bad}); !errors.Is(err, failed) {
+			bad := store.Admission{Entry: w.entry("bad"), Notices: []outbox.Row{newNotice("bad")}, Edits: append(set("bad"), store.ValueEdit{Key: "w", Change: func([]byte) ([]byte, error) { return nil, failed }})}
+			good := store.Admission{Entry: w.entry("good"), Edits: set("good")}
+			if _, err := w.Accept(w.Context(), []store.Admission{good, bad}); !errors.Is(err, failed) {
 				w.Fatalf("got %v", err)
 			}
-			full := inbox.Admission{Entry: w.entry("full"), Edits: set("full"), Limit: &inbox.Limit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "full"}}}
-			accepted, err := w.Accept(w.Context(), []inbox.Admission{full})
+			full := store.Admission{Entry: w.entry("full"), Edits: set("full"), Limit: &store.Limit{Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "full"}}}
+			accepted, err := w.Accept(w.Context(), []store.Admission{full})
 			w.ok(err)
 			equal(w, "refused", accepted[0].Refused, true)
 			v, err := w.Value(w.Context(), "v")
@@ -105,20 +105,20 @@ func inboxTests() map[string]func(*harness) {
 			rows, _, err := w.Outbox(w.Context(), outbox.Query{Sent: true})
 			w.ok(err)
 			equal(w, "waiting, rows", []int{w.Waiting(lane), len(rows)}, []int{0, 0})
-			accepted, err = w.Accept(w.Context(), []inbox.Admission{good})
+			accepted, err = w.Accept(w.Context(), []store.Admission{good})
 			w.ok(err)
 			equal(w, "new", accepted[0].IsNew, true)
 		},
 		"entries over their limit are refused, also within a batch; those that are not new do not count": func(w *harness) {
 			old := w.acceptTexts("old")[0]
-			batch := []inbox.Admission{{Entry: old}}
+			batch := []store.Admission{{Entry: old}}
 			for i := range 4 {
-				batch = append(batch, inbox.Admission{Entry: w.entry(fmt.Sprint("new ", i))})
+				batch = append(batch, store.Admission{Entry: w.entry(fmt.Sprint("new ", i))})
 			}
 			for i := range batch {
 				text := batch[i].Entry.Inbound.Text
 				batch[i].Notices = []outbox.Row{newNotice("taken: " + text)}
-				batch[i].Limit = &inbox.Limit{MaxWaiting: 3, Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too many"}, Notices: []outbox.Row{newNotice("not taken: " + text)}}
+				batch[i].Limit = &store.Limit{MaxWaiting: 3, Outcome: inbox.Outcome{Result: inbox.Failed, Reason: "too many"}, Notices: []outbox.Row{newNotice("not taken: " + text)}}
 			}
 			accepted, err := w.Accept(w.Context(), batch)
 			w.ok(err)
@@ -137,7 +137,7 @@ func inboxTests() map[string]func(*harness) {
 		},
 		"a claim made on accept expires with its process": func(w *harness) {
 			e := w.entry("hello")
-			accepted, err := w.Accept(w.Context(), []inbox.Admission{{Entry: e, Claim: true}})
+			accepted, err := w.Accept(w.Context(), []store.Admission{{Entry: e, Claim: true}})
 			w.ok(err)
 			w.crash()
 			w.checkStale(*accepted[0].Claim)
@@ -147,7 +147,7 @@ func inboxTests() map[string]func(*harness) {
 		},
 		"the same key twice in one batch is one entry": func(w *harness) {
 			e := w.entry("x")
-			accepted, err := w.Accept(w.Context(), []inbox.Admission{{Entry: e}, {Entry: e}})
+			accepted, err := w.Accept(w.Context(), []store.Admission{{Entry: e}, {Entry: e}})
 			w.ok(err)
 			if !accepted[0].IsNew || accepted[1].IsNew || accepted[0].ID != accepted[1].ID {
 				w.Fatalf("got %+v", accepted)
@@ -157,7 +157,7 @@ func inboxTests() map[string]func(*harness) {
 		"an event without a key is rejected with its whole batch": func(w *harness) {
 			good, bad := w.entry("good"), w.entry("bad")
 			bad.Inbound.IdempotencyKey = ""
-			if _, err := w.Accept(w.Context(), []inbox.Admission{{Entry: good}, {Entry: bad}}); err == nil {
+			if _, err := w.Accept(w.Context(), []store.Admission{{Entry: good}, {Entry: bad}}); err == nil {
 				w.Fatal("it was accepted")
 			}
 			equal(w, "waiting", w.Waiting(lane), 0)
@@ -233,7 +233,7 @@ func inboxTests() map[string]func(*harness) {
 			for i := range n {
 				wg.Go(func() {
 					e := inbox.Entry{Lane: inbox.Lane(fmt.Sprint("l", i%4)), Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint("p", i), Kind: chat.Message, Address: testDM}}
-					accepted, err := w.Accept(w.Context(), []inbox.Admission{{Entry: e}})
+					accepted, err := w.Accept(w.Context(), []store.Admission{{Entry: e}})
 					if err != nil || !accepted[0].IsNew {
 						w.Errorf("accept %d: %+v, %v", i, accepted, err)
 						return

@@ -29,11 +29,11 @@ func hourlyJob(id schedule.JobID) schedule.Job {
 }
 
 // runAt returns the run of the occurrence of j at a time.
-func runAt(j schedule.Job, at time.Time) inbox.ScheduledRun {
+func runAt(j schedule.Job, at time.Time) store.ScheduledRun {
 	id := schedule.OccurrenceID{Job: j.ID, DueAt: at}
 	in := schedule.Inbound(j, id)
 	k := session.KeyFor("", in.Address, in.Sender.ID, session.KeyPolicy{})
-	return inbox.ScheduledRun{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}}
+	return store.ScheduledRun{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: inbox.Entry{Lane: inbox.LaneOf(k), Session: k, Inbound: in}}
 }
 
 func (w *harness) addJobs(jobs ...schedule.Job) {
@@ -58,9 +58,9 @@ func (w *harness) job(id schedule.JobID) schedule.Job {
 }
 
 // startRun starts a run and returns the result.
-func (w *harness) startRun(f inbox.ScheduledRun) inbox.ScheduledRunResult {
+func (w *harness) startRun(f store.ScheduledRun) store.ScheduledRunResult {
 	w.Helper()
-	results, err := w.StartRuns(w.Context(), []inbox.ScheduledRun{f})
+	results, err := w.StartRuns(w.Context(), []store.ScheduledRun{f})
 	w.ok(err)
 	return results[0]
 }
@@ -85,7 +85,7 @@ func (w *harness) occurrences(id schedule.JobID) []string {
 }
 
 // endRun ends the run that waits in the lane of f.
-func (w *harness) endRun(f inbox.ScheduledRun, m store.Finish) {
+func (w *harness) endRun(f store.ScheduledRun, m store.Finish) {
 	w.Helper()
 	c, err := w.Claim(w.Context(), f.Entry.Lane, 0)
 	w.ok(err)
@@ -124,7 +124,7 @@ func jobTests() map[string]func(*harness) {
 			started := make(chan bool, 20)
 			for range 20 {
 				wg.Go(func() {
-					results, err := w.StartRuns(context.Background(), []inbox.ScheduledRun{f})
+					results, err := w.StartRuns(context.Background(), []store.ScheduledRun{f})
 					if err != nil {
 						w.Error(err)
 						return

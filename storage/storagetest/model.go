@@ -26,7 +26,7 @@ type model struct {
 
 	entries     []*modelEntry // by id
 	turns       []*modelTurn
-	staleClaims []inbox.Claim // claims that must be rejected
+	staleClaims []store.Claim // claims that must be rejected
 	rows        []*modelRow   // by id
 	sessions    map[inbox.Lane]*modelSession
 	events      []*modelEvent // in order
@@ -46,7 +46,7 @@ type modelEntry struct {
 }
 
 type modelTurn struct {
-	claim        inbox.Claim
+	claim        store.Claim
 	isClaimed    bool // claimed
 	hasEnded     bool
 	steps        []string
@@ -121,22 +121,22 @@ func pick[T any](t *rapid.T, list []T, what string) T {
 
 func (m *model) accept(t *rapid.T) {
 	l := drawLane(t)
-	count := []inbox.ValueEdit{{Key: "count", Change: func(old []byte) ([]byte, error) { return append(old, '|'), nil }}}
-	var batch []inbox.Admission
-	var want []inbox.Acceptance
+	count := []store.ValueEdit{{Key: "count", Change: func(old []byte) ([]byte, error) { return append(old, '|'), nil }}}
+	var batch []store.Admission
+	var want []store.Acceptance
 	for range rapid.IntRange(1, 3).Draw(t, "batch") {
 		n := len(m.entries) + 1
 		if len(m.entries) > 0 && rapid.IntRange(0, 4).Draw(t, "seen") == 0 {
 			e := pick(t, m.entries, "entry")
-			batch = append(batch, inbox.Admission{Entry: inbox.Entry{Lane: e.lane, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message}}, Edits: count})
-			want = append(want, inbox.Acceptance{ID: e.id})
+			batch = append(batch, store.Admission{Entry: inbox.Entry{Lane: e.lane, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message}}, Edits: count})
+			want = append(want, store.Acceptance{ID: e.id})
 			continue
 		}
 		e := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), text: fmt.Sprint("text ", n), lane: l, exclusive: rapid.IntRange(0, 5).Draw(t, "exclusive") == 0}
 		m.entries = append(m.entries, e)
-		batch = append(batch, inbox.Admission{Entry: inbox.Entry{Lane: l, Exclusive: e.exclusive, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message, Text: e.text}}, Edits: count})
+		batch = append(batch, store.Admission{Entry: inbox.Entry{Lane: l, Exclusive: e.exclusive, Inbound: chat.Inbound{IdempotencyKey: e.key, Address: testDM, Kind: chat.Message, Text: e.text}}, Edits: count})
 		m.counted++
-		want = append(want, inbox.Acceptance{ID: e.id, IsNew: true})
+		want = append(want, store.Acceptance{ID: e.id, IsNew: true})
 	}
 	got, err := m.s.Accept(context.Background(), batch)
 	m.ok(err)
@@ -148,7 +148,7 @@ func (m *model) edit(t *rapid.T) {
 	n := len(m.entries) + 1
 	ed := &modelEntry{id: inbox.ID(n), key: fmt.Sprint("k", n), outcome: inbox.Silent}
 	text := fmt.Sprint("edited ", n)
-	_, err := m.s.Accept(context.Background(), []inbox.Admission{{Entry: inbox.Entry{Inbound: chat.Inbound{IdempotencyKey: ed.key, Address: testDM, Kind: chat.Edit, EditedKey: e.key, Text: text}}}})
+	_, err := m.s.Accept(context.Background(), []store.Admission{{Entry: inbox.Entry{Inbound: chat.Inbound{IdempotencyKey: ed.key, Address: testDM, Kind: chat.Edit, EditedKey: e.key, Text: text}}}})
 	m.ok(err)
 	m.entries = append(m.entries, ed)
 	if e.outcome == "" && (e.turn == nil || !e.turn.isClaimed && len(e.turn.steps) == 0) {
@@ -328,8 +328,8 @@ func (m *model) commitTurn(turn *modelTurn, to []chat.Address, cancel []inbox.La
 	s := m.session(turn.claim.Lane)
 	c := a.commit(s)
 	for _, bad := range a.conflicting(c) {
-		if _, err := m.s.CommitTurn(context.Background(), turn.claim, bad); !errors.Is(err, inbox.ErrConflict) {
-			m.Fatalf("a conflicting commit: %v, want %v", err, inbox.ErrConflict)
+		if _, err := m.s.CommitTurn(context.Background(), turn.claim, bad); !errors.Is(err, store.ErrConflict) {
+			m.Fatalf("a conflicting commit: %v, want %v", err, store.ErrConflict)
 		}
 	}
 	for _, a := range to {
@@ -370,8 +370,8 @@ func (m *model) tryStale(t *rapid.T) {
 	_, err1 := m.s.FinishTurn(context.Background(), c, end)
 	_, err2 := m.s.Join(context.Background(), c, false)
 	for _, err := range []error{err1, err2, m.s.Release(context.Background(), c), m.s.RecordStep(context.Background(), c, store.Step{Doc: []byte(`0`)})} {
-		if !errors.Is(err, inbox.ErrStale) {
-			m.Fatalf("claim of %s in epoch %d: %v, want %v", c.Turn, c.Epoch, err, inbox.ErrStale)
+		if !errors.Is(err, store.ErrStale) {
+			m.Fatalf("claim of %s in epoch %d: %v, want %v", c.Turn, c.Epoch, err, store.ErrStale)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func sessionTests() map[string]func(*harness) {
 			c := w.claim(0, "/reload")
 			bad := m
 			bad.Session.ID = ""
-			if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
+			if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, store.ErrConflict) {
 				w.Fatalf("a prompt without a session: %v", err)
 			}
 			w.commit(c, m)
@@ -124,8 +124,8 @@ func sessionTests() map[string]func(*harness) {
 				{End: replied().End, Settings: map[session.ID]session.Settings{"s1": {}}},
 				{End: replied().End, SetCurrent: map[session.Key]session.ID{key: "s1"}},
 			} {
-				if _, err := w.FinishTurn(w.Context(), c, m); !errors.Is(err, inbox.ErrConflict) {
-					w.Fatalf("%+v: %v, want %v", m, err, inbox.ErrConflict)
+				if _, err := w.FinishTurn(w.Context(), c, m); !errors.Is(err, store.ErrConflict) {
+					w.Fatalf("%+v: %v, want %v", m, err, store.ErrConflict)
 				}
 			}
 			w.finish(c, replied())
@@ -151,7 +151,7 @@ func sessionTests() map[string]func(*harness) {
 				bad := m
 				bad.Compactions = append([]store.Compaction(nil), m.Compactions...)
 				spoil(&bad)
-				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
+				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, store.ErrConflict) {
 					w.Fatalf("a conflicting compaction: %v", err)
 				}
 			}
@@ -184,7 +184,7 @@ func sessionTests() map[string]func(*harness) {
 				c := w.claim(0, "a")
 				bad := m
 				bad.Session.Calls++
-				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, inbox.ErrConflict) {
+				if _, err := w.CommitTurn(w.Context(), c, bad); !errors.Is(err, store.ErrConflict) {
 					w.Fatalf("a ledger with a gap: %v", err)
 				}
 				w.commit(c, m)

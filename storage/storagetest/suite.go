@@ -154,7 +154,7 @@ func (w *harness) entry(text string) inbox.Entry {
 // accept accepts entries and returns them with their IDs.
 func (w *harness) accept(entries ...inbox.Entry) []inbox.Entry {
 	w.Helper()
-	admissions := make([]inbox.Admission, len(entries))
+	admissions := make([]store.Admission, len(entries))
 	for i, e := range entries {
 		admissions[i].Entry = e
 	}
@@ -183,7 +183,7 @@ func (w *harness) acceptTexts(texts ...string) []inbox.Entry {
 }
 
 // claim claims lane and checks the texts of the claim.
-func (w *harness) claim(most int, want ...string) inbox.Claim {
+func (w *harness) claim(most int, want ...string) store.Claim {
 	w.Helper()
 	c, err := w.Claim(w.Context(), lane, most)
 	w.ok(err)
@@ -206,14 +206,14 @@ func replied() store.Finish {
 	return store.Finish{End: store.End{Outcome: inbox.Outcome{Result: inbox.Replied}}}
 }
 
-func (w *harness) commit(c inbox.Claim, m store.Turn) []outbox.Row {
+func (w *harness) commit(c store.Claim, m store.Turn) []outbox.Row {
 	w.Helper()
 	rows, err := w.CommitTurn(w.Context(), c, m)
 	w.ok(err)
 	return rows
 }
 
-func (w *harness) finish(c inbox.Claim, m store.Finish) []outbox.Row {
+func (w *harness) finish(c store.Claim, m store.Finish) []outbox.Row {
 	w.Helper()
 	rows, err := w.FinishTurn(w.Context(), c, m)
 	w.ok(err)
@@ -221,7 +221,7 @@ func (w *harness) finish(c inbox.Claim, m store.Finish) []outbox.Row {
 }
 
 // history returns the history of one entry.
-func (w *harness) history(id inbox.ID) inbox.MessageHistory {
+func (w *harness) history(id inbox.ID) store.MessageHistory {
 	w.Helper()
 	histories, err := w.MessageHistory(w.Context(), id.String())
 	w.ok(err)

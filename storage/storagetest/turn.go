@@ -246,8 +246,8 @@ func turnTests() map[string]func(*harness) {
 			c := w.claim(0, "a")
 			w.finish(c, replied())
 			w.checkStale(c)
-			w.checkStale(inbox.Claim{Lane: lane})
-			w.checkStale(inbox.Claim{Lane: lane, Turn: "t-never", Epoch: c.Epoch})
+			w.checkStale(store.Claim{Lane: lane})
+			w.checkStale(store.Claim{Lane: lane, Turn: "t-never", Epoch: c.Epoch})
 		},
 		"each entry has its own outcome": func(w *harness) {
 			es := w.acceptTexts("a", "b", "c")
@@ -364,7 +364,7 @@ func turnTests() map[string]func(*harness) {
 			m := sessionCommit("s1", 5, `1`) // the transcript has no 5 rows
 			m.Rows = []outbox.Row{newRow(testDM, "hello")}
 			m.Create = newSession("s1")
-			if _, err := w.CommitTurn(w.Context(), c, m); err == nil || errors.Is(err, inbox.ErrStale) {
+			if _, err := w.CommitTurn(w.Context(), c, m); err == nil || errors.Is(err, store.ErrStale) {
 				w.Fatalf("got %v, want a conflict of the length", err)
 			}
 			equal(w, "state", w.history(e.ID).Entry.State, inbox.Claimed)
@@ -389,7 +389,7 @@ func deleted(rows []outbox.Row) []outbox.ID {
 }
 
 // checkStale checks that claim c can write nothing.
-func (w *harness) checkStale(c inbox.Claim) {
+func (w *harness) checkStale(c store.Claim) {
 	w.Helper()
 	for what, do := range map[string]func() error{
 		"join":    func() error { _, err := w.Join(w.Context(), c, false); return err },
@@ -403,8 +403,8 @@ func (w *harness) checkStale(c inbox.Claim) {
 		},
 		"finish": func() error { _, err := w.FinishTurn(w.Context(), c, replied()); return err },
 	} {
-		if err := do(); !errors.Is(err, inbox.ErrStale) {
-			w.Fatalf("%s with a stale claim: %v, want %v", what, err, inbox.ErrStale)
+		if err := do(); !errors.Is(err, store.ErrStale) {
+			w.Fatalf("%s with a stale claim: %v, want %v", what, err, store.ErrStale)
 		}
 	}
 	if _, ok, err := w.SessionByID(w.Context(), session.ID("stale-"+c.Turn)); ok || err != nil {
@@ -413,7 +413,7 @@ func (w *harness) checkStale(c inbox.Claim) {
 }
 
 // sendPreview sends the preview of a turn.
-func (w *harness) sendPreview(c inbox.Claim) outbox.Row {
+func (w *harness) sendPreview(c store.Claim) outbox.Row {
 	w.Helper()
 	p := newRow(testDM, "…")
 	p.Role, p.Turn = outbox.Preview, c.Turn

@@ -20,6 +20,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/store"
 	"hermesd/hygiene"
 )
 
@@ -155,7 +156,7 @@ func TestASessionIsShownByLayerAndPage(t *testing.T) {
 	})
 }
 
-var _ admin.Store = (*store)(nil)
+var _ admin.Store = (*fakeStore)(nil)
 
 func TestAMergedLineEndsWithTheNewerOne(t *testing.T) {
 	each(t, func(t *testing.T, r *rig, c *admin.Client) {
@@ -206,7 +207,7 @@ func TestJSONNames(t *testing.T) {
 				TurnsQueued: 2, BackgroundCompactions: hygiene.Stats{Started: 3, Discarded: 1},
 				Fallbacks: failure.FallbackStats{Count: 1, Model: "a/b", Reason: "timeout", At: now},
 				Accounts:  []accounts.Health{{Account: chat.Account{Platform: chat.Slack}, Health: chat.Health{Since: now, LastContact: now, ClockAhead: 5}}},
-				Cron:      schedule.Status{LastTick: now}, Store: inbox.Stats{Writes: 7, Dead: 1}, Started: now,
+				Cron:      schedule.Status{LastTick: now}, Store: store.Stats{Writes: 7, Dead: 1}, Started: now,
 			},
 			`{"version":"","started":"1970-01-01T00:00:01Z","model":"","busy_mode":"",
 			"accounts":[{"p":"slack","state":"","since":"1970-01-01T00:00:01Z","last_contact":"1970-01-01T00:00:01Z","clock_ahead":5}],

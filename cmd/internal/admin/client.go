@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // ErrNoDaemon reports that no daemon serves a home directory.
@@ -155,8 +155,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 }
 
 // Why returns the histories of the messages with an ID.
-func (c *Client) Why(ctx context.Context, id string) ([]inbox.MessageHistory, error) {
-	return get[[]inbox.MessageHistory](ctx, c, "/why", url.Values{"id": {id}})
+func (c *Client) Why(ctx context.Context, id string) ([]store.MessageHistory, error) {
+	return get[[]store.MessageHistory](ctx, c, "/why", url.Values{"id": {id}})
 }
 
 // Outbox returns the rows that are not sent; with all, also those that are.

@@ -23,37 +23,37 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/session"
-	stored "hermesd/gateway/store"
+	"hermesd/gateway/store"
 	"hermesd/internal/secret"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A store in memory, which is also the sink for messages of terminals.
-type store struct {
+// A fakeStore is a store in memory, which is also the sink for messages of terminals.
+type fakeStore struct {
 	admin.Store
 	mu       sync.Mutex
 	err      error
-	chains   []inbox.MessageHistory
+	chains   []store.MessageHistory
 	rows     []outbox.Row
 	sessions []session.Record
-	prompts  map[session.ID]stored.Doc[prompt.Prefix]
-	said     map[session.ID][]stored.Doc[llm.Message]
-	called   map[session.ID][]stored.Doc[ledger.Record]
+	prompts  map[session.ID]store.Doc[prompt.Prefix]
+	said     map[session.ID][]store.Doc[llm.Message]
+	called   map[session.ID][]store.Doc[ledger.Record]
 }
 
-func (s *store) Accept(_ context.Context, batch []chat.Inbound) error {
+func (s *fakeStore) Accept(_ context.Context, batch []chat.Inbound) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, in := range batch {
 		id := inbox.ID(len(s.chains) + 1)
-		s.chains = append(s.chains, inbox.MessageHistory{Entry: inbox.Entry{ID: id, Inbound: in, State: inbox.Waiting, Accepted: time.Now()}})
+		s.chains = append(s.chains, store.MessageHistory{Entry: inbox.Entry{ID: id, Inbound: in, State: inbox.Waiting, Accepted: time.Now()}})
 	}
 	return s.err
 }
 
 // end sets the outcome of the newest message.
-func (s *store) end(o inbox.Outcome, rows ...outbox.Row) {
+func (s *fakeStore) end(o inbox.Outcome, rows ...outbox.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &s.chains[len(s.chains)-1]
@@ -62,10 +62,10 @@ func (s *store) end(o inbox.Outcome, rows ...outbox.Row) {
 	c.Trace = json.RawMessage(`{"session":"s1","calls":[{"provider":"demo","model":"d"}]}`)
 }
 
-func (s *store) MessageHistory(_ context.Context, id string) ([]inbox.MessageHistory, error) {
+func (s *fakeStore) MessageHistory(_ context.Context, id string) ([]store.MessageHistory, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found []inbox.MessageHistory
+	var found []store.MessageHistory
 	for _, c := range s.chains {
 		if c.Entry.ID.String() == id || c.Entry.Inbound.ID == id {
 			found = append(found, c)
@@ -74,7 +74,7 @@ func (s *store) MessageHistory(_ context.Context, id string) ([]inbox.MessageHis
 	return found, s.err
 }
 
-func (s *store) Outbox(_ context.Context, q outbox.Query) (rows []outbox.Row, older int, err error) {
+func (s *fakeStore) Outbox(_ context.Context, q outbox.Query) (rows []outbox.Row, older int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows = slices.DeleteFunc(slices.Clone(s.rows), func(r outbox.Row) bool {
@@ -86,7 +86,7 @@ func (s *store) Outbox(_ context.Context, q outbox.Query) (rows []outbox.Row, ol
 	return rows[older:], older, s.err
 }
 
-func (s *store) set(id outbox.ID, state outbox.State, why string) error {
+func (s *fakeStore) set(id outbox.ID, state outbox.State, why string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.rows {
@@ -98,13 +98,15 @@ func (s *store) set(id outbox.ID, state outbox.State, why string) error {
 	return errors.New("no such row")
 }
 
-func (s *store) RetryRow(_ context.Context, id outbox.ID) error { return s.set(id, outbox.Queued, "") }
+func (s *fakeStore) RetryRow(_ context.Context, id outbox.ID) error {
+	return s.set(id, outbox.Queued, "")
+}
 
-func (s *store) DropRow(_ context.Context, id outbox.ID, why string) error {
+func (s *fakeStore) DropRow(_ context.Context, id outbox.ID, why string) error {
 	return s.set(id, outbox.Dead, why)
 }
 
-func (s *store) Sessions(_ context.Context, q session.Query) (recs []session.Record, err error) {
+func (s *fakeStore) Sessions(_ context.Context, q session.Query) (recs []session.Record, err error) {
 	for _, r := range s.sessions {
 		if (q.Before.IsZero() || r.Updated.Before(q.Before)) && (q.Max == 0 || len(recs) < q.Max) {
 			recs = append(recs, r)
@@ -113,7 +115,7 @@ func (s *store) Sessions(_ context.Context, q session.Query) (recs []session.Rec
 	return recs, s.err
 }
 
-func (s *store) SessionByID(_ context.Context, id session.ID) (session.Record, bool, error) {
+func (s *fakeStore) SessionByID(_ context.Context, id session.ID) (session.Record, bool, error) {
 	i := slices.IndexFunc(s.sessions, func(r session.Record) bool { return r.ID == id })
 	if i < 0 {
 		return session.Record{}, false, s.err
@@ -121,27 +123,27 @@ func (s *store) SessionByID(_ context.Context, id session.ID) (session.Record, b
 	return s.sessions[i], true, s.err
 }
 
-func (s *store) Prompt(_ context.Context, id session.ID) (stored.Doc[prompt.Prefix], error) {
+func (s *fakeStore) Prompt(_ context.Context, id session.ID) (store.Doc[prompt.Prefix], error) {
 	return s.prompts[id], s.err
 }
 
-func (s *store) Calls(_ context.Context, id session.ID, from int) ([]stored.Doc[ledger.Record], error) {
+func (s *fakeStore) Calls(_ context.Context, id session.ID, from int) ([]store.Doc[ledger.Record], error) {
 	return s.called[id][min(from, len(s.called[id])):], s.err
 }
 
 const one session.ID = "20261121_090000_aaaa1111"
 
 // filled returns a store with records of every kind.
-func filled(t *testing.T) *store {
+func filled(t *testing.T) *fakeStore {
 	t.Helper()
 	raw, err := json.Marshal(prompt.Build(prompt.Inputs{Name: "Test", Tools: []llm.Tool{{Name: "clock", Schema: json.RawMessage(`{}`)}}}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &store{
+	s := &fakeStore{
 		sessions: []session.Record{{ID: one, Messages: 3}, {ID: "20261121_080000_bbbb2222"}},
-		prompts:  map[session.ID]stored.Doc[prompt.Prefix]{one: raw},
-		said:     map[session.ID][]stored.Doc[llm.Message]{},
+		prompts:  map[session.ID]store.Doc[prompt.Prefix]{one: raw},
+		said:     map[session.ID][]store.Doc[llm.Message]{},
 	}
 	for _, m := range []llm.Message{llm.UserText("hi"), llm.AssistantText("my key is sk-very-secret"), llm.UserText("bye")} {
 		m.Raw = json.RawMessage(`{}`)
@@ -160,7 +162,7 @@ func filled(t *testing.T) *store {
 
 // A rig is a handler with all its dependencies.
 type rig struct {
-	store   *store
+	store   *fakeStore
 	console *console.Adapter
 	woken   chan chat.Address
 	handler *admin.Handler
@@ -236,6 +238,6 @@ func wantError(t *testing.T, err error, code int, part string) {
 	}
 }
 
-func (s *store) Rows(_ context.Context, id session.ID, span session.Span) ([]stored.Doc[llm.Message], error) {
+func (s *fakeStore) Rows(_ context.Context, id session.ID, span session.Span) ([]store.Doc[llm.Message], error) {
 	return s.said[id][span.From:span.To], s.err
 }

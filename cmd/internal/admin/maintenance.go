@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/store"
 )
 
@@ -20,7 +19,7 @@ import (
 // Other work continues meanwhile.
 type Maintenance interface {
 	store.Upkeep
-	Stats() inbox.Stats // of store.Audit
+	Stats() store.Stats // of store.Audit
 }
 
 // Config is the state of the configuration since the daemon started.
@@ -42,7 +41,7 @@ const BackupDir = ".backup-"
 // its directory, which contains nothing else.
 type Copy struct {
 	Path  string      `json:"path"`
-	Stats inbox.Stats `json:"stats"`
+	Stats store.Stats `json:"stats"`
 }
 
 // A Compaction is the size of the store before and after it was compacted.

@@ -10,13 +10,12 @@ import (
 	"time"
 
 	"hermesd/cmd/internal/admin"
-	"hermesd/gateway/inbox"
-	stored "hermesd/gateway/store"
+	"hermesd/gateway/store"
 )
 
 // A keeper is a store with maintenance functions.
 type keeper struct {
-	stored.Upkeep
+	store.Upkeep
 	err   error
 	bytes int64
 }
@@ -37,12 +36,12 @@ func (k *keeper) Compact(context.Context) error {
 
 func (k *keeper) Verify(context.Context) error { return k.err }
 
-func (k *keeper) Stats() inbox.Stats { return inbox.Stats{Bytes: k.bytes, Waiting: 3} }
+func (k *keeper) Stats() store.Stats { return store.Stats{Bytes: k.bytes, Waiting: 3} }
 
 func TestTheStoreIsKeptWholeOverTheSocket(t *testing.T) {
 	k := &keeper{bytes: 1000}
 	home := t.TempDir()
-	c := admin.Local(admin.NewHandler(admin.Options{Store: &store{}, Upkeep: k, Home: home}))
+	c := admin.Local(admin.NewHandler(admin.Options{Store: &fakeStore{}, Upkeep: k, Home: home}))
 	defer func() { _ = c.Close(t.Context()) }()
 	got, err := c.Backup(t.Context())
 	if err != nil || got.Stats.Waiting != 3 || !strings.HasPrefix(got.Path, filepath.Join(home, admin.BackupDir)) {
@@ -78,13 +77,13 @@ func TestTheConfigurationIsReadAgainOverTheSocket(t *testing.T) {
 	state := func() admin.Config {
 		return admin.Config{Read: time.Unix(int64(n), 0).UTC(), PendingRestart: []string{"model.default"}}
 	}
-	c := admin.Local(admin.NewHandler(admin.Options{Store: &store{}, Config: state, Reload: func(context.Context) admin.Config { n++; return state() }}))
+	c := admin.Local(admin.NewHandler(admin.Options{Store: &fakeStore{}, Config: state, Reload: func(context.Context) admin.Config { n++; return state() }}))
 	defer func() { _ = c.Close(t.Context()) }()
 	got, err := c.Reload(t.Context())
 	if err != nil || got.Read.Unix() != 1 || len(got.PendingRestart) != 1 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	without := admin.Local(admin.NewHandler(admin.Options{Store: &store{}}))
+	without := admin.Local(admin.NewHandler(admin.Options{Store: &fakeStore{}}))
 	defer func() { _ = without.Close(t.Context()) }()
 	if _, err := without.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "no daemon") {
 		t.Errorf("without a daemon: %v", err)

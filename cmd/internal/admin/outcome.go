@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/chat"
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/outbox"
+	"hermesd/gateway/store"
 )
 
 const (
@@ -72,14 +72,14 @@ func (t *terminal) check(ctx context.Context, id string) error {
 
 // chain returns the history of the line id, or of the newer line into which it was
 // merged.
-func (t *terminal) chain(ctx context.Context, id string) (c inbox.MessageHistory, ok bool, err error) {
+func (t *terminal) chain(ctx context.Context, id string) (c store.MessageHistory, ok bool, err error) {
 	ask := id
 	for range maxMerged {
 		chains, err := t.h.opts.Store.MessageHistory(ctx, ask)
 		if err != nil {
 			return c, false, err
 		}
-		i := slices.IndexFunc(chains, func(c inbox.MessageHistory) bool { return c.Entry.Inbound.Address.Platform == chat.Console })
+		i := slices.IndexFunc(chains, func(c store.MessageHistory) bool { return c.Entry.Inbound.Address.Platform == chat.Console })
 		if i < 0 {
 			return c, false, nil
 		}
@@ -92,7 +92,7 @@ func (t *terminal) chain(ctx context.Context, id string) (c inbox.MessageHistory
 	return c, true, nil
 }
 
-func outcomeOf(id string, c inbox.MessageHistory) *Outcome {
+func outcomeOf(id string, c store.MessageHistory) *Outcome {
 	o := &Outcome{ID: id, Result: c.Entry.Outcome.Result, Reason: c.Entry.Outcome.Reason}
 	for _, r := range c.Rows {
 		if r.Role == outbox.Reply && r.Delete == 0 {

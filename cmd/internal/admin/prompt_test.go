@@ -16,7 +16,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
-	stored "hermesd/gateway/store"
+	"hermesd/gateway/store"
 )
 
 const two session.ID = "20261121_080000_bbbb2222"
@@ -25,7 +25,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // spend records model calls of a session, an hour apart. The last one breaks the
 // prefix on request.
-func spend(t *testing.T, s *store, id session.ID, model string, breaks bool, usages ...llm.Usage) {
+func spend(t *testing.T, s *fakeStore, id session.ID, model string, breaks bool, usages ...llm.Usage) {
 	t.Helper()
 	l, tr := ledger.New(), llm.NewTranscript()
 	for i, u := range usages {
@@ -44,7 +44,7 @@ func spend(t *testing.T, s *store, id session.ID, model string, breaks bool, usa
 			t.Fatal(err)
 		}
 		if s.called == nil {
-			s.called = map[session.ID][]stored.Doc[ledger.Record]{}
+			s.called = map[session.ID][]store.Doc[ledger.Record]{}
 		}
 		s.called[id] = append(s.called[id], raw)
 		tr.Append(llm.AssistantText("answer"))

@@ -14,13 +14,13 @@ import (
 	"hermesd/agent/llm"
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/session"
-	stored "hermesd/gateway/store"
+	"hermesd/gateway/store"
 )
 
 // An archivist is a store whose conversations can be renamed and deleted.
 type archivist struct {
-	*store
-	stored.Editor
+	*fakeStore
+	store.Editor
 	gone []session.ID
 }
 
@@ -44,8 +44,8 @@ func (k *archivist) Session(_ context.Context, id session.ID) (session.Deleted, 
 
 func newArchivist(t *testing.T) (*archivist, *admin.Client) {
 	t.Helper()
-	k := &archivist{store: filled(t)}
-	c := admin.Local(admin.NewHandler(admin.Options{Store: k.store, Keeper: k, Eraser: k}))
+	k := &archivist{fakeStore: filled(t)}
+	c := admin.Local(admin.NewHandler(admin.Options{Store: k.fakeStore, Keeper: k, Eraser: k}))
 	ends(t, c.Close)
 	return k, c
 }
@@ -79,8 +79,8 @@ func TestWhatCannotBeDeletedSaysWhy(t *testing.T) {
 		if code == 0 {
 			code = http.StatusInternalServerError
 		}
-		failing := &archivist{store: &store{err: err}}
-		fc := admin.Local(admin.NewHandler(admin.Options{Store: k.store, Keeper: k, Eraser: failing}))
+		failing := &archivist{fakeStore: &fakeStore{err: err}}
+		fc := admin.Local(admin.NewHandler(admin.Options{Store: k.fakeStore, Keeper: k, Eraser: failing}))
 		_, got := fc.Delete(t.Context(), string(one))
 		wantError(t, got, code, want)
 		ends(t, fc.Close)
@@ -129,9 +129,9 @@ func TestExpiredConversationsAreListed(t *testing.T) {
 }
 
 // numbered is a store whose rows contain their numbers.
-type numbered struct{ *store }
+type numbered struct{ *fakeStore }
 
-func (numbered) Rows(_ context.Context, _ session.ID, span session.Span) (rows []stored.Doc[llm.Message], err error) {
+func (numbered) Rows(_ context.Context, _ session.ID, span session.Span) (rows []store.Doc[llm.Message], err error) {
 	for i := span.From; i < span.To; i++ {
 		rows = append(rows, []byte(fmt.Sprintf(`{"role":"user","blocks":[{"type":"text","text":"row %d"}]}`, i)))
 	}

@@ -23,6 +23,7 @@ import (
 	"hermesd/cmd/internal/backup"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 )
@@ -77,7 +78,7 @@ func addMessages(t testing.TB, home string, n int) {
 	s, err := bolt.Open(t.Context(), filepath.Join(home, "hermesd.db"), bolt.Options{})
 	must(t, err)
 	for i := range n {
-		_, err := s.Accept(t.Context(), []inbox.Admission{{Entry: event(i)}})
+		_, err := s.Accept(t.Context(), []store.Admission{{Entry: event(i)}})
 		must(t, err)
 	}
 	must(t, s.Close())
@@ -379,7 +380,7 @@ func TestBackupUnderLoadIsConsistent(t *testing.T) {
 	accepted := make(chan int, 1)
 	wg.Go(func() {
 		for n := 0; ; n++ {
-			if _, err := s.Accept(ctx, []inbox.Admission{{Entry: event(n)}}); err != nil {
+			if _, err := s.Accept(ctx, []store.Admission{{Entry: event(n)}}); err != nil {
 				return
 			}
 			select {

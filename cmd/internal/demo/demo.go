@@ -18,7 +18,7 @@ import (
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/chat"
-	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 )
 
 // Options configure Run.
@@ -165,7 +165,7 @@ func (t *demoRun) waitAnswered(ctx context.Context, m message) error {
 	})
 }
 
-func hasEnded(c inbox.MessageHistory) bool {
+func hasEnded(c store.MessageHistory) bool {
 	for _, r := range c.Rows {
 		if !r.Terminal() {
 			return false
@@ -204,7 +204,7 @@ func (t *demoRun) status(ctx context.Context) (s admin.Status, err error) {
 }
 
 // messageHistory returns the history of a message.
-func (t *demoRun) messageHistory(ctx context.Context, m message) (chain inbox.MessageHistory, err error) {
+func (t *demoRun) messageHistory(ctx context.Context, m message) (chain store.MessageHistory, err error) {
 	err = t.daemon(ctx, func(c *admin.Client) error {
 		chains, err := c.Why(ctx, m.id)
 		switch {

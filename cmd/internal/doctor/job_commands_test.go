@@ -44,7 +44,7 @@ func (p *harness) runJob(s *bolt.Store, j schedule.Job, due time.Time, commands 
 	j, _, err := s.Job(p.Context(), j.ID)
 	p.must(err)
 	e := inbox.Entry{Lane: inbox.Lane(id.String()), Session: session.Key(id.String()), Inbound: schedule.Inbound(j, id), Grant: access.OperatorGrant(j.Creator)}
-	started, err := s.StartRuns(p.Context(), []inbox.ScheduledRun{{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: e}})
+	started, err := s.StartRuns(p.Context(), []store.ScheduledRun{{Run: schedule.DueRun{Job: j, Occurrence: id}, Entry: e}})
 	p.must(err)
 	if started[0].Status != schedule.Started {
 		p.Fatalf("the run is %s", started[0].Status)

@@ -24,11 +24,11 @@ import (
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/control"
-	"hermesd/gateway/inbox"
 	"hermesd/gateway/memory"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/schedule"
+	"hermesd/gateway/store"
 	"hermesd/hygiene"
 )
 
@@ -278,7 +278,7 @@ func sources(rows []outbox.Row, wrong error) metrics.Sources {
 					{Account: chat.Account{Platform: chat.Telegram}, Health: chat.Health{State: chat.Connected, LastContact: time.Unix(2000, 0)}},
 					{Account: chat.Account{Platform: chat.Telegram, Name: "second"}, Health: chat.Health{State: chat.Failed}},
 				},
-				Store: inbox.Stats{Waiting: 5, Claimed: 3, Outbox: live, Dead: len(rows) - live, Commits: 10, Writes: 30, Bytes: 4096, Error: "disk full"},
+				Store: store.Stats{Waiting: 5, Claimed: 3, Outbox: live, Dead: len(rows) - live, Commits: 10, Writes: 30, Bytes: 4096, Error: "disk full"},
 				Cron:  schedule.Status{Jobs: 2, Stalled: true}, CallStats: control.CallStats{Missed: 77},
 				Memory:                &memory.Status{Provider: "mem0", Up: true, Recall: memory.RecallStatus{LastOK: time.Unix(4000, 0)}, Queue: memory.QueueStatus{Waiting: 7, Aside: 8, Oldest: 9}},
 				BackgroundCompactions: hygiene.Stats{Started: 4, Failed: 1, Adopted: 2, Discarded: 1, Waiting: 1},

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"hermesd/gateway/chat"
-	"hermesd/gateway/inbox"
+	"hermesd/gateway/store"
 	"hermesd/storage/bolt"
 )
 
@@ -39,7 +39,7 @@ func TestFailures(t *testing.T) {
 				p.accept("a", fmt.Sprint("k", i))
 			}
 			failNext(t, p.path, f.failure)
-			_, err := p.s.Accept(ctx, []inbox.Admission{{Entry: event("a", "k3")}})
+			_, err := p.s.Accept(ctx, []store.Admission{{Entry: event("a", "k3")}})
 			if !errors.Is(err, syscall.EIO) {
 				t.Fatalf("got %v, want %v", err, syscall.EIO)
 			}
@@ -70,7 +70,7 @@ func (p *scenario) refused(key string) {
 	}
 	p.must(p.s.Verify(ctx))
 	for i := range 8 {
-		again, err := p.s.Accept(ctx, []inbox.Admission{{Entry: event("a", fmt.Sprint("k", i))}})
+		again, err := p.s.Accept(ctx, []store.Admission{{Entry: event("a", fmt.Sprint("k", i))}})
 		p.must(err)
 		if again[0].IsNew != (i >= 3) {
 			p.Errorf("k%d: %+v", i, again)
@@ -87,7 +87,7 @@ func (p *scenario) refused(key string) {
 // stored once.
 func (p *scenario) ended(key string) {
 	p.Helper()
-	if _, err := p.s.Accept(ctx, []inbox.Admission{{Entry: event("a", "later")}}); !errors.Is(err, chat.ErrOutcomeUnknown) {
+	if _, err := p.s.Accept(ctx, []store.Admission{{Entry: event("a", "later")}}); !errors.Is(err, chat.ErrOutcomeUnknown) {
 		p.Errorf("the next write: %v", err)
 	}
 	p.must(p.s.Close())
@@ -102,7 +102,7 @@ func (p *scenario) ended(key string) {
 			p.Errorf("%s: %s is stored: %t", state, key, found)
 		}
 		for i := range 8 {
-			_, err := s.Accept(ctx, []inbox.Admission{{Entry: event("a", fmt.Sprint("k", i))}})
+			_, err := s.Accept(ctx, []store.Admission{{Entry: event("a", fmt.Sprint("k", i))}})
 			p.must(err)
 			if err := checkEntry(fmt.Sprint("k", i), false)(s); err != nil {
 				p.Errorf("%s: k%d: %v", state, i, err)

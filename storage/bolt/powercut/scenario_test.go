@@ -144,7 +144,7 @@ func checkEvent(key string) func(*bolt.Store) error {
 }
 
 func (p *scenario) accept(lane inbox.Lane, key string) {
-	_, err := p.s.Accept(ctx, []inbox.Admission{{Entry: event(lane, key)}})
+	_, err := p.s.Accept(ctx, []store.Admission{{Entry: event(lane, key)}})
 	if err != nil {
 		p.Error(err)
 		return

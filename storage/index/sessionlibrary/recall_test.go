@@ -74,7 +74,7 @@ func (h *harness) turn(r session.Record, passes []store.Compaction, texts ...str
 	h.Helper()
 	h.turns++
 	lane := inbox.Lane(r.ID)
-	_, err := h.store.Accept(h.Context(), []inbox.Admission{{Entry: inbox.Entry{Lane: lane, Session: r.Key, Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint(h.turns), ID: "m", Kind: chat.Message, Address: r.Address, Text: "?"}}}})
+	_, err := h.store.Accept(h.Context(), []store.Admission{{Entry: inbox.Entry{Lane: lane, Session: r.Key, Inbound: chat.Inbound{IdempotencyKey: fmt.Sprint(h.turns), ID: "m", Kind: chat.Message, Address: r.Address, Text: "?"}}}})
 	h.ok(err)
 	c, err := h.store.Claim(h.Context(), lane, 0)
 	h.ok(err)
