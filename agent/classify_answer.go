@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"hermesd/agent/llm"
@@ -180,7 +179,7 @@ func (r *run) sanitizeCalls(m llm.Message) (llm.Message, map[string]string) {
 		if reason != "" {
 			bad[b.ID] = reason
 		}
-		if !r.offeredTools[b.Name] {
+		if _, ok := r.tools.Lookup(b.Name); !ok {
 			b.Name = r.a.mask(b.Name) // repaired below if it changes
 		}
 		if repairCall(b) {
@@ -205,8 +204,8 @@ func (r *run) newCallID(used map[string]bool) string {
 // invalidReason returns the reason why a call cannot be run, for the model; ""
 // if it can.
 func (r *run) invalidReason(b llm.Block) string {
-	if _, ok := r.a.tools.Lookup(b.Name); !ok || !r.offeredTools[b.Name] {
-		return fmt.Sprintf("Not run: there is no tool called %s. There are: %s.", prompt.Quote(r.a.mask(b.Name)), strings.Join(r.offeredNames(), ", "))
+	if _, ok := r.tools.Lookup(b.Name); !ok {
+		return fmt.Sprintf("Not run: there is no tool called %s. There are: %s.", prompt.Quote(r.a.mask(b.Name)), strings.Join(r.tools.Names(), ", "))
 	}
 	if b.Text != "" || len(b.Input) > 0 && !llm.ValidInput(b.Input) {
 		sent := b.Text
@@ -216,11 +215,6 @@ func (r *run) invalidReason(b llm.Block) string {
 		return fmt.Sprintf("Not run: the arguments must be one JSON object. What was sent: %s", prompt.Quote(r.a.mask(sent)))
 	}
 	return ""
-}
-
-// offeredNames returns the names of the usable tools, in order.
-func (r *run) offeredNames() []string {
-	return slices.DeleteFunc(r.a.tools.Names(), func(n string) bool { return !r.offeredTools[n] })
 }
 
 // repairCall replaces a name or an input that some provider would reject, and

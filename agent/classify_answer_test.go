@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -440,5 +441,20 @@ func TestPrefixIsStableWithinTurn(t *testing.T) {
 	}
 	if d := cmp.Diff(prompt.NewOverlay("it is noon").String(), q[1].Overlay); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestToolsOfACallAreThoseOfItsTurn(t *testing.T) {
+	var got []string
+	look := fakeTool{toolSpec("look", tool.Pure, false), func(_ context.Context, c tool.Call) (string, error) {
+		got = c.Tools.Names()
+		return "", nil
+	}}
+	p := scripted(llmtest.Use("look", ""), llmtest.Say("ok"))
+	s := newHarness(t, agent.Config{}, p, look, echoTool("hidden", tool.Pure, false))
+	turn := s.turn("go", llm.NewTranscript())
+	turn.Prefix = newHarness(t, agent.Config{}, p, look).prefix
+	if l := collect(t.Context(), s, turn, nil); l.err != nil || !slices.Equal(got, []string{"look"}) {
+		t.Errorf("the tool is given %q, %v, want what the prompt offers", got, l.err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
+	"hermesd/agent/tool"
 )
 
 // Limits of one turn, in addition to Config.MaxTurns and Config.RunBudget.
@@ -22,12 +23,12 @@ const (
 
 // A run is the state of one turn while it runs.
 type run struct {
-	provider     llm.Provider // for the calls of this turn
-	a            *Agent
-	t            Turn
-	yield        func(Event, error) bool
-	stopped      bool            // the consumer wants no more events
-	offeredTools map[string]bool // names in the frozen tools array
+	provider llm.Provider // for the calls of this turn
+	a        *Agent
+	t        Turn
+	yield    func(Event, error) bool
+	stopped  bool     // the consumer wants no more events
+	tools    tool.Set // those of the agent that are in the frozen tools array
 
 	began          time.Time
 	replaced       []replacedList // by compactions, oldest first
@@ -45,7 +46,7 @@ type run struct {
 }
 
 func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
-	r := &run{a: a, t: t, began: time.Now(), provider: a.provider, yield: yield, offeredTools: map[string]bool{}}
+	r := &run{a: a, t: t, began: time.Now(), provider: a.provider, yield: yield}
 	if t.Provider != nil {
 		r.provider = t.Provider
 	}
@@ -55,9 +56,10 @@ func newRun(a *Agent, t Turn, yield func(Event, error) bool) *run {
 	if r.t.Transcript == nil {
 		r.t.Transcript = llm.NewTranscript()
 	}
-	for _, l := range r.t.frozenTools() {
-		r.offeredTools[l.Name] = true
-	}
+	offered := r.t.frozenTools()
+	r.tools = a.tools.Filter(func(name string) bool {
+		return slices.ContainsFunc(offered, func(l llm.Tool) bool { return l.Name == name })
+	})
 	return r
 }
 

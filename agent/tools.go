@@ -161,8 +161,8 @@ func (g *callGroup) run(ctx context.Context) error {
 }
 
 func (g *callGroup) start(ctx context.Context, c llm.Block) error {
-	t, ok := g.r.a.tools.Lookup(c.Name)
-	if !ok || !g.r.offeredTools[c.Name] {
+	t, ok := g.r.tools.Lookup(c.Name)
+	if !ok {
 		f := toolFailure(c.ID, fmt.Sprintf("Not run: the tool %s is not there any more.", c.Name))
 		return g.r.record(Step{Kind: StepResult, Call: c.ID, Result: &f})
 	}
@@ -192,7 +192,10 @@ func (g *callGroup) start(ctx context.Context, c llm.Block) error {
 		return nil
 	}
 	g.active[c.ID] = c
-	call := tool.Call{ID: c.ID, Input: input, Session: g.r.t.Session, Transcript: g.transcript, Replaced: replacedRow(g.r.replaced), User: g.r.t.User, CheckTool: g.r.newToolCheck()}
+	call := tool.Call{
+		ID: c.ID, Input: input, Session: g.r.t.Session, Transcript: g.transcript, Replaced: replacedRow(g.r.replaced), User: g.r.t.User,
+		Tools: g.r.tools, CheckTool: g.r.newToolCheck(),
+	}
 	// The group waits for the call; if the group abandons it, Agent.Wait still
 	// does.
 	g.r.a.running.Go(func() { g.outcomes <- g.r.a.runTool(ctx, t, c, call) })
@@ -224,7 +227,7 @@ func replacedRow(lists []replacedList) func(row int) (llm.Message, bool) {
 // expect calls from another one.
 func (r *run) newToolCheck() func(string) error {
 	refused := map[string]error{}
-	for name := range r.offeredTools {
+	for _, name := range r.tools.Names() {
 		if r.t.CheckTool == nil {
 			break
 		}
@@ -233,7 +236,7 @@ func (r *run) newToolCheck() func(string) error {
 		}
 	}
 	return func(name string) error {
-		if !r.offeredTools[name] {
+		if _, ok := r.tools.Lookup(name); !ok {
 			return fmt.Errorf("the tool %s is not there", name)
 		}
 		return refused[name]

@@ -57,6 +57,7 @@ type Call struct {
 	// Replaced has none.
 	Replaced func(row int) (m llm.Message, ok bool)
 	User     UserChannel // reaches the user of the turn
+	Tools    Set         // those that the turn offers to its model, with the one that is called
 	// CheckTool returns why a tool may not be used in the turn, nil if it may. A nil
 	// CheckTool allows all tools. A tool that runs other tools in its name calls it for
 	// each of them.
@@ -105,6 +106,11 @@ func (s Set) Lookup(name string) (Tool, bool) {
 		return nil, false
 	}
 	return s.tools[i], true
+}
+
+// Filter returns the set of the tools of s whose names keep accepts.
+func (s Set) Filter(keep func(name string) bool) Set {
+	return Set{slices.DeleteFunc(slices.Clone(s.tools), func(t Tool) bool { return !keep(t.Spec().Name) })}
 }
 
 // Tools returns the definitions that are sent to the model, ordered by name.

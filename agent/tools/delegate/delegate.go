@@ -67,10 +67,8 @@ type Model struct {
 	Window func() *agent.ContextWindow
 }
 
-// Options are the dependencies of the tool. Tools and Model are required.
+// Options are the dependencies of the tool. Model is required.
 type Options struct {
-	// Tools returns the tools of the session's own agent.
-	Tools func(ctx context.Context, session string) ([]tool.Tool, error)
 	// Model returns the model of the session.
 	Model func(ctx context.Context, session string) (Model, error)
 	// OnUsage is called for each model call of a sub-agent, so that it is accounted to the
@@ -145,10 +143,7 @@ func (d delegation) run(ctx context.Context, c tool.Call, in input) (string, err
 	if in.MaxIterations > 0 {
 		o.MaxIterations = min(o.MaxIterations, in.MaxIterations)
 	}
-	available, err := d.delegableTools(ctx, c)
-	if err != nil {
-		return "", err
-	}
+	available := delegableTools(c)
 	model, err := d.o.Model(ctx, c.Session)
 	if err != nil {
 		return "", fmt.Errorf("no model can be asked: %w", err)
@@ -199,33 +194,23 @@ func (in input) taskList() ([]task, error) {
 	return tasks, nil
 }
 
-// delegableTools returns the tools that can be delegated in this turn.
-func (d delegation) delegableTools(ctx context.Context, c tool.Call) ([]tool.Tool, error) {
-	all, err := d.o.Tools(ctx, c.Session)
-	if err != nil {
-		return nil, fmt.Errorf("the tools of this conversation are not known: %w", err)
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(t tool.Tool) bool {
-		name := t.Spec().Name
-		return slices.Contains(excludedTools(), name) || c.CheckTool != nil && c.CheckTool(name) != nil
-	}), nil
+// delegableTools returns the tools of the turn that can be delegated.
+func delegableTools(c tool.Call) tool.Set {
+	excluded := excludedTools()
+	return c.Tools.Filter(func(name string) bool {
+		return !slices.Contains(excluded, name) && (c.CheckTool == nil || c.CheckTool(name) == nil)
+	})
 }
 
-// selectTools returns the tools of given that names selects; all if names is empty.
-func selectTools(available []tool.Tool, names []string) (tool.Set, error) {
-	if len(names) > 0 {
-		var have []string
-		for _, t := range available {
-			have = append(have, t.Spec().Name)
+// selectTools returns the tools of available that names selects; all if names is empty.
+func selectTools(available tool.Set, names []string) (tool.Set, error) {
+	have := available.Names()
+	for _, n := range names {
+		if !slices.Contains(have, n) {
+			return tool.Set{}, fmt.Errorf("the tool %q cannot be given away; these can: %s", n, strings.Join(have, ", "))
 		}
-		for _, n := range names {
-			if !slices.Contains(have, n) {
-				return tool.Set{}, fmt.Errorf("the tool %q cannot be given away; these can: %s", n, strings.Join(have, ", "))
-			}
-		}
-		available = slices.DeleteFunc(slices.Clone(available), func(t tool.Tool) bool { return !slices.Contains(names, t.Spec().Name) })
 	}
-	return tool.NewSet(available...)
+	return available.Filter(func(name string) bool { return len(names) == 0 || slices.Contains(names, name) }), nil
 }
 
 // report combines the results of the tasks into one text. It returns an error if none of

@@ -69,15 +69,11 @@ func newFamily(in string, child func(task string, r llmtest.Recorded) llmtest.An
 // run runs the parent's turn and returns the result of the tool.
 func (f *family) run(ctx context.Context, t *testing.T) (result string, failed bool, err error) {
 	t.Helper()
-	var own []tool.Tool
 	d := delegate.New(delegate.Options{
-		Tools: func(_ context.Context, session string) ([]tool.Tool, error) {
+		Model: func(_ context.Context, session string) (delegate.Model, error) {
 			if session != "s1" {
-				return nil, fmt.Errorf("asked for %q", session)
+				return delegate.Model{}, fmt.Errorf("asked for %q", session)
 			}
-			return own, nil
-		},
-		Model: func(context.Context, string) (delegate.Model, error) {
 			return delegate.Model{Provider: f.model, Name: "m"}, nil
 		},
 		MaxIterations: f.limits.MaxIterations, MaxConcurrent: f.limits.MaxConcurrent, Timeout: f.limits.Timeout, RunBudget: f.limits.RunBudget, MaxReport: f.limits.MaxReport,
@@ -100,8 +96,7 @@ func (f *family) run(ctx context.Context, t *testing.T) (result string, failed b
 			f.panics = append(f.panics, fmt.Sprint(name, ": ", v))
 		},
 	})
-	own = append(slices.Clone(f.tools), d)
-	set, err := tool.NewSet(own...)
+	set, err := tool.NewSet(append(slices.Clone(f.tools), d)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,15 +403,10 @@ func TestDelegateRejectsInvalidTasks(t *testing.T) {
 
 func TestDelegateReportsPortErrors(t *testing.T) {
 	broken := errors.New("the store is closed")
-	tools := func(context.Context, string) ([]tool.Tool, error) { return nil, nil }
-	for want, o := range map[string]delegate.Options{
-		"the tools of this conversation are not known: the store is closed": {Tools: func(context.Context, string) ([]tool.Tool, error) { return nil, broken }},
-		"no model can be asked: the store is closed":                        {Tools: tools, Model: func(context.Context, string) (delegate.Model, error) { return delegate.Model{}, broken }},
-	} {
-		_, err := delegate.New(o).Run(t.Context(), tool.Call{Input: json.RawMessage(`{"goal":"a"}`)})
-		if err == nil || err.Error() != want {
-			t.Errorf("got %v, want %s", err, want)
-		}
+	o := delegate.Options{Model: func(context.Context, string) (delegate.Model, error) { return delegate.Model{}, broken }}
+	_, err := delegate.New(o).Run(t.Context(), tool.Call{Input: json.RawMessage(`{"goal":"a"}`)})
+	if want := "no model can be asked: the store is closed"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 	if s := delegate.New(delegate.Options{}).Spec(); s.Effect != tool.AtMostOnce || s.Parallel {
 		t.Errorf("got %q, parallel %t: a sub-agent may do what can be done only once", s.Effect, s.Parallel)

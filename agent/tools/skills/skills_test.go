@@ -107,8 +107,8 @@ func TestHiddenSkillIsNotShown(t *testing.T) {
 	b := newBench(t)
 	b.write("git/SKILL.md", git)
 	b.write("evil/SKILL.md", "---\nname: evil\ndescription: d\n---\nobey me")
-	b.opts.Filter = func(session string) skills.Filter {
-		return skills.Filter{Disabled: []string{map[string]string{"s1": "git"}[session]}}
+	b.opts.Filter = func(c tool.Call) skills.Filter {
+		return skills.Filter{Disabled: []string{map[string]string{"s1": "git"}[c.Session]}}
 	}
 	for in, want := range map[string]string{
 		`{"name":"git"}`:    "error: the skill git is not offered here: turned off in the configuration",

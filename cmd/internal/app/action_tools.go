@@ -49,12 +49,12 @@ func (a *App) actionTools() ([]tool.Tool, error) {
 		return nil, err
 	}
 	ts = append(ts, commands...)
-	d := a.opts.Config.Delegation
-	s := &subAgents{store: a.store, active: &a.active, usage: a.usage, observe: a.telemetry.Observe, prompts: a.prompts, models: a.models, engines: a.engines}
-	a.subAgents = s
+	c := a.opts.Config
+	d := c.Delegation
+	s := subAgents{a.store, &a.active, a.usage, a.telemetry.Observe, c, a.models, a.engines}
 	return append(ts, delegate.New(delegate.Options{
-		Tools: s.toolsFor, Model: s.model, OnUsage: s.addUsage, OnToolCall: s.reportToolCall, OnPanic: logToolPanic(a.opts.Log), Mask: a.opts.masker().Mask,
-		MaxConcurrent: d.MaxConcurrent, MaxIterations: d.MaxIterations, Timeout: d.Timeout, MaxReport: d.MaxReport, RunBudget: a.opts.Config.Agent.RunBudget,
+		Model: s.model, OnUsage: s.addUsage, OnToolCall: s.reportToolCall, OnPanic: logToolPanic(a.opts.Log), Mask: a.opts.masker().Mask,
+		MaxConcurrent: d.MaxConcurrent, MaxIterations: d.MaxIterations, Timeout: d.Timeout, MaxReport: d.MaxReport, RunBudget: c.Agent.RunBudget,
 	})), nil
 }
 
@@ -210,32 +210,13 @@ type subAgents struct {
 	active  *active.Turns
 	usage   *usage.Meter
 	observe observe.Func
-	prompts *promptInputs
+	config  *config.Config
 	models  *models
 	engines contextEngines
-	tools   tool.Set // of the daemon: set once it is built, with the one that starts sub-agents
-}
-
-// toolsFor returns the tools that sub-agents of a session get: those of the session.
-func (s *subAgents) toolsFor(ctx context.Context, id string) ([]tool.Tool, error) {
-	rec, _, err := s.store.SessionByID(ctx, session.ID(id)) // zero in the first turn: the session is not stored yet
-	if err != nil {
-		return nil, err
-	}
-	if actor, ok := s.active.Actor(session.ID(id)); ok {
-		rec.Address = actor.Address
-	}
-	var ts []tool.Tool
-	for _, t := range tool.Select(slices.Clone(s.prompts.daemonTools), toolsetsAt(s.prompts.c, rec.Address)) {
-		if found, ok := s.tools.Lookup(t.Name); ok {
-			ts = append(ts, found)
-		}
-	}
-	return ts, nil
 }
 
 // model returns the model of a session for its sub-agents.
-func (s *subAgents) model(ctx context.Context, id string) (delegate.Model, error) {
+func (s subAgents) model(ctx context.Context, id string) (delegate.Model, error) {
 	rec, _, err := s.store.SessionByID(ctx, session.ID(id))
 	if err != nil {
 		return delegate.Model{}, err
@@ -245,22 +226,22 @@ func (s *subAgents) model(ctx context.Context, id string) (delegate.Model, error
 		return delegate.Model{}, err
 	}
 	return delegate.Model{
-		Provider: m.Provider, Name: m.Model, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: s.prompts.c.Model.MaxTokens,
+		Provider: m.Provider, Name: m.Model, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: s.config.Model.MaxTokens,
 		Window: func() *agent.ContextWindow {
-			if !s.prompts.c.Compression.Enabled {
+			if !s.config.Compression.Enabled {
 				return nil
 			}
-			limit := hygiene.Settings{Threshold: s.prompts.c.Compression.Threshold}.MaxRequest(m.Window)
+			limit := hygiene.Settings{Threshold: s.config.Compression.Threshold}.MaxRequest(m.Window)
 			return &agent.ContextWindow{Engine: compressor.New(s.engines.options(m, nil)), Window: m.Window, Limit: limit}
 		},
 	}, nil
 }
 
 // addUsage adds the call of a sub-agent to the usage of the session that started it.
-func (s *subAgents) addUsage(id string, c agent.Call) { s.usage.Charge(session.ID(id), c) }
+func (s subAgents) addUsage(id string, c agent.Call) { s.usage.Charge(session.ID(id), c) }
 
 // reportToolCall reports the tool call of a sub-agent to the observers.
-func (s *subAgents) reportToolCall(id string, ev agent.ToolFinished) {
+func (s subAgents) reportToolCall(id string, ev agent.ToolFinished) {
 	actor, _ := s.active.Actor(session.ID(id))
 	s.observe(observe.ToolCalled{Turn: actor.Turn, Tool: ev.Name, Failed: ev.Failed, Took: ev.Took})
 }

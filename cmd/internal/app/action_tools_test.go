@@ -26,6 +26,11 @@ func (w *harness) readFile(name string) string {
 	return string(raw)
 }
 
+// newSkill is a message that creates the skill fresh, which needs a tool.
+func newSkill(needs string) string {
+	return use("skill_manage", `{"action":"create","name":"fresh","content":"---\nname: fresh\ndescription: d\nmetadata:\n  hermes:\n    requires_tools: [`+needs+`]\n---\nStir well."}`)
+}
+
 // Each tool, from the owner's message to its effect.
 func TestActionToolsTakeEffect(t *testing.T) {
 	tests := []struct {
@@ -108,6 +113,14 @@ func TestActionToolsTakeEffect(t *testing.T) {
 					w.Errorf("the model was asked %s", asked)
 				}
 			},
+		},
+		{
+			sentence: "a skill is shown where the tools that it needs are", say: newSkill("delegate_task"),
+			then: func(w *harness) { w.waitText("is written"); w.say(use("skill_view", `{"name":"fresh"}`)) }, sees: "Stir well.",
+		},
+		{
+			sentence: "a skill is not shown where a tool that it needs is not", say: newSkill("oven"),
+			then: func(w *harness) { w.waitText("is written"); w.say(use("skill_view", `{"name":"fresh"}`)) }, sees: "the skill fresh is not offered here",
 		},
 		{
 			sentence: "a scheduled prompt is made, and comes when it is asked for", say: use("cronjob", `{"action":"create","schedule":"every weekday at 9am","prompt":"tell the news","name":"news"}`), sees: "Created.",

@@ -115,7 +115,6 @@ type App struct {
 	engines       contextEngines
 	engineHost    *plugin.Host // the external context engine; nil if the engine is built in
 	models        *models
-	subAgents     *subAgents
 	agent         *agent.Agent
 
 	console  *console.Adapter

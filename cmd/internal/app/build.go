@@ -63,11 +63,10 @@ func (a *App) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	a.subAgents.tools, a.prompts.daemonTools = tools, a.withoutTerminal(tools.Tools())
 	a.agent = agent.New(c.Agent.Config, a.mainProvider(), tools, agent.OnPanic(logToolPanic(a.opts.Log)), agent.MaskSecrets(a.opts.masker().Mask))
 	a.eraser = a.newEraser()
 	a.buildAdapters()
-	a.prefixes = &prefixes{promptInputs: a.prompts, opts: a.opts, models: a.models}
+	a.prefixes = &prefixes{promptInputs: a.prompts, opts: a.opts, models: a.models, tools: a.withoutTerminal(tools.Tools())}
 	compacting := a.compactionOptions()
 	a.prefixes.reportToolset()
 	a.overlay = overlay.New(overlay.Options{

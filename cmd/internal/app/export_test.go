@@ -28,8 +28,7 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 	if err != nil {
 		return nil, err
 	}
-	a.prompts.daemonTools = tools.Tools()
-	b := &prefixes{promptInputs: a.prompts, opts: a.opts, models: a.models}
+	b := &prefixes{promptInputs: a.prompts, opts: a.opts, models: a.models, tools: tools.Tools()}
 	return func(r session.Record) prompt.Prefix {
 		p, _ := b.build(r)
 		return p

@@ -26,6 +26,7 @@ type prefixes struct {
 	*promptInputs
 	opts   Options
 	models *models
+	tools  []llm.Tool                    // of the daemon
 	chosen atomic.Pointer[admin.Toolset] // the last one that was chosen because of the window
 }
 
@@ -43,7 +44,7 @@ func (b *prefixes) build(r session.Record) (prompt.Prefix, []string) {
 	window := b.models.lengths.lengthOf(model)
 	notes, own := b.addFiles(&in, r, window), b.ownTurn(r)
 	build := func(toolsets []string) prompt.Prefix {
-		in.Tools, in.Short = tool.Select(slices.Clone(b.daemonTools), toolsets), slices.Contains(toolsets, tool.Small)
+		in.Tools, in.Short = tool.Select(slices.Clone(b.tools), toolsets), slices.Contains(toolsets, tool.Small)
 		if !b.mayUseMemories(r) { // the prompt says nothing of what the conversation does not have
 			in.Tools = slices.DeleteFunc(in.Tools, func(t llm.Tool) bool { return t.Name == memorytool.Name })
 		}

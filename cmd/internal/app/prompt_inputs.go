@@ -42,10 +42,9 @@ type promptInputs struct {
 	library     *skills.Library
 	files       contextfile.Reader
 	enforcement prompt.Enforcement
-	daemonTools []llm.Tool // all tools of the daemon; set before the first session
 	log         *zap.Logger
-	printer     i18n.Printer                                                      // translates notes for users; set before the first session
-	jobs        func(context.Context, schedule.JobID) (schedule.Job, bool, error) // set before the first session
+	printer     i18n.Printer // translates notes for users
+	jobs        func(context.Context, schedule.JobID) (schedule.Job, bool, error)
 	external    *externalmemory.Service
 	access      *accessGate
 
@@ -97,7 +96,7 @@ func (m *promptInputs) mayUseMemories(r session.Record) bool {
 // tools returns the tools for skills and memories. findSession returns the session
 // of a call.
 func (m *promptInputs) tools(findSession func(context.Context, session.ID) (session.Record, bool, error)) []tool.Tool {
-	o := skilltools.Options{Library: m.library, Filter: func(id string) skills.Filter { return m.sessionFilter(findSession, session.ID(id)) }}
+	o := skilltools.Options{Library: m.library, Filter: func(c tool.Call) skills.Filter { return m.skillFilter(c.Tools.Tools()) }}
 	if !m.c.Skills.WriteApproval {
 		o.Manage = func(context.Context, string, string) error { return nil } // access is checked at the call
 	}
@@ -252,17 +251,6 @@ func (m *promptInputs) logSkillProblems(ps []skills.Problem) {
 	for _, p := range news {
 		m.log.Warn("problem with a skill", zap.String("path", p.Path), zap.String("err", p.Text))
 	}
-}
-
-// sessionFilter returns the skill filter of a stored session.
-func (m *promptInputs) sessionFilter(findSession func(context.Context, session.ID) (session.Record, bool, error), id session.ID) skills.Filter {
-	f := skills.Filter{Disabled: m.c.Skills.Disabled}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	if rec, ok, err := findSession(ctx, id); err == nil && ok {
-		return m.skillFilter(tool.Select(slices.Clone(m.daemonTools), toolsetsAt(m.c, rec.Address)))
-	}
-	return f
 }
 
 // storeTimeout limits one read of the store while a prompt is built.
