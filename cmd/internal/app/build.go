@@ -122,7 +122,6 @@ func (a *App) open(ctx context.Context) (err error) {
 	if err := a.loadPromptInputs(); err != nil {
 		return err
 	}
-	a.prompts.printer, a.prompts.external, a.prompts.access, a.prompts.jobs = a.printer, a.memory, &a.access, a.store.Job
 	if err := a.openSandbox(ctx); err != nil {
 		return err
 	}
@@ -185,7 +184,7 @@ func (a *App) buildTools() (tool.Set, error) {
 		return tool.Set{}, err
 	}
 	ts = slices.Concat(ts, actions, a.recallTools(), a.memoryTools())
-	ts = append(ts, a.prompts.tools(a.store.SessionByID)...)
+	ts = append(ts, a.prompts.tools()...)
 	return tool.NewSet(tool.Without(ts, a.opts.Config.Agent.DisabledToolsets)...)
 }
 

@@ -75,7 +75,7 @@ func (s commandRules) folder(id string) string {
 func (m *promptInputs) workFolder(id schedule.JobID) (dir, note string) {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	j, _, err := m.jobs(ctx, id)
+	j, _, err := m.store.Job(ctx, id)
 	if err != nil || j.Workdir == "" {
 		return "", ""
 	}

@@ -24,7 +24,7 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 	}
 	a.lengths = &contextLengths{opts: a.opts, table: tokens.Builtin(), learned: tokens.NewLearnedLengths(nil)}
 	a.models = newModels(c, r, nil, a.lengths)
-	tools, err := tool.NewSet(a.prompts.tools(nil)...)
+	tools, err := tool.NewSet(a.prompts.tools()...)
 	if err != nil {
 		return nil, err
 	}

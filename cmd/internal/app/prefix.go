@@ -126,11 +126,10 @@ func (b *prefixes) mask(p prompt.Prefix) prompt.Prefix {
 // loadPromptInputs loads the inputs of the system prompt and the other texts that
 // the operator configures.
 func (a *App) loadPromptInputs() (err error) {
-	c := a.opts.Config
-	if a.prompts, err = newPromptInputs(c, a.opts.Home, a.opts.Log.Named("prompt")); err != nil {
+	if a.prompts, err = a.newPromptInputs(); err != nil {
 		return err
 	}
-	a.prefill, err = a.readPrefill(c)
+	a.prefill, err = a.readPrefill(a.opts.Config)
 	return err
 }
 

@@ -30,6 +30,7 @@ import (
 	externalmemory "hermesd/gateway/memory"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/storage/bolt"
 )
 
 // promptInputs collects the parts of the system prompt that come from files:
@@ -44,7 +45,7 @@ type promptInputs struct {
 	enforcement prompt.Enforcement
 	log         *zap.Logger
 	printer     i18n.Printer // translates notes for users
-	jobs        func(context.Context, schedule.JobID) (schedule.Job, bool, error)
+	store       *bolt.Store
 	external    *externalmemory.Service
 	access      *accessGate
 
@@ -52,8 +53,13 @@ type promptInputs struct {
 	loggedProblems []skills.Problem
 }
 
-func newPromptInputs(c *config.Config, home string, log *zap.Logger) (*promptInputs, error) {
-	m := &promptInputs{c: c, home: home, workspace: c.Workspace(home), log: log}
+// newPromptInputs returns the inputs of the system prompt, which write a starter SOUL.md if
+// there is none.
+func (a *App) newPromptInputs() (*promptInputs, error) {
+	c, home, log := a.opts.Config, a.opts.Home, a.opts.Log.Named("prompt")
+	m := &promptInputs{
+		c: c, home: home, workspace: c.Workspace(home), log: log, printer: a.printer, external: a.memory, access: &a.access, store: a.store,
+	}
 	var err error
 	if m.library, err = Library(c, home); err != nil {
 		return nil, err
@@ -93,16 +99,15 @@ func (m *promptInputs) mayUseMemories(r session.Record) bool {
 	return !r.Shared && (r.OwnersOnly || m.c.Memory.Scope == "user")
 }
 
-// tools returns the tools for skills and memories. findSession returns the session
-// of a call.
-func (m *promptInputs) tools(findSession func(context.Context, session.ID) (session.Record, bool, error)) []tool.Tool {
+// tools returns the tools for skills and memories.
+func (m *promptInputs) tools() []tool.Tool {
 	o := skilltools.Options{Library: m.library, Filter: func(c tool.Call) skills.Filter { return m.skillFilter(c.Tools.Tools()) }}
 	if !m.c.Skills.WriteApproval {
 		o.Manage = func(context.Context, string, string) error { return nil } // access is checked at the call
 	}
 	ts := skilltools.Tools(o)
 	if len(m.memoryTargets()) > 0 && !m.c.Memory.WriteApproval {
-		ts = append(ts, scopedMemory{m: m, findSession: findSession, template: memorytool.New(m.memories("", ""), memorytool.Options{Targets: m.memoryTargets()})})
+		ts = append(ts, scopedMemory{m, memorytool.New(m.memories("", ""), memorytool.Options{Targets: m.memoryTargets()})})
 	}
 	return ts
 }
@@ -110,9 +115,8 @@ func (m *promptInputs) tools(findSession func(context.Context, session.ID) (sess
 // scopedMemory is the memory tool. Each call uses the memory store of the session's
 // owner.
 type scopedMemory struct {
-	m           *promptInputs
-	findSession func(context.Context, session.ID) (session.Record, bool, error)
-	template    tool.Tool
+	m        *promptInputs
+	template tool.Tool
 }
 
 // Spec implements tool.Tool.
@@ -120,7 +124,7 @@ func (r scopedMemory) Spec() tool.Spec { return r.template.Spec() }
 
 // Run implements tool.Tool.
 func (r scopedMemory) Run(ctx context.Context, c tool.Call) (string, error) {
-	rec, ok, err := r.findSession(ctx, session.ID(c.Session))
+	rec, ok, err := r.m.store.SessionByID(ctx, session.ID(c.Session))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("the memories of this conversation cannot be found: %w", err)
@@ -229,7 +233,7 @@ func (m *promptInputs) sources(r session.Record) (soul bool, project string) {
 func (m *promptInputs) projectFolder(id schedule.JobID) string {
 	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
 	defer cancel()
-	j, _, err := m.jobs(ctx, id)
+	j, _, err := m.store.Job(ctx, id)
 	if err != nil {
 		m.log.Warn("context files of a scheduled prompt are excluded", zap.String("job", string(id)), zap.Error(err))
 		return ""
