@@ -110,12 +110,11 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 	if err != nil {
 		return err
 	}
-	var search func(context.Context, string, int) ([]admin.Found, error)
-	everywhere, upkeep := erase.Options{Store: store, Media: folder(app.MediaDir(h)), Cached: func(session.ID) {}}, app.Maintenance(store, nil)
-	if x, wrong := index.Open(filepath.Join(home, "search.db")); wrong == nil { // as up to date as the last daemon left it
-		defer func() { err = errors.Join(err, x.Close()) }()
-		search, everywhere.Index, upkeep = app.Search(x), x, app.Maintenance(store, x)
+	words, wrong := index.Open(filepath.Join(home, "search.db")) // as up to date as the last daemon left it
+	if wrong != nil {
+		words = index.NotOpen()
 	}
+	defer func() { err = errors.Join(err, words.Close()) }()
 	external := memory.Off()
 	if cfg != nil {
 		p := memory.Parts{Store: store, Log: zap.NewNop(), Observe: func(memory.Call) {}, Notify: func(context.Context, error) {}}
@@ -124,8 +123,8 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 		}
 	}
 	defer external.Close()
-	everywhere.Forget = external.ForgetSession
-	client := admin.Local(admin.NewHandler(admin.Options{Events: store, Memory: external, Store: store, Upkeep: upkeep, Keeper: store, Eraser: erase.New(everywhere), Search: search, Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), func(...schedule.JobID) {}), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
+	eraser := erase.New(erase.Options{Store: store, Index: words, Media: folder(app.MediaDir(h)), Cached: func(session.ID) {}, Forget: external.ForgetSession})
+	client := admin.Local(admin.NewHandler(admin.Options{Events: store, Memory: external, Store: store, Upkeep: app.Maintenance(store, words), Keeper: store, Eraser: eraser, Search: app.Search(words), Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), func(...schedule.JobID) {}), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()

@@ -36,8 +36,7 @@ type Media interface {
 	Remove(path string) error
 }
 
-// Options are the dependencies of an Eraser. Without an Index or Media nothing is deleted
-// from them.
+// Options are the dependencies of an Eraser. All are set.
 type Options struct {
 	Store Store
 	Index Index
@@ -84,15 +83,10 @@ func (e *Eraser) DeleteDerived(ctx context.Context, deleted session.Deleted) err
 
 func (e *Eraser) deleteElsewhere(ctx context.Context, deleted session.Deleted) error {
 	ctx = context.WithoutCancel(ctx) // the deletion has begun and must be completed
-	var errs []error
 	e.opts.Cached(deleted.ID)
-	if e.opts.Index != nil {
-		errs = append(errs, e.opts.Index.Forget(ctx, deleted.ID))
-	}
-	if e.opts.Media != nil {
-		for _, name := range deleted.Files {
-			errs = append(errs, e.opts.Media.Remove(filepath.Join(e.opts.Media.Dir(), name)))
-		}
+	errs := []error{e.opts.Index.Forget(ctx, deleted.ID)}
+	for _, name := range deleted.Files {
+		errs = append(errs, e.opts.Media.Remove(filepath.Join(e.opts.Media.Dir(), name)))
 	}
 	return errors.Join(errs...)
 }

@@ -191,6 +191,16 @@ type faulty struct {
 	fail session.ID
 }
 
+// noMedia is an erase.Media of sessions without files.
+type noMedia struct{ *testing.T }
+
+func (m noMedia) Dir() string { return "" }
+
+func (m noMedia) Remove(path string) error {
+	m.Errorf("%s is removed", path)
+	return nil
+}
+
 // nothing is an erase.Options.Forget without an external memory.
 func nothing(session.Record) []store.Event { return nil }
 
@@ -233,7 +243,7 @@ func TestExpiredSkipsBusySessions(t *testing.T) {
 		f.ids = append(f.ids, session.ID(fmt.Sprint("n", i)))
 	}
 	cached := 0
-	e := erase.New(erase.Options{Store: f, Index: f, Cached: func(session.ID) { cached++ }, Forget: nothing})
+	e := erase.New(erase.Options{Store: f, Index: f, Media: noMedia{t}, Cached: func(session.ID) { cached++ }, Forget: nothing})
 	gone, err := e.Expired(t.Context(), time.Time{})
 	var left *erase.PartialError
 	if len(gone) != 900 || len(f.ids) != 100 || cached != 900 || !errors.As(err, &left) || left.ID != "n7" {
@@ -243,7 +253,7 @@ func TestExpiredSkipsBusySessions(t *testing.T) {
 
 func TestSessionStoreError(t *testing.T) {
 	f := &faulty{ids: []session.ID{"a", "b", "c"}, fail: "b"}
-	e := erase.New(erase.Options{Store: f, Cached: func(session.ID) {}, Forget: nothing})
+	e := erase.New(erase.Options{Store: f, Index: f, Media: noMedia{t}, Cached: func(session.ID) {}, Forget: nothing})
 	gone, err := e.Expired(t.Context(), time.Time{})
 	var left *erase.PartialError
 	if len(gone) != 1 || err == nil || errors.As(err, &left) {

@@ -266,10 +266,10 @@ func (x *Index) Compact(ctx context.Context) error {
 	return nil
 }
 
-// unlessRemoved returns err, or nil if it is ErrNoSpace: then nothing is stored that
-// had to be deleted.
+// unlessRemoved returns err, or nil if there is no file from which something had to be
+// deleted.
 func unlessRemoved(err error) error {
-	if errors.Is(err, ErrNoSpace) {
+	if errors.Is(err, ErrNoSpace) || errors.Is(err, ErrNotOpen) {
 		return nil
 	}
 	return err

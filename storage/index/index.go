@@ -47,11 +47,14 @@ var ErrDamaged = errors.New("search index cannot be used and will be rebuilt")
 // there is space.
 var ErrNoSpace = errors.New("disk is full, and search index will be rebuilt when there is space")
 
+// ErrNotOpen is the error of searches in an index that NotOpen has returned.
+var ErrNotOpen = errors.New("search index is not open")
+
 // An Index is an open index file. Its methods may be called from any goroutine.
 type Index struct {
 	path string
 
-	fault        atomic.Pointer[error] // ErrDamaged or ErrNoSpace; nil: the file can be used
+	fault        atomic.Pointer[error] // ErrDamaged, ErrNoSpace or ErrNotOpen; nil: the file can be used
 	forgottenIDs sync.Map              // IDs of sessions that must not be added again
 
 	mu       sync.RWMutex // write-locked to replace the following fields, read-locked to use them
@@ -84,6 +87,14 @@ func Open(path string) (*Index, error) {
 		return nil, fmt.Errorf("open search index %s: %w", path, err)
 	}
 	return x, nil
+}
+
+// NotOpen returns an Index in place of one that could not be opened. Nothing is found in
+// it, and nothing is deleted from it.
+func NotOpen() *Index {
+	x := new(Index)
+	x.fault.Store(&ErrNotOpen)
+	return x
 }
 
 // openFile opens the file, and creates the tables if it is new.

@@ -45,6 +45,16 @@ func TestRemovedIndexHasNoFile(t *testing.T) {
 	}
 }
 
+func TestIndexThatIsNotOpen(t *testing.T) {
+	x := index.NotOpen()
+	if hits, err := x.Search(t.Context(), index.Query{Text: "apple", Scope: index.OperatorScope()}); !errors.Is(err, index.ErrNotOpen) {
+		t.Errorf("a search returns %v, %v, want %v", hits, err, index.ErrNotOpen)
+	}
+	if err := errors.Join(x.Forget(t.Context(), "a"), x.Compact(t.Context()), x.Close()); err != nil {
+		t.Errorf("there is nothing to delete: %v", err)
+	}
+}
+
 // A tinyDisk is the disk of an index and of a store, which may find it full.
 type tinyDisk struct{ free atomic.Uint64 }
 

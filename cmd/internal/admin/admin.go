@@ -76,8 +76,8 @@ type Store interface {
 	store.Sessions
 }
 
-// Options are the dependencies of a Handler. Only Store is required; requests that
-// need another one that is nil get an error.
+// Options are the dependencies of a Handler. Store, Search, Keeper and Eraser are required;
+// requests that need another one that is nil get an error.
 type Options struct {
 	Store Store
 	// Status returns the live state; nil if no daemon is running.
@@ -109,8 +109,7 @@ type Options struct {
 	Commands []command.Spec
 	// Upkeep maintains the store; nil if that is not available.
 	Upkeep Maintenance
-	// Keeper sets titles and Eraser deletes conversations; nil if that is not
-	// available.
+	// Keeper sets titles, and Eraser deletes conversations.
 	Keeper store.Editor
 	Eraser Eraser
 	// Config returns the state of the configuration; Reload reloads it. Nil if no

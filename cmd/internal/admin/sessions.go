@@ -20,14 +20,9 @@ type Eraser interface {
 	Session(ctx context.Context, id session.ID) (session.Deleted, error)
 }
 
-var errNoKeeper = &Error{http.StatusServiceUnavailable, "conversations cannot be changed from here; is the daemon of another version?"}
-
 // rename sets the title of a session; an empty one clears it.
 func (h *Handler) rename(r *http.Request) (any, error) {
 	rec, err := h.find(r, r.PathValue("id"))
-	if err == nil && h.opts.Keeper == nil {
-		err = errNoKeeper
-	}
 	if err == nil {
 		rec.Title, rec.TitleAuto = command.CleanTitle(r.FormValue("title")), false
 		err = h.opts.Keeper.SetTitle(r.Context(), rec.ID, rec.Title)
@@ -73,9 +68,6 @@ func (h *Handler) export(r *http.Request) (any, error) {
 
 func (h *Handler) delete(r *http.Request) (any, error) {
 	rec, err := h.find(r, r.PathValue("id"))
-	if err == nil && h.opts.Eraser == nil {
-		err = errNoKeeper
-	}
 	if err != nil {
 		return nil, kept(rec.ID, err)
 	}
@@ -86,14 +78,8 @@ func (h *Handler) delete(r *http.Request) (any, error) {
 // expired lists the sessions last used before a time.
 func (h *Handler) expired(r *http.Request) (any, error) {
 	before, err := time.Parse(time.RFC3339, r.FormValue("before"))
-	switch {
-	case err != nil:
-		err = &Error{http.StatusBadRequest, fmt.Sprintf("before is %q; it must be a time like %s", r.FormValue("before"), time.RFC3339)}
-	case h.opts.Eraser == nil:
-		err = errNoKeeper
-	}
 	if err != nil {
-		return nil, err
+		return nil, &Error{http.StatusBadRequest, fmt.Sprintf("before is %q; it must be a time like %s", r.FormValue("before"), time.RFC3339)}
 	}
 	expired, err := h.opts.Store.Sessions(r.Context(), session.Query{Before: before, Oldest: true})
 	ids := make([]session.ID, len(expired))

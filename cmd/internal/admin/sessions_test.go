@@ -85,14 +85,6 @@ func TestWhatCannotBeDeletedSaysWhy(t *testing.T) {
 		wantError(t, got, code, want)
 		ends(t, fc.Close)
 	}
-	none := admin.Local(admin.NewHandler(admin.Options{Store: filled(t)}))
-	ends(t, none.Close)
-	_, err := none.Delete(t.Context(), string(one))
-	wantError(t, err, http.StatusServiceUnavailable, "another version")
-	_, err = none.Rename(t.Context(), string(one), "x")
-	wantError(t, err, http.StatusServiceUnavailable, "another version")
-	_, err = none.Expired(t.Context(), time.Now())
-	wantError(t, err, http.StatusServiceUnavailable, "another version")
 	if len(k.gone) > 0 {
 		t.Errorf("%v are gone", k.gone)
 	}

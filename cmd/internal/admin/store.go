@@ -238,6 +238,9 @@ type Found struct {
 // maxFound is the maximum number of results of a search.
 const maxFound = 200
 
+// ErrNoIndex is the error of Options.Search if the search index could not be opened.
+var ErrNoIndex = &Error{http.StatusServiceUnavailable, "the search index is not open; its problem stands in the daemon's log"}
+
 func (h *Handler) search(r *http.Request) (any, error) {
 	most, err := number(r, "limit", 20, maxFound)
 	query := strings.TrimSpace(r.URL.Query().Get("q"))
@@ -245,8 +248,6 @@ func (h *Handler) search(r *http.Request) (any, error) {
 	case err != nil:
 	case query == "":
 		err = &Error{http.StatusBadRequest, "there is nothing to search for"}
-	case h.opts.Search == nil:
-		err = &Error{http.StatusServiceUnavailable, "the search index is not open; its problem stands in the daemon's log"}
 	}
 	if err != nil {
 		return nil, err

@@ -198,7 +198,7 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
-		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.reload.current, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser, Search: a.messageSearch(), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.delivery.Wake, Commands: a.pipeline.Commands().All(),
+		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.reload.current, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser, Search: Search(a.searchIndex), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.delivery.Wake, Commands: a.pipeline.Commands().All(),
 		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.cron.Manager(), CronStatus: a.cron.Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a.attachments, a.targets}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.prefixes.toolset, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {

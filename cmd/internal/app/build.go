@@ -38,6 +38,7 @@ import (
 	"hermesd/gateway/turn"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
+	"hermesd/storage/index"
 )
 
 // build builds all parts of the daemon, each from those before it.
@@ -173,6 +174,7 @@ func (a *App) buildTools() (tool.Set, error) {
 	if searchTool, err := a.openIndex(); err == nil {
 		ts = append(ts, searchTool)
 	} else { // it can be rebuilt at any time; conversations work without it
+		a.searchIndex = index.NotOpen()
 		a.opts.Log.Error("cannot open search index", zap.Error(err))
 		a.opts.Say(fmt.Sprintf("⚠️ past conversations cannot be searched: %v", err))
 	}

@@ -27,11 +27,7 @@ func (a *App) newEraser() *erase.Eraser {
 		commands.EndSession(string(id))
 		external.Wake()
 	}
-	o := erase.Options{Store: a.store, Media: a.cache, Cached: end, Forget: external.ForgetSession}
-	if a.searchIndex != nil {
-		o.Index = a.searchIndex
-	}
-	return erase.New(o)
+	return erase.New(erase.Options{Store: a.store, Index: a.searchIndex, Media: a.cache, Cached: end, Forget: external.ForgetSession})
 }
 
 // deleteDerived returns a function that deletes the data outside of the store of a
@@ -79,7 +75,6 @@ type maintainedStore struct {
 }
 
 // Maintenance returns the maintenance operations of a store and its search index.
-// found may be nil.
 func Maintenance(store *bolt.Store, searchIndex *index.Index) admin.Maintenance {
 	return maintainedStore{store, searchIndex}
 }
@@ -87,9 +82,5 @@ func Maintenance(store *bolt.Store, searchIndex *index.Index) admin.Maintenance 
 // Compact implements admin.Maintenance. It compacts both files: they release free
 // space and no longer contain deleted data.
 func (k maintainedStore) Compact(ctx context.Context) error {
-	err := k.Store.Compact(ctx)
-	if k.index != nil {
-		err = errors.Join(err, k.index.Compact(ctx))
-	}
-	return err
+	return errors.Join(k.Store.Compact(ctx), k.index.Compact(ctx))
 }

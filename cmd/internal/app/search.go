@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -75,19 +76,14 @@ func followSessions(f *index.Follower) func(session.ID) {
 	return f.Changed
 }
 
-// messageSearch returns the search of the control socket; nil if there is no index.
-func (a *App) messageSearch() func(context.Context, string, int) ([]admin.Found, error) {
-	if a.searchIndex == nil {
-		return nil
-	}
-	return Search(a.searchIndex)
-}
-
 // Search returns a function that searches the messages of all conversations in x. It
 // is meant for the operator: no access checks apply.
 func Search(x *index.Index) func(context.Context, string, int) ([]admin.Found, error) {
 	return func(ctx context.Context, text string, most int) ([]admin.Found, error) {
 		hits, err := x.Search(ctx, index.Query{Text: text, Limit: most, Scope: index.OperatorScope()})
+		if errors.Is(err, index.ErrNotOpen) {
+			err = admin.ErrNoIndex
+		}
 		var found []admin.Found
 		for _, h := range hits[:min(len(hits), most)] {
 			found = append(found, admin.Found{Session: h.Session, Row: h.Row, Role: string(h.Role), Time: h.Time, Text: h.Snippet})

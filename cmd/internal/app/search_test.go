@@ -1,10 +1,13 @@
 package app_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"hermesd/cmd/internal/admin"
 	"hermesd/internal/sim/llm"
 )
 
@@ -73,4 +76,25 @@ func TestSearchSummarizesConversations(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConversationsWithoutAnIndex: if the index cannot be opened, only searches fail.
+func TestConversationsWithoutAnIndex(t *testing.T) {
+	t.Parallel()
+	w := newHarness(t, fault{})
+	w.must(os.MkdirAll(filepath.Join(w.home, "search.db", "full"), 0o700))
+	w.start()
+	w.waitConnected()
+	w.say("the boat is green")
+	w.waitText("echo: the boat is green")
+	c := w.controlClient()
+	if found, err := c.Search(w.ctx, "boat", 1); err == nil || err.Error() != admin.ErrNoIndex.Error() {
+		t.Errorf("found %v, %v", found, err)
+	}
+	recs, err := c.Sessions(w.ctx, 1)
+	w.must(err)
+	if _, err := c.Delete(w.ctx, string(recs[0].ID)); err != nil {
+		t.Error(err)
+	}
+	w.stop()
 }
