@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/adapters/telegram"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/tool"
@@ -223,6 +224,7 @@ func TestCronRunsWhilePlatformIsDown(t *testing.T) {
 		w.configure = func(o *gatewaytest.Options) {
 			inner(o)
 			o.Accounts.Add(chat.Account{Platform: chat.Discord}, down)
+			o.Cron.Rules = schedule.NewValidator("", chat.ProfilesOf(telegram.Profile(), chat.Profile{Platform: chat.Discord, Unasked: true}))
 		}
 		w.start()
 		defer w.stop()

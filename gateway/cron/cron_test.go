@@ -125,7 +125,7 @@ func newHarness(t *testing.T) *harness {
 	places := target.New(target.Parts{Store: store, Accounts: connected, Delivery: out, Moves: moves}, target.Options{Location: time.UTC, Log: zap.NewNop()})
 	skill := func(id session.ID, name, _ string) (string, bool) { return "skill " + name, name == "tea" }
 	h.parts = cron.Parts{Store: store, Access: owners(t, "7"), Targets: places, Lanes: lanes, Skill: skill, Scripts: h.desk, Outputs: h.desk}
-	h.opts = cron.Options{Log: zap.NewNop(), Attach: true, Policy: session.KeyPolicy{GroupPerUser: true}, Observe: func(e observe.Event) {
+	h.opts = cron.Options{Log: zap.NewNop(), Rules: schedule.NewValidator("", chat.ProfilesOf(telegram.Profile(), chat.Profile{Platform: chat.Discord, Unasked: true})), Attach: true, Policy: session.KeyPolicy{GroupPerUser: true}, Observe: func(e observe.Event) {
 		if s, ok := e.(observe.OccurrencesSkipped); ok {
 			h.skipped[s.State] += s.Count
 		}

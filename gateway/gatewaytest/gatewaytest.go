@@ -35,6 +35,7 @@ import (
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
 	"hermesd/gateway/reply"
+	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 	"hermesd/gateway/target"
@@ -206,6 +207,13 @@ func withValues(o Options) Options {
 	c.Model, c.Mode, c.Progress, c.Voice = o.Model, o.Mode, o.Progress, o.Media.Synthesize != nil
 	c.Compression, c.Printer, c.Log = o.Compression, o.Printer, o.Log
 	setDefault(&c.Prices, pricing.Builtin())
+	if o.Cron.Rules.Scan == nil {
+		profiles := make(chat.Profiles)
+		for account := range o.Accounts.All() {
+			profiles[account.Platform] = o.Accounts.Profile(account.Platform)
+		}
+		o.Cron.Rules = schedule.NewValidator("", profiles)
+	}
 	o.Cron.Profile, o.Cron.Policy, o.Cron.Printer, o.Cron.Observe, o.Cron.Log = o.Profile, o.Policy, o.Printer, o.Observe, o.Log
 	o.Approvals.Printer, o.Approvals.Log = o.Printer, o.Log.Named("approval")
 	none := input.NoMedia()

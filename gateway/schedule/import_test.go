@@ -104,12 +104,12 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(home))
 	f.Add([]byte(`{"jobs":{"x":{"id":"x1","prompt":"p","schedule":{"kind":"interval","minutes":1e300}}}}`))
 	f.Add([]byte(`[{"id":"x1","prompt":"p","schedule":{"kind":"once","run_at":"9999-12-31T23:59:59.9Z"},"repeat":-3}]`))
-	b := schedule.NewManager(nowhere{}, schedule.Validator{Zone: "Europe/Berlin"}, func(...schedule.JobID) {})
+	b := schedule.NewManager(nowhere{}, schedule.NewValidator("Europe/Berlin", telegram()), func(...schedule.JobID) {})
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		done, err := b.Import(t.Context(), raw)
 		ok(t, err)
 		for _, v := range done.Added {
-			if err := (schedule.Validator{}).Validate(v.Job, time.Now()); err != nil {
+			if err := schedule.NewValidator("", telegram()).Validate(v.Job, time.Now()); err != nil {
 				t.Errorf("%+v: %v", v.Job, err)
 			}
 			if v.Active() && len(v.Next) == 0 {

@@ -251,14 +251,6 @@ func CheckRights(j Job, creator access.Level) error {
 	return errors.Join(problems...)
 }
 
-// checkRights is CheckRights with the current level of the creator.
-func (r Validator) checkRights(j Job) error {
-	if r.Level == nil {
-		return CheckRights(j, j.Creator.Level)
-	}
-	return CheckRights(j, r.Level(j))
-}
-
 // CanRead reports whether the output of a job of creator may become input of reader:
 // if they are the same, or both are owners.
 func CanRead(reader, creator access.Principal) bool {

@@ -70,7 +70,7 @@ var errPermitted = errors.New("schedule: job is permitted")
 // The reason is nil if the job is permitted or is not active.
 func (b *Manager) PauseForbidden(ctx context.Context, id JobID) (reason, err error) {
 	_, err = b.store.EditJob(ctx, id, func(j *Job) error {
-		if reason = b.validator.checkRights(*j); reason == nil || !j.Active() {
+		if reason = CheckRights(*j, b.validator.Level(*j)); reason == nil || !j.Active() {
 			return errPermitted
 		}
 		j.Paused, j.PauseReason, j.Updated = true, reason.Error(), b.now().UTC()

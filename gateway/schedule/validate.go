@@ -15,24 +15,34 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// A Validator validates jobs. The zero Validator accepts everything that is
-// well-formed.
+// A Validator validates jobs. All its fields are set; NewValidator sets them.
 type Validator struct {
 	// Zone is the zone of schedules without one; "" is UTC.
 	Zone string
-	// Profiles are those of the platforms that can be targets; nil: targets on all platforms
-	// are accepted.
+	// Profiles are those of the platforms that can be targets.
 	Profiles chat.Profiles
 	// Scan describes what in a prompt looks like prompt injection; "": nothing. skills
-	// reports whether the job loads skills. nil: prompts are not scanned.
+	// reports whether the job loads skills.
 	Scan func(prompt string, skills bool) string
 	// Target checks a well-formed target: nil if answers can be delivered to it, else
-	// an error for the user. A nil func accepts all targets.
+	// an error for the user.
 	Target func(target string) error
-	// Level returns the current level of the creator of a job; nil: the one at creation.
+	// Level returns the current level of the creator of a job.
 	Level func(Job) access.Level
-	// Skill reports whether a skill exists; nil: all names are accepted.
+	// Skill reports whether a skill exists.
 	Skill func(name string) bool
+}
+
+// NewValidator returns a Validator that checks the form of jobs: it knows no skills and no
+// chats, scans nothing, and takes the level that the creator had when the job was made.
+func NewValidator(zone string, profiles chat.Profiles) Validator {
+	return Validator{
+		Zone: zone, Profiles: profiles,
+		Scan:   func(string, bool) string { return "" },
+		Target: func(string) error { return nil },
+		Level:  func(j Job) access.Level { return j.Creator.Level },
+		Skill:  func(string) bool { return true },
+	}
 }
 
 // Limits of the fields of a job.
@@ -75,7 +85,7 @@ func (r Validator) Validate(j Job, now time.Time) error {
 	add(r.checkPrompt(j))
 	add(checkSchedule(j, now))
 	add(checkScript(j))
-	add(r.checkRights(j))
+	add(CheckRights(j, r.Level(j)))
 	add(r.checkLists(j))
 	if j.Workdir != "" && !filepath.IsAbs(j.Workdir) {
 		add(invalid("the workdir %q is not a whole path; begin it with /", j.Workdir))
@@ -116,8 +126,6 @@ func (r Validator) checkPrompt(j Job) error {
 		return invalid("the prompt is longer than %d characters; put the long part into a skill or a file", maxPrompt)
 	case strings.TrimSpace(j.Prompt) == "" && len(j.Skills) == 0 && j.Script == "":
 		return invalid("there is nothing to do: a job needs a prompt, a skill or a script")
-	case r.Scan == nil:
-		return nil
 	}
 	if found := r.Scan(j.Prompt, len(j.Skills) > 0); found != "" {
 		return invalid("the prompt looks like an attack (%s); say it in other words", found)
@@ -162,7 +170,7 @@ func (r Validator) checkLists(j Job) error {
 	for _, s := range j.Skills {
 		if err := checkLine("name of a skill", s, maxWord, true); err != nil {
 			problems = append(problems, err)
-		} else if r.Skill != nil && !r.Skill(s) {
+		} else if !r.Skill(s) {
 			problems = append(problems, invalid("there is no skill %q", s))
 		}
 	}
@@ -194,14 +202,12 @@ func (r Validator) checkTarget(t string, origin chat.Address) error {
 		return nil
 	case checkLine("target", t, maxWord, true) != nil:
 		return checkLine("target", t, maxWord, true)
-	case r.Profiles != nil && !r.Profiles.Of(chat.Platform(platform)).Unasked || more && strings.Trim(rest, ":") == "":
+	case !r.Profiles.Of(chat.Platform(platform)).Unasked || more && strings.Trim(rest, ":") == "":
 		var names []string
 		for _, p := range r.Profiles.Which(func(p chat.Profile) bool { return p.Unasked }) {
 			names = append(names, string(p))
 		}
 		return invalid(`there is no target %q; targets are "origin", "local", a platform (%s), "<platform>:<chat>" and "<platform>:<chat>:<thread>"`, t, strings.Join(names, ", "))
-	case r.Target == nil:
-		return nil
 	}
 	if err := r.Target(t); err != nil {
 		return invalid("nothing can be delivered to %q: %v", t, err)

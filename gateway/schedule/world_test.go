@@ -41,6 +41,11 @@ type daemon struct {
 	never map[schedule.JobID]string
 }
 
+// telegram returns the profiles of the platforms in these tests.
+func telegram() chat.Profiles {
+	return chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true})
+}
+
 // port lists what scheduler and gateway need from the store.
 type port interface {
 	schedule.Store
@@ -89,7 +94,7 @@ func (d *daemon) open() {
 	d.store, err = bolt.Open(context.Background(), d.path, bolt.Options{Lease: time.Hour})
 	ok(d.t, err)
 	d.port = whole{d.store}
-	d.book = schedule.NewManager(d.store, schedule.Validator{Profiles: chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true})}, func(ids ...schedule.JobID) {
+	d.book = schedule.NewManager(d.store, schedule.NewValidator("", telegram()), func(ids ...schedule.JobID) {
 		if d.s != nil {
 			d.s.Wake(ids...)
 		}

@@ -12,7 +12,7 @@ import (
 func TestZoneIsStoredByName(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		ctx, operator := d.t.Context(), schedule.OperatorCaller()
-		jobs := schedule.NewManager(d.store, schedule.Validator{Zone: "UTC+05:30"}, func(...schedule.JobID) {})
+		jobs := schedule.NewManager(d.store, schedule.NewValidator("UTC+05:30", telegram()), func(...schedule.JobID) {})
 		when, what, zone := "every day at 9:00", "say hi", "Local"
 		v, err := jobs.Create(ctx, operator, "", schedule.JobPatch{Schedule: &when, Prompt: &what, Zone: &zone})
 		ok(t, err)

@@ -79,7 +79,9 @@ func newBook(t *testing.T) *schedule.Manager {
 		}
 		return ""
 	}
-	return schedule.NewManager(store, schedule.Validator{Zone: "Europe/Berlin", Scan: scan, Profiles: chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true})}, func(...schedule.JobID) {})
+	v := schedule.NewValidator("Europe/Berlin", chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true}))
+	v.Scan = scan
+	return schedule.NewManager(store, v, func(...schedule.JobID) {})
 }
 
 func call(t *testing.T, tl tool.Tool, id, in string) string {

@@ -29,7 +29,7 @@ func TestApprovalsAreListedAddedAndRemoved(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	jobs, m, mask := schedule.NewManager(s, schedule.Validator{Zone: "UTC"}, func(...schedule.JobID) {}), approval.NewManager(s), &secret.Masker{}
+	jobs, m, mask := schedule.NewManager(s, schedule.NewValidator("UTC", chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true})), func(...schedule.JobID) {}), approval.NewManager(s), &secret.Masker{}
 	mask.Add("sk-very-secret")
 	c := admin.Local(admin.NewHandler(admin.Options{Store: filled(t), Approvals: m, Cron: jobs, Masker: mask}))
 	ends(t, c.Close)

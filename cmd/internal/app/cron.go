@@ -27,7 +27,8 @@ import (
 // CronRules returns the validator of scheduled prompts that the daemon and the
 // command line share. cfg may be nil; then times are in the time zone of the host.
 func CronRules(cfg *config.Config) schedule.Validator {
-	r := schedule.Validator{Zone: timezone.Name(time.Now()), Profiles: platforms.Profiles(), Scan: scanPrompt}
+	r := schedule.NewValidator(timezone.Name(time.Now()), platforms.Profiles())
+	r.Scan = scanPrompt
 	if cfg != nil && cfg.Timezone != "" {
 		r.Zone = cfg.Timezone
 	}

@@ -19,6 +19,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/doctor"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/schedule"
@@ -236,7 +237,7 @@ func TestStoreProblems(t *testing.T) {
 	p.must(err)
 	defer func() { p.must(s.Close()) }()
 	p.o.Ask = func(ctx context.Context, f func(*admin.Client) error) error {
-		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home, Cron: schedule.NewManager(s, schedule.Validator{}, func(...schedule.JobID) {})}))
+		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home, Cron: schedule.NewManager(s, schedule.NewValidator("", platforms.Profiles()), func(...schedule.JobID) {})}))
 		return errors.Join(f(c), c.Close(ctx))
 	}
 	p.o.Verify = true

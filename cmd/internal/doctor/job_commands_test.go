@@ -14,6 +14,7 @@ import (
 	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/doctor"
+	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/approval"
 	"hermesd/gateway/inbox"
@@ -29,7 +30,7 @@ func (p *harness) openStore() (*bolt.Store, *schedule.Manager) {
 	s, err := bolt.Open(p.Context(), filepath.Join(p.home, "hermesd.db"), bolt.Options{})
 	p.must(err)
 	p.Cleanup(func() { p.must(s.Close()) })
-	jobs := schedule.NewManager(s, schedule.Validator{}, func(...schedule.JobID) {})
+	jobs := schedule.NewManager(s, schedule.NewValidator("", platforms.Profiles()), func(...schedule.JobID) {})
 	p.o.Ask = func(ctx context.Context, f func(*admin.Client) error) error {
 		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home, Cron: jobs, Approvals: approval.NewManager(s)}))
 		return errors.Join(f(c), c.Close(ctx))
