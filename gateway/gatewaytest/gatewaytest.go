@@ -28,7 +28,6 @@ import (
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/input"
-	"hermesd/gateway/lane"
 	"hermesd/gateway/memory"
 	"hermesd/gateway/observe"
 	"hermesd/gateway/outbox"
@@ -111,30 +110,23 @@ type Options struct {
 // New returns a Pipeline. It opens nothing, and runs nothing before Start.
 func New(o Options) *pipeline.Pipeline {
 	o = withDefaults(o)
-	lanes, questions := lane.New[inbox.Lane](o.Limits.MaxConcurrentTurns), approval.NewQuestions()
-	out := delivery.New(delivery.Options{
-		Store: o.Store, Accounts: o.Accounts, Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
-		EditInterval: o.EditInterval, Ceilings: o.RateLimits, Settled: questions.Settled, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
+	out := pipeline.NewOutgoing(pipeline.OutgoingParts{
+		Store: o.Store, Accounts: o.Accounts, Moves: o.Moves, Access: o.Access, Skill: o.Skill, Scripts: o.Scripts, Outputs: o.Outputs,
+	}, pipeline.OutgoingOptions{
+		MaxTurns: o.Limits.MaxConcurrentTurns, Targets: target.Options{Location: o.Location, Log: o.Log}, Cron: o.Cron,
+		Delivery: delivery.Options{
+			Uncertain: o.Uncertain, RepeatNotice: o.Printer.Translate(outbox.RepeatNotice), Preview: o.Streaming,
+			EditInterval: o.EditInterval, Ceilings: o.RateLimits, Observe: o.Observe, Masker: o.Masker, Log: o.Log.Named("delivery"),
+		},
 	})
-	targets := target.New(
-		target.Parts{Store: o.Store, Accounts: o.Accounts, Delivery: out, Moves: o.Moves},
-		target.Options{Location: o.Location, Log: o.Log},
-	)
-	runs := cron.New(cron.Parts{
-		Store: o.Store, Access: o.Access, Targets: targets, Lanes: lanes, Skill: o.Skill, Scripts: o.Scripts, Outputs: o.Outputs,
-	}, o.Cron)
 	return pipeline.New(pipeline.Parts{
 		Store: o.Store, People: gateway.People{Access: o.Access, Pairing: o.Pairing},
-		Chat: pipeline.Chat{
-			Accounts: o.Accounts, Moves: o.Moves, Delivery: out, Targets: targets, Questions: questions,
-			Files: pipeline.Files{Fetch: o.Fetch, Attach: o.Attach, Media: o.Media},
-		},
+		Chat: pipeline.Chat{Outgoing: out, Files: pipeline.Files{Fetch: o.Fetch, Attach: o.Attach, Media: o.Media}},
 		Agent: pipeline.Agent{
 			Agent: o.Agent, Models: o.Models, Prefix: o.Prefix, Overlay: o.Overlay, CheckTool: o.CheckTool, Discover: o.Discover, Compaction: o.Compression, Memory: o.Memory,
 		},
 		Work: pipeline.Work{
-			Lanes: lanes, Active: o.Active, Usage: o.Usage, Pause: control.NewPause(o.Store, o.Profile, o.OnlyPlatform), Cron: runs,
-			Skill: o.Skill, Allowed: o.AllowedCommands,
+			Active: o.Active, Usage: o.Usage, Pause: control.NewPause(o.Store, o.Profile, o.OnlyPlatform), Skill: o.Skill, Allowed: o.AllowedCommands,
 		},
 		Host: o.Host, Settings: settings(o),
 	})

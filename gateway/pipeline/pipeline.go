@@ -52,12 +52,51 @@ type Parts struct {
 
 // Chat is the side of the platforms.
 type Chat struct {
+	Outgoing
+	Files Files
+}
+
+// An Outgoing sends messages and starts scheduled runs. Tools use it, so it is built before
+// the agent and the Pipeline.
+type Outgoing struct {
 	Accounts  *accounts.Set
-	Moves     *chatmigration.Registry // chats that got a new ID
+	Moves     *chatmigration.Registry
 	Delivery  *delivery.Delivery
 	Targets   *target.Directory
-	Questions *approval.Questions // which Delivery tells of the rows that it has sent
-	Files     Files
+	Questions *approval.Questions   // which Delivery tells of the rows that it has sent
+	Lanes     *lane.Set[inbox.Lane] // Pipeline.Start starts them
+	Cron      *cron.Runs
+}
+
+// OutgoingParts are what an Outgoing is built from. All are set.
+type OutgoingParts struct {
+	Store    store.Store
+	Accounts *accounts.Set
+	Moves    *chatmigration.Registry // chats that got a new ID
+	Access   cron.Access
+	Skill    func(id session.ID, name, args string) (text string, ok bool) // see cron.Parts
+	Scripts  cron.Scripts
+	Outputs  cron.Outputs
+}
+
+// OutgoingOptions configure an Outgoing.
+type OutgoingOptions struct {
+	MaxTurns int              // that run at once
+	Delivery delivery.Options // NewOutgoing sets Store, Accounts and Settled
+	Targets  target.Options
+	Cron     cron.Options
+}
+
+// NewOutgoing returns an Outgoing whose runs begin with Pipeline.Start.
+func NewOutgoing(p OutgoingParts, o OutgoingOptions) Outgoing {
+	out := Outgoing{Accounts: p.Accounts, Moves: p.Moves, Questions: approval.NewQuestions(), Lanes: lane.New[inbox.Lane](o.MaxTurns)}
+	o.Delivery.Store, o.Delivery.Accounts, o.Delivery.Settled = p.Store, p.Accounts, out.Questions.Settled
+	out.Delivery = delivery.New(o.Delivery)
+	out.Targets = target.New(target.Parts{Store: p.Store, Accounts: p.Accounts, Delivery: out.Delivery, Moves: p.Moves}, o.Targets)
+	out.Cron = cron.New(cron.Parts{
+		Store: p.Store, Access: p.Access, Targets: out.Targets, Lanes: out.Lanes, Skill: p.Skill, Scripts: p.Scripts, Outputs: p.Outputs,
+	}, o.Cron)
+	return out
 }
 
 // Files are the functions for files that people send and that answers attach.
@@ -81,11 +120,9 @@ type Agent struct {
 
 // Work is what turns are made of, and what is known of them while they run.
 type Work struct {
-	Lanes   *lane.Set[inbox.Lane] // Pipeline.Start starts them
 	Active  *active.Turns
 	Usage   *usage.Meter
 	Pause   *control.Pause
-	Cron    *cron.Runs
 	Skill   func(id session.ID, name, args string) (text string, ok bool) // see gateway.Commands
 	Allowed func(chat.Address) []string                                   // see turn.Work
 }
@@ -122,22 +159,22 @@ var _ chat.Sink = (*Pipeline)(nil)
 
 // New returns a Pipeline that accepts messages. Its turns do not run before Start.
 func New(p Parts) *Pipeline {
-	pl := &Pipeline{parts: p, resumption: &resumption{store: p.Store, lanes: p.Work.Lanes, pause: p.Work.Pause, log: p.Settings.Log}}
+	pl := &Pipeline{parts: p, resumption: &resumption{store: p.Store, lanes: p.Chat.Lanes, pause: p.Work.Pause, log: p.Settings.Log}}
 	locks := new(session.Locks)
 	passes := hygiene.NewPasses(p.Agent.Agent, locks, p.Settings.Log.Named("hygiene"))
 	pl.approval = approval.New(approval.Parts{
-		Questions: p.Chat.Questions, Permanent: approval.NewManager(p.Store), Jobs: p.Work.Cron, Active: p.Work.Active,
+		Questions: p.Chat.Questions, Permanent: approval.NewManager(p.Store), Jobs: p.Chat.Cron, Active: p.Work.Active,
 		Delivery: p.Chat.Delivery, Mask: p.Agent.Agent.Mask, Options: p.Settings.Approval,
 	})
 	pl.control = control.New(control.Parts{
 		Store: p.Store, Host: p.Host, Models: p.Agent.Models, Overlay: p.Agent.Overlay, Targets: p.Chat.Targets, Options: p.Settings.Control,
 		Runtime: control.Runtime{
-			Lanes: p.Work.Lanes, Turns: turns{p.Work.Active, passes}, Accounts: p.Chat.Accounts, Pause: p.Work.Pause, Usage: p.Work.Usage,
-			Cron: p.Work.Cron, Delivery: p.Chat.Delivery, Memory: p.Agent.Memory.External,
+			Lanes: p.Chat.Lanes, Turns: turns{p.Work.Active, passes}, Accounts: p.Chat.Accounts, Pause: p.Work.Pause, Usage: p.Work.Usage,
+			Cron: p.Chat.Cron, Delivery: p.Chat.Delivery, Memory: p.Agent.Memory.External,
 		},
 	})
 	specs := command.Localized(p.Settings.Admission.Printer, command.Specs())
-	pl.commands = command.NewTable(specs, pl.control.Handlers(), pl.approval.Handlers(), p.Work.Cron.Handlers())
+	pl.commands = command.NewTable(specs, pl.control.Handlers(), pl.approval.Handlers(), p.Chat.Cron.Handlers())
 	pl.runner = turn.New(turn.Parts{
 		Store: p.Store, Settings: p.Settings.Turn,
 		Compactor: compaction.New(compaction.Parts{
@@ -154,13 +191,13 @@ func New(p Parts) *Pipeline {
 		},
 		Chat: p.chat(pl.approval),
 		Work: turn.Work{
-			Commands: pl.commands, Allowed: p.Work.Allowed, Scheduled: p.Work.Cron,
-			Lanes: readiness{p.Store, p.Work.Lanes, p.Work.Active, p.Work.Pause, pl.resumption},
+			Commands: pl.commands, Allowed: p.Work.Allowed, Scheduled: p.Chat.Cron,
+			Lanes: readiness{p.Store, p.Chat.Lanes, p.Work.Active, p.Work.Pause, pl.resumption},
 		},
 	})
 	pl.gateway = gateway.New(gateway.Parts{
 		Store: p.Store, People: p.People, Delivery: p.Chat.Delivery, Accounts: p.Chat.Accounts, Settings: p.Settings.Admission,
-		Turns:    gateway.Turns{Runner: pl.runner, Active: p.Work.Active, Lanes: p.Work.Lanes, Pause: p.Work.Pause, Questions: p.Chat.Questions},
+		Turns:    gateway.Turns{Runner: pl.runner, Active: p.Work.Active, Lanes: p.Chat.Lanes, Pause: p.Work.Pause, Questions: p.Chat.Questions},
 		Commands: gateway.Commands{Table: pl.commands, Skill: p.Work.Skill},
 	})
 	return pl
@@ -175,7 +212,7 @@ func (p Parts) chat(approvals *approval.Service) turn.Chat {
 			Options: input.Options{Observe: s.Observe, Log: p.Settings.Log.Named("input")},
 		}),
 		Reply: reply.New(reply.Parts{
-			Delivery: p.Chat.Delivery, Accounts: p.Chat.Accounts, Directory: p.Chat.Targets, Targets: p.Work.Cron.Targets, Mask: p.Agent.Agent.Mask,
+			Delivery: p.Chat.Delivery, Accounts: p.Chat.Accounts, Directory: p.Chat.Targets, Targets: p.Chat.Cron.Targets, Mask: p.Agent.Agent.Mask,
 			Files:   reply.Files{Attach: files.Attach, CheckTool: p.Agent.CheckTool, Synthesize: files.Media.Synthesize},
 			Options: reply.Options{Printer: s.Printer, Progress: p.Settings.Control.Progress, Observe: s.Observe},
 		}),
@@ -204,7 +241,7 @@ func (pl *Pipeline) Commands() *command.Table { return pl.commands }
 func (pl *Pipeline) Control() *control.Control { return pl.control }
 
 // Cron returns the runs of scheduled prompts.
-func (pl *Pipeline) Cron() *cron.Runs { return pl.parts.Work.Cron }
+func (pl *Pipeline) Cron() *cron.Runs { return pl.parts.Chat.Cron }
 
 // Targets returns the directory of the chats that messages can be sent to.
 func (pl *Pipeline) Targets() *target.Directory { return pl.parts.Chat.Targets }

@@ -23,7 +23,7 @@ func (pl *Pipeline) Start(ctx context.Context) error {
 	if err := pl.resumption.load(ctx); err != nil {
 		return fmt.Errorf("list interrupted turns: %w", err)
 	}
-	pl.parts.Work.Lanes.Start(pl.run)
+	pl.parts.Chat.Lanes.Start(pl.run)
 	if err := pl.control.ResumeQueues(ctx); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (pl *Pipeline) Start(ctx context.Context) error {
 	pl.parts.Chat.Accounts.Start(background)
 	pl.parts.Agent.Memory.External.Start(context.WithoutCancel(ctx)) // Stop closes it
 	if !pl.parts.Work.Pause.IsRestricted() {
-		pl.background.Go(func() { pl.parts.Work.Cron.Run(background) })
+		pl.background.Go(func() { pl.parts.Chat.Cron.Run(background) })
 	}
 	pl.background.Go(func() { pl.runPruning(background) })
 	return nil
@@ -79,7 +79,7 @@ func (pl *Pipeline) runPruning(ctx context.Context) {
 // Stop. It waits for running sends. The drain ends early with ctx; each later step is
 // limited by stopStepTimeout. The error says what did not end.
 func (pl *Pipeline) Stop(ctx context.Context) error {
-	lanes := pl.parts.Work.Lanes
+	lanes := pl.parts.Chat.Lanes
 	pl.stopOnce.Do(func() {
 		pl.resumption.stop()
 		lanes.Stop()
@@ -148,7 +148,7 @@ func (pl *Pipeline) migrateChat(ctx context.Context, in chat.Inbound) error {
 	if err := moves.Add(ctx, in.Address, *in.MigratedTo); err != nil {
 		return err
 	}
-	if err := pl.parts.Work.Cron.Manager().Follow(ctx, moves.Current); err != nil {
+	if err := pl.parts.Chat.Cron.Manager().Follow(ctx, moves.Current); err != nil {
 		return err
 	}
 	pl.parts.Settings.Log.Info("chat migrated", zap.Stringer("from", in.Address), zap.Stringer("to", *in.MigratedTo))

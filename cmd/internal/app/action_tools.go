@@ -38,7 +38,7 @@ import (
 // actionTools returns the tools that change something or that reach users and
 // services outside of the conversation.
 func (a *App) actionTools() ([]tool.Tool, error) {
-	ts := []tool.Tool{clarify.New(), sendmessage.New(sendTargets{a.targets}.list), cronjob.New(cronPort{a.cron.Manager(), a.store.Job, &a.active, a.opts.masker().Mask})}
+	ts := []tool.Tool{clarify.New(), sendmessage.New(sendTargets{a.outgoing.Targets}.list), cronjob.New(cronPort{a.outgoing.Cron.Manager(), a.store.Job, &a.active, a.opts.masker().Mask})}
 	pages, err := a.webTools()
 	if err != nil {
 		return nil, err

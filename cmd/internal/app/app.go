@@ -24,12 +24,10 @@ import (
 	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
-	"hermesd/gateway/accounts"
 	"hermesd/gateway/active"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/command"
-	"hermesd/gateway/cron"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/erase"
 	"hermesd/gateway/i18n"
@@ -39,7 +37,6 @@ import (
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
 	"hermesd/gateway/store"
-	"hermesd/gateway/target"
 	"hermesd/gateway/usage"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
@@ -100,11 +97,7 @@ type App struct {
 	cache         *media.Cache
 	attachments   attachments
 
-	// What sends messages and runs jobs.
-	accounts *accounts.Set
-	delivery *delivery.Delivery
-	targets  *target.Directory
-	cron     *cron.Runs
+	outgoing pipeline.Outgoing
 
 	// The agent and its tools.
 	searchIndex   *index.Index
@@ -198,8 +191,8 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}()
 	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
-		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.reload.current, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser, Search: Search(a.searchIndex), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.delivery.Wake, Commands: a.pipeline.Commands().All(),
-		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.cron.Manager(), CronStatus: a.cron.Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a.attachments, a.targets}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.prefixes.toolset, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.reload.current, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser, Search: Search(a.searchIndex), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.outgoing.Delivery.Wake, Commands: a.pipeline.Commands().All(),
+		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.outgoing.Cron.Manager(), CronStatus: a.outgoing.Cron.Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a.attachments, a.outgoing.Targets}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.prefixes.toolset, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
 	}))
 	if err != nil {
 		return err
@@ -247,7 +240,7 @@ const releaseMemoryDelay = 5 * time.Second
 
 // start runs the adapters and the background tasks, each in a goroutine of parts.
 func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
-	for account, ad := range a.accounts.All() {
+	for account, ad := range a.outgoing.Accounts.All() {
 		parts.Go(func() {
 			if err := ad.Run(ctx, a.pipeline); err != nil && ctx.Err() == nil {
 				a.opts.Log.Error("cannot run platform", zap.String("platform", string(account.Platform)), zap.Error(err))

@@ -25,11 +25,9 @@ import (
 	"hermesd/gateway/compaction"
 	"hermesd/gateway/control"
 	"hermesd/gateway/conversation"
-	"hermesd/gateway/cron"
 	"hermesd/gateway/delivery"
 	"hermesd/gateway/i18n"
 	"hermesd/gateway/inbox"
-	"hermesd/gateway/lane"
 	"hermesd/gateway/media"
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
@@ -47,19 +45,13 @@ func (a *App) build(ctx context.Context) (err error) {
 		return err
 	}
 	c := a.opts.Config
-	lanes, questions := lane.New[inbox.Lane](c.Gateway.MaxConcurrentTurns), approval.NewQuestions()
-	a.accounts = accounts.New(accounts.Options{ReplyToMode: replyModes(c), Profiles: platforms.Profiles(), Log: a.opts.Log})
-	a.delivery = delivery.New(a.deliveryOptions(questions))
-	a.targets = target.New(
-		target.Parts{Store: a.store, Accounts: a.accounts, Delivery: a.delivery, Moves: a.migrations},
-		target.Options{Location: c.Location(), Log: a.opts.Log},
-	)
-	a.targets.SetConfigured(homeChannels(c))
-	a.cron = cron.New(cron.Parts{
-		Store: a.store, Access: &a.access, Targets: a.targets, Lanes: lanes, Skill: a.prompts.expandSkill,
+	a.outgoing = pipeline.NewOutgoing(pipeline.OutgoingParts{
+		Store: a.store, Accounts: accounts.New(accounts.Options{ReplyToMode: replyModes(c), Profiles: platforms.Profiles(), Log: a.opts.Log}),
+		Moves: a.migrations, Access: &a.access, Skill: a.prompts.expandSkill,
 		Scripts: scripts{filepath.Join(a.opts.Home, "scripts"), a.prompts.workspace, c.Terminal.EnvPassthrough, a.opts.Report.Secrets.Mask},
 		Outputs: outputs{dir: filepath.Join(a.opts.Home, "cron", "output"), mask: a.opts.Report.Secrets.Mask},
-	}, a.cronOptions())
+	}, a.outgoingOptions())
+	a.outgoing.Targets.SetConfigured(homeChannels(c))
 	tools, err := a.buildTools()
 	if err != nil {
 		return err
@@ -76,16 +68,13 @@ func (a *App) build(ctx context.Context) (err error) {
 	a.pipeline = pipeline.New(pipeline.Parts{
 		Store: a.store, People: gateway.People{Access: &a.access, Pairing: a.pairing}, Settings: a.pipelineSettings(compacting),
 		Host: &host{prompts: a.prompts, commands: a.commands, canRestart: a.opts.CanRestart, restart: a.restart},
-		Chat: pipeline.Chat{
-			Accounts: a.accounts, Moves: a.migrations, Delivery: a.delivery, Targets: a.targets, Questions: questions,
-			Files: pipeline.Files{Fetch: a.fetcher().Fetch, Attach: a.attachments.attach, Media: a.mediaServices()},
-		},
+		Chat: pipeline.Chat{Outgoing: a.outgoing, Files: pipeline.Files{Fetch: a.fetcher().Fetch, Attach: a.attachments.attach, Media: a.mediaServices()}},
 		Agent: pipeline.Agent{
 			Agent: a.agent, Models: a.models, Prefix: a.prefixes.build, Overlay: a.overlay, CheckTool: a.prompts.toolDenied,
 			Discover: a.prompts.newDiscovery, Compaction: compacting, Memory: turn.Memory{External: a.memory, Entries: a.prompts.memoryEntries, Notices: a.memoryNotices.take},
 		},
 		Work: pipeline.Work{
-			Lanes: lanes, Active: &a.active, Usage: a.usage, Pause: control.NewPause(a.store, a.profile(), a.onlyPlatform), Cron: a.cron,
+			Active: &a.active, Usage: a.usage, Pause: control.NewPause(a.store, a.profile(), a.onlyPlatform),
 			Skill: a.prompts.expandSkill, Allowed: c.AllowedCommands,
 		},
 	})
@@ -223,12 +212,15 @@ func (a *App) pipelineSettings(compacting compaction.Options) pipeline.Settings 
 	}
 }
 
-// deliveryOptions returns how messages are sent; questions hears of the rows that were.
-func (a *App) deliveryOptions(questions *approval.Questions) delivery.Options {
+// outgoingOptions returns how messages are sent and scheduled prompts run.
+func (a *App) outgoingOptions() pipeline.OutgoingOptions {
 	c := a.opts.Config
-	return delivery.Options{
-		Store: a.store, Accounts: a.accounts, Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), RepeatNotice: a.printer.Translate(outbox.RepeatNotice),
-		Preview: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval, Ceilings: c.Ceilings(), Settled: questions.Settled,
-		Observe: a.telemetry.Observe, Masker: a.opts.masker(), Log: a.opts.Log.Named("delivery"),
+	return pipeline.OutgoingOptions{
+		MaxTurns: c.Gateway.MaxConcurrentTurns, Targets: target.Options{Location: c.Location(), Log: a.opts.Log}, Cron: a.cronOptions(),
+		Delivery: delivery.Options{
+			Uncertain: outbox.UncertainPolicy(c.Delivery.Uncertain), RepeatNotice: a.printer.Translate(outbox.RepeatNotice),
+			Preview: c.Streaming.Enabled, EditInterval: c.Streaming.EditInterval, Ceilings: c.Ceilings(),
+			Observe: a.telemetry.Observe, Masker: a.opts.masker(), Log: a.opts.Log.Named("delivery"),
+		},
 	}
 }

@@ -83,7 +83,7 @@ func withPort(u *url.URL) string {
 
 // fetcher returns what downloads incoming files into the media cache.
 func (a *App) fetcher() media.Fetcher {
-	connected := a.accounts
+	connected := a.outgoing.Accounts
 	from := func(on chat.Account) chat.FileFetcher {
 		ad, _ := connected.Adapter(on)
 		f, _ := ad.(chat.FileFetcher)

@@ -34,5 +34,5 @@ func (a *App) checker(c *config.Config) (*access.Checker, error) {
 
 // sendNotice sends a sentence of the i18n catalog to a chat, through the outbox.
 func (a *App) sendNotice(ctx context.Context, to chat.Address, text string) error {
-	return a.delivery.SendNotice(ctx, a.printer.Translate(text), delivery.Draft{To: to})
+	return a.outgoing.Delivery.SendNotice(ctx, a.printer.Translate(text), delivery.Draft{To: to})
 }

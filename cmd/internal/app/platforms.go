@@ -27,9 +27,9 @@ import (
 // buildAdapters builds the adapters of all accounts, and the local chat. An account with
 // invalid settings stays down; the others work.
 func (a *App) buildAdapters() {
-	rows, out, log := a.store, a.delivery, a.opts.Log
+	rows, out, log := a.store, a.outgoing.Delivery, a.opts.Log
 	a.console = console.New(console.Options{OnAttach: func(to chat.Address) { retryWaitingRows(to, rows, out, log) }})
-	a.accounts.Add(chat.Account{Platform: chat.Console}, a.console)
+	a.outgoing.Accounts.Add(chat.Account{Platform: chat.Console}, a.console)
 	if a.opts.ConsoleOnly {
 		return
 	}
@@ -41,7 +41,7 @@ func (a *App) buildAdapters() {
 		ad, err := a.http()
 		a.addAdapter(chat.Account{Platform: chat.HTTP}, ad, err)
 	}
-	if len(a.accounts.Platforms()) == 1 {
+	if len(a.outgoing.Accounts.Platforms()) == 1 {
 		a.opts.Say("✉️  no platform is configured: only `hermesd chat` reaches the agent")
 	}
 }
@@ -53,7 +53,7 @@ func (a *App) addAdapter(account chat.Account, ad chat.Adapter, err error) {
 		a.opts.Say(fmt.Sprintf("❌ %v", err))
 		return
 	}
-	a.accounts.Add(account, ad)
+	a.outgoing.Accounts.Add(account, ad)
 	a.opts.Say("✉️  " + string(account.Platform) + parenthesize(account.Name))
 }
 
@@ -127,7 +127,7 @@ func (a *App) http() (chat.Adapter, error) {
 	}
 	a.opts.Report.Secrets.Add(key)
 	c := a.opts.Config
-	b := httpBackend{a.store, a.attachments, a.accounts, a.ready, a.profile(), c.SessionPolicy()}
+	b := httpBackend{a.store, a.attachments, a.outgoing.Accounts, a.ready, a.profile(), c.SessionPolicy()}
 	o, err := a.addMetricsKey(httpapi.Options{
 		Key: key, Model: a.opts.Report.Model.Model, Lookup: b.lookup, IsNewSession: b.isNewSession, StoreFile: b.storeFile, Fetch: downloader(safehttp.New(safehttp.Options{Environment: true})),
 		Ready: b.checkReady, Accounts: b.accountHealth, Log: a.opts.Log.Named("http"), Drain: c.Gateway.DrainTimeout,

@@ -105,7 +105,7 @@ func (a *App) applyConfig(c *config.Config) error {
 	}
 	a.access.checker.Store(check)
 	a.overlay.Apply(a.overlaySettings(c))
-	a.targets.SetConfigured(homeChannels(c))
+	a.outgoing.Targets.SetConfigured(homeChannels(c))
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
 	}
