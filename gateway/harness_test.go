@@ -79,7 +79,7 @@ func accountsOf(a chat.Adapter) *accounts.Set {
 	if a.Capabilities().RawMarkdown { // as the HTTP API
 		p.Unasked, p.Unattended, p.Answers = false, true, true
 	}
-	s := accounts.New(accounts.Options{Profiles: chat.ProfilesOf(p, schedule.Profile()), ReplyToMode: map[chat.Account]string{account: "first"}})
+	s := accounts.New(accounts.Options{Log: zap.NewNop(), Profiles: chat.ProfilesOf(p, schedule.Profile()), ReplyToMode: map[chat.Account]string{account: "first"}})
 	s.Add(account, a)
 	return s
 }

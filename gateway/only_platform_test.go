@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway/accounts"
@@ -69,7 +70,7 @@ func TestUncertainReplyWithoutPlatform(t *testing.T) {
 				a, want = &searchableAdapter{w.adapter}, want[:1]
 			}
 			w.adapter.addFaults(fault{op: "send", delay: 2 * time.Second})
-			for _, connected := range []*accounts.Set{accountsOf(a), accounts.New(accounts.Options{}), accountsOf(a)} {
+			for _, connected := range []*accounts.Set{accountsOf(a), accounts.New(accounts.Options{Log: zap.NewNop()}), accountsOf(a)} {
 				w.configure = func(o *gatewaytest.Options) { o.Accounts = connected }
 				w.start()
 				if w.sendCount == 0 {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
@@ -219,7 +221,7 @@ func TestPairingManyStrangersAreLimited(t *testing.T) {
 // storedCode returns the number of stored codes and of rows that hold one.
 func (w *harness) storedCode() (codes, rows int) {
 	w.t.Helper()
-	b, err := pairing.Open(w.t.Context(), w.store, chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Pairing: true}), nil)
+	b, err := pairing.Open(w.t.Context(), w.store, chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Pairing: true}), zap.NewNop())
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package adaptertest_test
 import (
 	"testing"
 
+	"go.uber.org/zap"
+
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/console"
 	"hermesd/adapters/httpapi"
@@ -11,7 +13,7 @@ import (
 
 // The suite tries what is promised for the other platforms.
 func TestOwnSurfacesDeliverAsPromised(t *testing.T) {
-	api, err := httpapi.New(httpapi.Config{}, httpapi.Options{Key: "a-key-of-enough-length-for-a-test"})
+	api, err := httpapi.New(httpapi.Config{}, httpapi.Options{Log: zap.NewNop(), Key: "a-key-of-enough-length-for-a-test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// Options are the dependencies of an Adapter. All are optional.
+// Options are the dependencies of an Adapter. Only Log is required.
 type Options struct {
 	// Account is the account's name in addresses; "" if there is only one
 	// account.
@@ -137,7 +137,6 @@ func build(cfg Config, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Log = cmp.Or(o.Log, zap.NewNop())
 	if o.Transport == nil {
 		if o.Transport, err = transport.New(cfg.Proxy); err != nil {
 			return nil, err

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"hermesd/adapters/discord"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
@@ -35,7 +37,7 @@ func TestSettingsThatCannotWorkAreSaidSo(t *testing.T) {
 	} {
 		cfg := discord.Config{Token: good}
 		c.change(&cfg)
-		_, err := discord.New(cfg, discord.Options{})
+		_, err := discord.New(cfg, discord.Options{Log: zap.NewNop()})
 		var ce *chat.ConfigError
 		switch {
 		case c.has == "" && err != nil:
@@ -52,7 +54,7 @@ func TestSettingsThatCannotWorkAreSaidSo(t *testing.T) {
 }
 
 func TestFeatures(t *testing.T) {
-	a, err := discord.New(discord.Config{Token: "a.b.c"}, discord.Options{})
+	a, err := discord.New(discord.Config{Token: "a.b.c"}, discord.Options{Log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

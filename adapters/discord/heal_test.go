@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/discord"
 	"hermesd/gateway/chat"
@@ -333,7 +335,7 @@ func TestAnAccountWithoutMemoryStillFillsItsOwnGaps(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
 		tr := sim.Transport(w.dial)
 		t.Cleanup(tr.CloseIdleConnections)
-		a, err := discord.New(w.config(""), discord.Options{Transport: tr, Dial: w.srv.Dial})
+		a, err := discord.New(w.config(""), discord.Options{Log: zap.NewNop(), Transport: tr, Dial: w.srv.Dial})
 		if err != nil {
 			t.Fatal(err)
 		}

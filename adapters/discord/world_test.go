@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/discord"
@@ -78,6 +79,7 @@ func (w *world) adapter(c discord.Config, account string) *discord.Adapter {
 	tr := sim.Transport(w.dial)
 	w.t.Cleanup(tr.CloseIdleConnections)
 	a, err := discord.New(c, discord.Options{
+		Log:     zap.NewNop(),
 		Account: account, Transport: tr, Dial: w.srv.Dial, Memory: w.memory, Files: &http.Client{Transport: tr}, Words: w.words,
 	})
 	if err != nil {
@@ -307,7 +309,7 @@ func (yesterday) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestThePlatformTellsByHowMuchOurClockIsAhead(t *testing.T) {
-	a, err := discord.New(discord.Config{Token: "MTA5.unreal.unreal"}, discord.Options{Transport: yesterday{}})
+	a, err := discord.New(discord.Config{Token: "MTA5.unreal.unreal"}, discord.Options{Log: zap.NewNop(), Transport: yesterday{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
 	"hermesd/adapters/httpapi"
@@ -162,7 +163,7 @@ func TestAFailedTurnIsAnError(t *testing.T) {
 
 func TestAStoreThatPanicsIsARefusal(t *testing.T) {
 	d := start(t, func(_ *httpapi.Config, o *httpapi.Options) {
-		o.Log = nil
+		o.Log = zap.NewNop()
 		o.StoreFile = func(context.Context, chat.File, []byte) (chat.File, error) { panic("no disk") }
 	})
 	a := d.do(ask(t, `{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,UE5H"}}]}]}`))

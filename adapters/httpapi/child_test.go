@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/adapters/httpapi"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
@@ -95,6 +97,7 @@ func child(key string) error {
 		return err
 	}
 	a, err := httpapi.New(httpapi.Config{}, httpapi.Options{
+		Log: zap.NewNop(),
 		Key: secret.Value(key), Model: "claude-test",
 		Listen: func(string, string) (net.Listener, error) { return l, nil },
 		StoreFile: func(_ context.Context, f chat.File, content []byte) (chat.File, error) {

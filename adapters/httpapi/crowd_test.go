@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/adapters/httpapi"
 	"hermesd/gateway/chat"
 )
@@ -26,7 +28,7 @@ func TestACrowdGetsEachItsOwnAnswer(t *testing.T) {
 }
 
 func crowd(t *testing.T, chance *rand.Rand) {
-	d := start(t, func(c *httpapi.Config, o *httpapi.Options) { c.MaxConcurrent, o.Log = 1024, nil })
+	d := start(t, func(c *httpapi.Config, o *httpapi.Options) { c.MaxConcurrent, o.Log = 1024, zap.NewNop() })
 	var mu sync.Mutex // guards chance
 	roll := func(n int) int {
 		mu.Lock()

@@ -41,7 +41,7 @@ type StoredMessage struct {
 	Reason   string // without an answer: the reason, as text
 }
 
-// Options are the dependencies of an Adapter. Only Key is required.
+// Options are the dependencies of an Adapter. Key and Log are required.
 type Options struct {
 	// Key is the bearer token of clients.
 	Key secret.Value
@@ -141,7 +141,6 @@ func New(c Config, o Options) (*Adapter, error) {
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}
-	o.Log = cmp.Or(o.Log, zap.NewNop())
 	return &Adapter{
 		cfg: c, o: o, key: digest(o.Key.Reveal()), sem: make(chan struct{}, c.MaxConcurrent), began: time.Now().Unix(),
 		health:    chat.Health{State: chat.Connecting, Since: time.Now(), Name: c.Listen},

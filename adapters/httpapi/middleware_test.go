@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/adapters/httpapi"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
@@ -222,7 +224,7 @@ func TestASocketThatIsTakenIsTheOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	a, err := httpapi.New(httpapi.Config{Listen: l.Addr().String()}, httpapi.Options{Key: key})
+	a, err := httpapi.New(httpapi.Config{Listen: l.Addr().String()}, httpapi.Options{Log: zap.NewNop(), Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +251,7 @@ func TestSettingsThatCannotWork(t *testing.T) {
 			t.Errorf("%s: got %v", want, err)
 		}
 		var ce *chat.ConfigError
-		if _, err := httpapi.New(c, httpapi.Options{Key: secret.Value(key)}); !errors.As(err, &ce) {
+		if _, err := httpapi.New(c, httpapi.Options{Log: zap.NewNop(), Key: secret.Value(key)}); !errors.As(err, &ce) {
 			t.Errorf("%s: New says %v", want, err)
 		}
 	}
@@ -258,7 +260,7 @@ func TestSettingsThatCannotWork(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if _, err := httpapi.New(httpapi.Config{}, httpapi.Options{}); err == nil {
+	if _, err := httpapi.New(httpapi.Config{}, httpapi.Options{Log: zap.NewNop()}); err == nil {
 		t.Error("it starts without a key")
 	}
 }
@@ -297,7 +299,7 @@ func TestMetricsHaveAKeyOfTheirOwn(t *testing.T) {
 	if a := start(t, nil).do(request(t, "GET", "/metrics", "")); a.status != 404 {
 		t.Errorf("without metrics: %d", a.status)
 	}
-	o := httpapi.Options{Key: secret.Value(key)}
+	o := httpapi.Options{Log: zap.NewNop(), Key: secret.Value(key)}
 	with("short")(nil, &o)
 	if _, err := httpapi.New(httpapi.Config{}, o); err == nil {
 		t.Error("a short key is taken")

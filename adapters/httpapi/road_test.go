@@ -73,7 +73,7 @@ func (h *house) open(t *testing.T) {
 	}
 	masker := &secret.Masker{}
 	masker.Add(key)
-	connected := accounts.New(accounts.Options{Profiles: chat.ProfilesOf(httpapi.Profile())})
+	connected := accounts.New(accounts.Options{Log: zap.NewNop(), Profiles: chat.ProfilesOf(httpapi.Profile())})
 	connected.Add(account, a)
 	gw := gatewaytest.New(gatewaytest.Options{
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Profiles: chat.ProfilesOf(httpapi.Profile()), Note: gatewaytest.NoNote}, overlay.Settings{}),

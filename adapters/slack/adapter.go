@@ -24,7 +24,6 @@
 package slack
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -53,7 +52,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Options are the dependencies of an Adapter. All are optional.
+// Options are the dependencies of an Adapter. Only Log is required.
 type Options struct {
 	// Account is the account's name in addresses; "" if there is only one
 	// account.
@@ -127,7 +126,6 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err != nil {
 		return wrong(err)
 	}
-	o.Log = cmp.Or(o.Log, zap.NewNop())
 	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, urls: newReplyURLs(), typing: newPaces(), conv: inbound.Converter.Convert, health: health.New(o.Log)}
 	a.wire = &apiclient.Client{RT: o.Transport, Base: cfg.APIURL, Hidden: []secret.Value{cfg.Token, cfg.AppToken}}
 	if o.Transport == nil {

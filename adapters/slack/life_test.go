@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/slack"
 	"hermesd/gateway/chat"
@@ -407,7 +409,7 @@ func TestConfigs(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && (!strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
-		_, made := slack.New(cfg, slack.Options{})
+		_, made := slack.New(cfg, slack.Options{Log: zap.NewNop()})
 		var ce *chat.ConfigError
 		if (made == nil) != (err == nil) || made != nil && (!errors.As(made, &ce) || ce.Reason != err.Error()) {
 			t.Errorf("New: %v, want %v", made, err)

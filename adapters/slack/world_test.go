@@ -41,7 +41,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, o sim.Options, app sim.AppOptions) *world {
-	w := &world{t: t, srv: sim.New(o), bots: map[string]*sim.Bot{}, memory: &memory{m: map[string][]byte{}}}
+	w := &world{t: t, srv: sim.New(o), bots: map[string]*sim.Bot{}, memory: &memory{m: map[string][]byte{}}, log: zap.NewNop()}
 	t.Cleanup(w.srv.Close)
 	w.team = w.srv.AddTeam("Acme")
 	for _, account := range []string{"", "second"} {
@@ -308,7 +308,7 @@ func (yesterday) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestThePlatformTellsByHowMuchOurClockIsAhead(t *testing.T) {
-	a, err := slack.New(slack.Config{Token: "xoxb-unreal", AppToken: "xapp-1-A0-unreal"}, slack.Options{Transport: yesterday{}})
+	a, err := slack.New(slack.Config{Token: "xoxb-unreal", AppToken: "xapp-1-A0-unreal"}, slack.Options{Log: zap.NewNop(), Transport: yesterday{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +331,7 @@ func TestOverTheNetwork(t *testing.T) {
 	if _, err := w.srv.Start(); err != nil {
 		t.Fatal(err)
 	}
-	a, err := slack.New(w.config(""), slack.Options{Memory: w.memory})
+	a, err := slack.New(w.config(""), slack.Options{Log: zap.NewNop(), Memory: w.memory})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ import (
 	"hermesd/internal/backoff"
 )
 
-// Options are the dependencies of an Adapter. All are optional.
+// Options are the dependencies of an Adapter. Only Log is required.
 type Options struct {
 	// Account is the account's name in addresses; "" if there is only one
 	// account.
@@ -106,7 +106,6 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err != nil {
 		return nil, &chat.ConfigError{Platform: chat.Telegram, Reason: err.Error()}
 	}
-	o.Log = cmp.Or(o.Log, zap.NewNop())
 	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: r, files: o.Files, conv: inbound.Converter.Convert, health: health.New(o.Log)}
 	a.wire = &apiclient.Client{RT: o.Transport, Token: cfg.Token.Reveal()}
 	if o.Transport == nil {

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/adapters/telegram"
 	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
@@ -28,7 +30,7 @@ func against(t *testing.T, h http.HandlerFunc) *telegram.Adapter {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	return adapter(t, telegram.Config{BaseURL: srv.URL}, telegram.Options{})
+	return adapter(t, telegram.Config{BaseURL: srv.URL}, telegram.Options{Log: zap.NewNop()})
 }
 
 func adapter(t *testing.T, cfg telegram.Config, o telegram.Options) *telegram.Adapter {
@@ -161,7 +163,7 @@ func TestWhatNeverLeftIsRefused(t *testing.T) {
 		}
 		address := l.Addr().String()
 		_ = l.Close()
-		_, err = adapter(t, telegram.Config{BaseURL: "http://" + address}, telegram.Options{}).Send(t.Context(), hello())
+		_, err = adapter(t, telegram.Config{BaseURL: "http://" + address}, telegram.Options{Log: zap.NewNop()}).Send(t.Context(), hello())
 		if se := sendError(t, err); se.Outcome != chat.Transient {
 			t.Errorf("%+v", se)
 		}
@@ -170,7 +172,7 @@ func TestWhatNeverLeftIsRefused(t *testing.T) {
 		tr := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 			return nil, &net.DNSError{Err: "no such host", Name: "api.invalid"}
 		}}
-		_, err := adapter(t, telegram.Config{BaseURL: "http://api.invalid"}, telegram.Options{Transport: tr}).Send(t.Context(), hello())
+		_, err := adapter(t, telegram.Config{BaseURL: "http://api.invalid"}, telegram.Options{Log: zap.NewNop(), Transport: tr}).Send(t.Context(), hello())
 		if se := sendError(t, err); se.Outcome != chat.Transient {
 			t.Errorf("%+v", se)
 		}
@@ -180,7 +182,7 @@ func TestWhatNeverLeftIsRefused(t *testing.T) {
 		srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 		srv.StartTLS()
 		defer srv.Close()
-		_, err := adapter(t, telegram.Config{BaseURL: srv.URL}, telegram.Options{}).Send(t.Context(), hello())
+		_, err := adapter(t, telegram.Config{BaseURL: srv.URL}, telegram.Options{Log: zap.NewNop()}).Send(t.Context(), hello())
 		if se := sendError(t, err); se.Outcome != chat.Transient {
 			t.Errorf("%+v", se)
 		}

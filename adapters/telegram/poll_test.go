@@ -119,7 +119,7 @@ func TestUpdatesThatCannotBeConvertedDoNotStopTheRest(t *testing.T) {
 }
 
 func TestAnUpdateThatIsUnreadableIsRecordedWhereItHappened(t *testing.T) {
-	a := adapter(t, telegram.Config{}, telegram.Options{})
+	a := adapter(t, telegram.Config{}, telegram.Options{Log: zap.NewNop()})
 	in, ok := a.Take([]byte(`{"update_id":5,"message":{"message_id":9,"date":1,"chat":{"id":3,"type":"private","first_name":7},"from":{"id":3,"is_bot":"no"},"text":"hi"}}`))
 	if !ok || in.IgnoreRule != "" || in.Address.Chat != "3" || in.Sender.ID != "3" || in.Text != "hi" {
 		t.Errorf("odd fields of chat and sender: %+v %v", in, ok)

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/telegram"
 	"hermesd/gateway/chat"
@@ -82,7 +84,7 @@ func hooked(t *testing.T, d *door) (*world, *telegram.Adapter, *http.Client) {
 	c.WebhookURL, c.WebhookSecret = hookURL, "hook-secret"
 	own := w.srv.Transport()
 	t.Cleanup(own.CloseIdleConnections)
-	a, err := telegram.New(c, telegram.Options{Transport: own, Listen: d.listen, Memory: w.memory})
+	a, err := telegram.New(c, telegram.Options{Log: zap.NewNop(), Transport: own, Listen: d.listen, Memory: w.memory})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +220,7 @@ func TestConfigErrorsSayWhatToDo(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "nonsense-with-password") {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
-		_, err = telegram.New(cfg, telegram.Options{})
+		_, err = telegram.New(cfg, telegram.Options{Log: zap.NewNop()})
 		var ce *chat.ConfigError
 		if !errors.As(err, &ce) || strings.Contains(ce.Reason, "\n") {
 			t.Errorf("New: %v", err)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/telegram"
@@ -74,7 +75,7 @@ func (w *world) adapter(c telegram.Config, account string) *telegram.Adapter {
 	w.t.Helper()
 	tr := &http.Transport{DialContext: w.dial, MaxIdleConnsPerHost: 64}
 	w.t.Cleanup(tr.CloseIdleConnections)
-	a, err := telegram.New(c, telegram.Options{Account: account, Transport: &detour{w: w, Transport: tr}, Memory: w.memory})
+	a, err := telegram.New(c, telegram.Options{Log: zap.NewNop(), Account: account, Transport: &detour{w: w, Transport: tr}, Memory: w.memory})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -296,7 +297,7 @@ func (yesterday) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestThePlatformTellsByHowMuchOurClockIsAhead(t *testing.T) {
-	a, err := telegram.New(telegram.Config{Token: "123456:unreal"}, telegram.Options{Transport: yesterday{}})
+	a, err := telegram.New(telegram.Config{Token: "123456:unreal"}, telegram.Options{Log: zap.NewNop(), Transport: yesterday{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	cfg, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for masking and the time zone; errors do not matter
-	book, err := pairing.Open(ctx, store, platforms.Profiles(), nil)
+	book, err := pairing.Open(ctx, store, platforms.Profiles(), zap.NewNop())
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 	}
 	defer external.Close()
 	eraser := erase.New(erase.Options{Store: store, Index: words, Media: folder(app.MediaDir(h)), Cached: func(session.ID) {}, Forget: external.ForgetSession})
-	client := admin.Local(admin.NewHandler(admin.Options{Events: store, Memory: external, Store: store, Upkeep: app.Maintenance(store, words), Keeper: store, Eraser: eraser, Search: app.Search(words), Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), func(...schedule.JobID) {}), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets}))
+	client := admin.Local(admin.NewHandler(admin.Options{Events: store, Memory: external, Store: store, Upkeep: app.Maintenance(store, words), Keeper: store, Eraser: eraser, Search: app.Search(words), Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), func(...schedule.JobID) {}), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets, Log: zap.NewNop()}))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()

@@ -22,7 +22,7 @@ type Options struct {
 	// ReplyToMode is the reply_to_mode of each account: off, first or all.
 	ReplyToMode map[chat.Account]string
 	Profiles    chat.Profiles // of all platforms
-	Log         *zap.Logger   // nil: no log
+	Log         *zap.Logger
 }
 
 // A Set is the set of connected accounts. Its methods may be called from any goroutine
@@ -37,9 +37,6 @@ type Set struct {
 
 // New returns a Set without accounts.
 func New(o Options) *Set {
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
 	return &Set{
 		opts: o, adapters: make(map[chat.Account]chat.Adapter),
 		reactions:     newBestEffortQueue(o.Log.Named("reactions")),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
@@ -95,7 +96,7 @@ func profiles() chat.Profiles {
 }
 
 func TestLookups(t *testing.T) {
-	s := accounts.New(accounts.Options{Profiles: profiles(), ReplyToMode: map[chat.Account]string{work: "all"}})
+	s := accounts.New(accounts.Options{Log: zap.NewNop(), Profiles: profiles(), ReplyToMode: map[chat.Account]string{work: "all"}})
 	s.Add(work, &platform{clockAhead: time.Minute})
 	s.Add(telegram, &platform{})
 	s.Add(console, &platform{})
@@ -140,7 +141,7 @@ func TestLookups(t *testing.T) {
 func TestOptionalCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full, plain := fullPlatform{&platform{}}, &platform{}
-		s := accounts.New(accounts.Options{})
+		s := accounts.New(accounts.Options{Log: zap.NewNop()})
 		s.Add(telegram, full)
 		s.Add(work, plain)
 		s.Start(t.Context())
@@ -177,7 +178,7 @@ func TestOptionalCalls(t *testing.T) {
 func TestSlowPlatform(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, fast := fullPlatform{&platform{delay: time.Minute}}, fullPlatform{&platform{}}
-		s := accounts.New(accounts.Options{})
+		s := accounts.New(accounts.Options{Log: zap.NewNop()})
 		s.Add(telegram, slow)
 		s.Add(work, fast)
 		s.Start(t.Context())
@@ -209,7 +210,7 @@ func TestSlowPlatform(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := fullPlatform{&platform{delay: time.Second}}
-		s := accounts.New(accounts.Options{})
+		s := accounts.New(accounts.Options{Log: zap.NewNop()})
 		s.Add(telegram, p)
 		ctx, cancel := context.WithCancel(t.Context())
 		s.Start(ctx)
@@ -236,7 +237,7 @@ func TestShutdown(t *testing.T) {
 // The console and clients that fetch answers get the error of the store at once.
 func TestOutageNoticeOnlyByMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := accounts.New(accounts.Options{Profiles: profiles()})
+		s := accounts.New(accounts.Options{Log: zap.NewNop(), Profiles: profiles()})
 		notified := map[chat.Account]*platform{telegram: {}, console: {}, api: {}}
 		for account, p := range notified {
 			s.Add(account, p)

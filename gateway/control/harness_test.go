@@ -115,7 +115,7 @@ func newHarness(t *testing.T) *harness {
 		defer w.mu.Unlock()
 		w.woken = append(w.woken, l)
 	})
-	connected := accounts.New(accounts.Options{})
+	connected := accounts.New(accounts.Options{Log: zap.NewNop()})
 	connected.Add(chat.Account{Platform: chat.Slack}, adapter{health: chat.Health{State: chat.Connected}})
 	connected.Add(chat.Account{Platform: chat.Telegram}, adapter{health: chat.Health{State: chat.Connected, Since: time.Now()}})
 	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()})

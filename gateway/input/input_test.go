@@ -37,7 +37,7 @@ func (t thread) MessagesBefore(context.Context, chat.Inbound, time.Time) ([]chat
 }
 
 func newComposer(m input.Media, readThread error) *input.Composer {
-	connected := accounts.New(accounts.Options{})
+	connected := accounts.New(accounts.Options{Log: zap.NewNop()})
 	connected.Add(chat.Account{Platform: chat.Slack}, thread{err: readThread})
 	return input.New(input.Parts{
 		Accounts: connected, Usage: usage.NewMeter(new(active.Turns)), Media: m, Options: input.Options{Observe: observe.Discard, Log: zap.NewNop()},

@@ -67,7 +67,7 @@ func newFixture(t *testing.T, mode string, o reply.Options) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	connected := accounts.New(accounts.Options{ReplyToMode: map[chat.Account]string{{Platform: chat.Telegram}: mode}})
+	connected := accounts.New(accounts.Options{Log: zap.NewNop(), ReplyToMode: map[chat.Account]string{{Platform: chat.Telegram}: mode}})
 	connected.Add(chat.Account{Platform: chat.Telegram}, platform{})
 	connected.Add(chat.Account{Platform: chat.HTTP}, platform{raw: true})
 	out := delivery.New(delivery.Options{Store: db, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()})

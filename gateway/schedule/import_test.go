@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 
 	"hermesd/gateway/schedule"
 	"hermesd/storage/bolt"
@@ -141,7 +142,7 @@ func BenchmarkTenThousandJobs(b *testing.B) {
 		done := make(chan time.Time)
 		begin := time.Now()
 		runner := &counter{store: store, left: len(jobs), done: done}
-		s := schedule.NewScheduler(store, runner, schedule.Options{})
+		s := schedule.NewScheduler(store, runner, schedule.Options{Log: zap.NewNop()})
 		ctx, cancel := context.WithCancel(b.Context())
 		ended := make(chan struct{})
 		go func() { s.Run(ctx); close(ended) }()
@@ -174,7 +175,7 @@ func TestTenThousandJobsInOneMinute(t *testing.T) {
 		_, err = store.AddJobs(t.Context(), jobs)
 		ok(t, err)
 		done := make(chan time.Time, 1)
-		s := schedule.NewScheduler(store, &counter{store: store, left: len(jobs), done: done}, schedule.Options{})
+		s := schedule.NewScheduler(store, &counter{store: store, left: len(jobs), done: done}, schedule.Options{Log: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { s.Run(ctx); close(ended) }()
@@ -209,7 +210,7 @@ func TestBatchLimitsTransaction(t *testing.T) {
 		ok(t, err)
 		before := store.Stats().Commits
 		done := make(chan time.Time, 1)
-		s := schedule.NewScheduler(store, &counter{store: store, left: len(jobs), done: done}, schedule.Options{})
+		s := schedule.NewScheduler(store, &counter{store: store, left: len(jobs), done: done}, schedule.Options{Log: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { s.Run(ctx); close(ended) }()

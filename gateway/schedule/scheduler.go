@@ -34,7 +34,7 @@ type Options struct {
 	// OnNotRun, if not nil, is called with occurrences that do not run, after they
 	// were recorded. It must not block.
 	OnNotRun func([]Occurrence)
-	Log      *zap.Logger // default: no log
+	Log      *zap.Logger // required
 }
 
 // maxBatch is the number of occurrences written in one transaction. It is small so
@@ -91,9 +91,6 @@ func NewScheduler(store Store, runner Runner, o Options) *Scheduler {
 	}
 	if o.Clock == nil {
 		o.Clock = time.Now
-	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
 	}
 	return &Scheduler{
 		opts: o, store: store, runner: runner, wake: make(chan struct{}, 1), reloadAll: true, dirty: make(map[JobID]bool),

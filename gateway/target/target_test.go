@@ -90,7 +90,7 @@ func newHarness(t *testing.T) *harness {
 		t.Fatal(err)
 	}
 	h := &harness{t: t, store: store, moves: moves, sending: &platform{}}
-	connected := accounts.New(accounts.Options{Profiles: chat.ProfilesOf(telegram.Profile())})
+	connected := accounts.New(accounts.Options{Log: zap.NewNop(), Profiles: chat.ProfilesOf(telegram.Profile())})
 	connected.Add(chat.Account{Platform: chat.Telegram}, h.sending)
 	connected.Add(chat.Account{Platform: chat.Discord, Name: "a"}, h.sending)
 	connected.Add(chat.Account{Platform: chat.Discord, Name: "b"}, h.sending)

@@ -134,7 +134,7 @@ func (w *world) start(at int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	connected := accounts.New(accounts.Options{Profiles: chat.ProfilesOf(telegram.Profile(), schedule.Profile()), ReplyToMode: map[chat.Account]string{account: "first"}})
+	connected := accounts.New(accounts.Options{Log: zap.NewNop(), Profiles: chat.ProfilesOf(telegram.Profile(), schedule.Profile()), ReplyToMode: map[chat.Account]string{account: "first"}})
 	connected.Add(account, l.adapter)
 	l.gateway = gatewaytest.New(gatewaytest.Options{
 		Store: store, Agent: l.agent, Accounts: connected, Access: w.access(),

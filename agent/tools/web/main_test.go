@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/web"
@@ -36,6 +38,7 @@ func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://
 // open returns the tools with these options.
 func open(t *testing.T, o web.Options) map[string]tool.Tool {
 	t.Helper()
+	o.Log = cmp.Or(o.Log, zap.NewNop())
 	w, err := web.New(o)
 	if err != nil {
 		t.Fatal(err)

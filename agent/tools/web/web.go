@@ -65,7 +65,7 @@ type Options struct {
 	MaxBytes int64
 	// UserAgent is sent as the User-Agent header; "": hermesd.
 	UserAgent string
-	Log       *zap.Logger // nil: nothing is logged
+	Log       *zap.Logger // required
 }
 
 // Validate returns what is wrong with the options, as a text for the operator.
@@ -88,7 +88,6 @@ func New(o Options) (*Web, error) {
 	o.Timeout = cmp.Or(o.Timeout, defaultTime)
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultBytes)
 	o.UserAgent = cmp.Or(o.UserAgent, "hermesd")
-	o.Log = cmp.Or(o.Log, zap.NewNop())
 	o.Dial.Idle = maxIdle
 	w := &Web{o: o, pages: blocking(safehttp.New(o.Dial), o.Blocked), convertSlot: make(chan struct{}, 1)}
 	if o.Search.Provider == "" {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
@@ -31,7 +33,7 @@ func TestApprovalsAreListedAddedAndRemoved(t *testing.T) {
 	})
 	jobs, m, mask := schedule.NewManager(s, schedule.NewValidator("UTC", chat.ProfilesOf(chat.Profile{Platform: chat.Telegram, Unasked: true})), func(...schedule.JobID) {}), approval.NewManager(s), &secret.Masker{}
 	mask.Add("sk-very-secret")
-	c := admin.Local(admin.NewHandler(admin.Options{Store: filled(t), Approvals: m, Cron: jobs, Masker: mask}))
+	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: filled(t), Approvals: m, Cron: jobs, Masker: mask}))
 	ends(t, c.Close)
 	ctx, every, prompt, name := t.Context(), "every 1h", "look", "Nightly"
 	if _, err := jobs.Create(ctx, schedule.OperatorCaller(), "aaaaaaaaaaaa", schedule.JobPatch{Schedule: &every, Prompt: &prompt, Name: &name}); err != nil {
@@ -77,7 +79,7 @@ func TestApprovalsAreListedAddedAndRemoved(t *testing.T) {
 	if got, err := c.RemoveApprovals(ctx, shape, ""); err != nil || len(got) != 1 || got[0].Principal != ann {
 		t.Errorf("%+v, %v", got, err)
 	}
-	none := admin.Local(admin.NewHandler(admin.Options{Store: filled(t)}))
+	none := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: filled(t)}))
 	ends(t, none.Close)
 	_, err = none.Approvals(ctx)
 	wantError(t, err, 503, "no approvals")
@@ -117,7 +119,7 @@ func TestPairingOverTheSocket(t *testing.T) {
 	b := &book{}
 	var said []string
 	var deaf error
-	c := admin.Local(admin.NewHandler(admin.Options{Store: filled(t), Pairing: b, Tell: func(_ context.Context, to chat.Address, text string) error {
+	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: filled(t), Pairing: b, Tell: func(_ context.Context, to chat.Address, text string) error {
 		said = append(said, to.String()+" "+text)
 		return deaf
 	}}))
@@ -151,7 +153,7 @@ func TestPairingOverTheSocket(t *testing.T) {
 	b.err = errors.New("the disk is full")
 	_, err = c.ClearPending(ctx)
 	wantError(t, err, 500, "the disk is full")
-	none := admin.Local(admin.NewHandler(admin.Options{Store: filled(t)}))
+	none := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: filled(t)}))
 	ends(t, none.Close)
 	_, err = none.Pairings(ctx)
 	wantError(t, err, 503, "no pairing")

@@ -45,7 +45,6 @@
 package admin
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,8 +75,8 @@ type Store interface {
 	store.Sessions
 }
 
-// Options are the dependencies of a Handler. Store, Search, Keeper and Eraser are required;
-// requests that need another one that is nil get an error.
+// Options are the dependencies of a Handler. Store, Search, Keeper, Eraser and Log
+// are required; requests that need another one that is nil get an error.
 type Options struct {
 	Store Store
 	// Status returns the live state; nil if no daemon is running.
@@ -151,10 +150,8 @@ type Handler struct {
 // maxBody is the size limit of most request bodies; see bodyLimit.
 const maxBody = 64 << 10
 
-// NewHandler returns a Handler. A nil Log discards messages, a nil Masker masks
-// nothing.
+// NewHandler returns a Handler. A nil Masker masks nothing.
 func NewHandler(o Options) *Handler {
-	o.Log = cmp.Or(o.Log, zap.NewNop())
 	if o.Masker == nil {
 		o.Masker = &secret.Masker{}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"hermesd/adapters/console"
 	"hermesd/agent/llm"
@@ -183,6 +184,7 @@ func newRig(t *testing.T) *rig {
 	mask := &secret.Masker{}
 	mask.Add("sk-very-secret")
 	r.handler = admin.NewHandler(admin.Options{
+		Log:   zap.NewNop(),
 		Store: r.store, Console: r.console, Home: "/home/x", Version: "1.2.3", Masker: mask,
 		Wake:     func(a chat.Address) { r.woken <- a },
 		Status:   func() control.Status { return control.Status{Version: "1.2.3", Model: "demo", TurnsRunning: 2} },

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/agent/llm/pricing"
@@ -119,7 +121,7 @@ func TestUsageGoesByThePricesOfThePerson(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := admin.Local(admin.NewHandler(admin.Options{Store: r.store, Prices: own}))
+		c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: r.store, Prices: own}))
 		ends(t, c.Close)
 		u, err := c.Usage(t.Context(), time.Time{}, "session")
 		if err != nil || u.Prices != "2026-03-01, my contract" || u.Total.Unpriced != 0 || u.Total.Costs.Paid < 1 {

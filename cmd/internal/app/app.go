@@ -45,7 +45,7 @@ import (
 	"hermesd/systemd"
 )
 
-// Options configures an [App]. Config, Report and Home are required.
+// Options configures an [App]. Config, Report, Home and Log are required.
 type Options struct {
 	Config *config.Config
 	Report config.Report
@@ -131,9 +131,6 @@ type App struct {
 func New(ctx context.Context, o Options) (*App, error) {
 	if o.Say == nil {
 		o.Say = func(string) {}
-	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
 	}
 	startGCPacing()
 	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), storeFailed: make(chan struct{}), reload: reloader{lock: make(chan struct{}, 1)}}

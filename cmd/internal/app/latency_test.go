@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hermesd/agent"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
@@ -87,7 +89,7 @@ func rogueGateway(t *testing.T) (g *pipeline.Pipeline, misbehave func()) {
 		t.Fatal(err)
 	}
 	a := agent.New(agent.Config{}, model, tools)
-	connected := accounts.New(accounts.Options{})
+	connected := accounts.New(accounts.Options{Log: zap.NewNop()})
 	connected.Add(on, silentPlatform{})
 	g = gatewaytest.New(gatewaytest.Options{
 		Store: store, Agent: a, Accounts: connected, Access: check,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"hermesd/agent/contextfile"
 	"hermesd/cmd/internal/admin"
@@ -237,7 +238,7 @@ func TestStoreProblems(t *testing.T) {
 	p.must(err)
 	defer func() { p.must(s.Close()) }()
 	p.o.Ask = func(ctx context.Context, f func(*admin.Client) error) error {
-		c := admin.Local(admin.NewHandler(admin.Options{Store: s, Upkeep: s, Home: p.home, Cron: schedule.NewManager(s, schedule.NewValidator("", platforms.Profiles()), func(...schedule.JobID) {})}))
+		c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: s, Upkeep: s, Home: p.home, Cron: schedule.NewManager(s, schedule.NewValidator("", platforms.Profiles()), func(...schedule.JobID) {})}))
 		return errors.Join(f(c), c.Close(ctx))
 	}
 	p.o.Verify = true

@@ -143,11 +143,8 @@ const StoreKey = "pairing"
 const damagedStoreKey = "pairing.damaged"
 
 // Open loads the state from values. If it cannot be decoded it is logged and copied to
-// another key, and no user is paired. log may be nil.
+// another key, and no user is paired.
 func Open(ctx context.Context, values store.Values, profiles chat.Profiles, log *zap.Logger) (*Manager, error) {
-	if log == nil {
-		log = zap.NewNop()
-	}
 	b := &Manager{store: values, profiles: profiles, log: log, hashRounds: rounds, reserved: make(map[personKey]bool)}
 	raw, err := values.Value(ctx, StoreKey)
 	if err != nil {

@@ -71,7 +71,7 @@ func newDisk() *disk { return &disk{values: map[string][]byte{}} }
 
 func open(t testing.TB, d *disk) *pairing.Manager {
 	t.Helper()
-	b, err := pairing.Open(t.Context(), d, profiles, nil)
+	b, err := pairing.Open(t.Context(), d, profiles, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func open(t testing.TB, d *disk) *pairing.Manager {
 
 func TestHashIsSlow(t *testing.T) {
 	d := newDisk()
-	b, err := pairing.Open(t.Context(), d, profiles, nil)
+	b, err := pairing.Open(t.Context(), d, profiles, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	if _, err := b.Revoke(t.Context(), chat.Telegram, "7"); !errors.Is(err, full) || !b.Paired(chat.Telegram, "7") {
 		t.Errorf("revoked: %v", err)
 	}
-	if _, err := pairing.Open(t.Context(), d, profiles, nil); !errors.Is(err, full) {
+	if _, err := pairing.Open(t.Context(), d, profiles, zap.NewNop()); !errors.Is(err, full) {
 		t.Error(err)
 	}
 }
@@ -327,7 +327,7 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 func TestPairedDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowDisk{disk: newDisk(), until: make(chan struct{})}
-		s, err := pairing.Open(t.Context(), slow, profiles, nil)
+		s, err := pairing.Open(t.Context(), slow, profiles, zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}
