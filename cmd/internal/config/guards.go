@@ -112,7 +112,7 @@ func isFalse(n *yaml.Node) bool {
 // hooks takes away the tools whose calls a hook may forbid.
 func (l *loader) hooks(c *Config) {
 	for _, h := range elements(get(l.section("hooks"), "pre_tool_call")) {
-		names := matchedTools(get(follow(h), "matcher"))
+		names := matchedTools(get(yamlconf.Deref(h), "matcher"))
 		if len(names) == 0 {
 			continue
 		}

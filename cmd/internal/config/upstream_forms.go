@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermesd/cmd/internal/config/yamlconf"
 )
 
 // rewrite implements the option Rewrite of package yamlconf: it turns values as
@@ -112,7 +114,7 @@ func modelForm(n *yaml.Node) *yaml.Node {
 	flat := mapping(n)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
-		if in := follow(v); k.Value == "default" && in.Kind == yaml.MappingNode {
+		if in := yamlconf.Deref(v); k.Value == "default" && in.Kind == yaml.MappingNode {
 			for j := 0; j+1 < len(in.Content); j += 2 {
 				put(flat, modelKey(in.Content[j]), in.Content[j+1])
 			}
@@ -157,7 +159,7 @@ const NoTools = "none"
 func toolsetForms(n *yaml.Node) *yaml.Node {
 	m := mapping(n)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], follow(n.Content[i+1])
+		k, v := n.Content[i], yamlconf.Deref(n.Content[i+1])
 		if v.Kind == yaml.SequenceNode && len(v.Content) == 0 {
 			v = sequence(v, scalar(v, NoTools))
 		}
@@ -171,7 +173,7 @@ func toolsetForms(n *yaml.Node) *yaml.Node {
 func personalityForms(n *yaml.Node) *yaml.Node {
 	m := mapping(n)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], follow(n.Content[i+1])
+		k, v := n.Content[i], yamlconf.Deref(n.Content[i+1])
 		if v.Kind == yaml.MappingNode {
 			var parts []string
 			for _, part := range []struct{ key, before string }{{"system_prompt", ""}, {"tone", "Tone: "}, {"style", "Style: "}} {
@@ -229,14 +231,6 @@ func mapping(at *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: at.Line, Column: at.Column}
 }
 
-// follow returns the target of an alias, or n itself.
-func follow(n *yaml.Node) *yaml.Node {
-	if n.Kind == yaml.AliasNode && n.Alias != nil {
-		return n.Alias
-	}
-	return n
-}
-
 // get returns the value of a key of a mapping; nil if it has none.
 func get(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
@@ -244,7 +238,7 @@ func get(n *yaml.Node, key string) *yaml.Node {
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
-			return follow(n.Content[i+1])
+			return yamlconf.Deref(n.Content[i+1])
 		}
 	}
 	return nil
@@ -252,6 +246,6 @@ func get(n *yaml.Node, key string) *yaml.Node {
 
 // empty reports whether n is nothing, an empty text, or an empty list or section.
 func empty(n *yaml.Node) bool {
-	n = follow(n)
+	n = yamlconf.Deref(n)
 	return n.Kind == yaml.ScalarNode && (n.Value == "" || n.ShortTag() == "!!null") || n.Kind != yaml.ScalarNode && len(n.Content) == 0
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"hermesd/cmd/internal/config/yamlconf"
 )
 
 var languageName = regexp.MustCompile(`^[a-z]{2,3}([-_][a-z0-9]{2,8})?$|^[a-z]{4,20}$`)
@@ -70,9 +72,9 @@ func (l *loader) provided(path string, n *yaml.Node) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		switch k, v := n.Content[i], n.Content[i+1]; k.Value {
 		case "key_env", "api_key_env":
-			env = follow(v)
+			env = yamlconf.Deref(v)
 		case "provider":
-			name = follow(v)
+			name = yamlconf.Deref(v)
 			m.Content = append(m.Content, k, v)
 		default:
 			m.Content = append(m.Content, k, v)
@@ -147,8 +149,8 @@ func (l *loader) namedProvider(name string) *yaml.Node {
 	}
 	if all := get(l.root, "custom_providers"); all != nil {
 		for _, p := range all.Content {
-			if n := get(follow(p), "name"); n != nil && strings.EqualFold(n.Value, name) && hasAddress(follow(p)) {
-				return follow(p)
+			if n := get(yamlconf.Deref(p), "name"); n != nil && strings.EqualFold(n.Value, name) && hasAddress(yamlconf.Deref(p)) {
+				return yamlconf.Deref(p)
 			}
 		}
 	}

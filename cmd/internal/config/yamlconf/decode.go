@@ -11,7 +11,7 @@ import (
 )
 
 func isNull(n *yaml.Node) bool {
-	n = deref(n)
+	n = Deref(n)
 	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
 }
 
@@ -22,7 +22,7 @@ func (l *Loader) section(n *yaml.Node, fs []*field, v reflect.Value, path string
 			continue
 		}
 		at, nested := join(path, name), name == l.o.Nested && path != ""
-		if !nested && !l.holdsMoved(at) || deref(e.value).Kind != yaml.MappingNode {
+		if !nested && !l.holdsMoved(at) || Deref(e.value).Kind != yaml.MappingNode {
 			l.unknown(e, fs, path)
 			continue
 		}
@@ -56,7 +56,7 @@ func (l *Loader) rewrite(path string, n *yaml.Node) *yaml.Node {
 	if l.o.Rewrite == nil {
 		return n
 	}
-	return l.o.Rewrite(path, deref(n))
+	return l.o.Rewrite(path, Deref(n))
 }
 
 // moved decodes a key that belongs to another section.
@@ -79,7 +79,7 @@ func (l *Loader) moved(e entry, path string) bool {
 // value decodes one value. A null value leaves the default.
 func (l *Loader) value(n *yaml.Node, f *field, v reflect.Value, path string) {
 	at := n
-	n = deref(n)
+	n = Deref(n)
 	if isNull(n) {
 		if n.Anchor != "" && at == n {
 			l.problem(n, path, "there is only an anchor (&) here; a value that begins with & needs quotes")
@@ -131,7 +131,7 @@ func (l *Loader) sectionValue(n *yaml.Node, f *field, v reflect.Value, path stri
 
 // scalar returns the text of a plain value with variables expanded.
 func (l *Loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
-	n = deref(n)
+	n = Deref(n)
 	if n.Kind != yaml.ScalarNode {
 		l.problem(n, path, "want %s, not %s", f.wants(), nodeWords(n))
 		return "", false
@@ -264,7 +264,7 @@ const fileSuffix = "_file"
 const maxSecret = 64 << 10
 
 func (l *Loader) secretFile(n *yaml.Node, v reflect.Value, path string) {
-	n = deref(n)
+	n = Deref(n)
 	s, ok := l.scalar(n, &field{kind: text}, path+fileSuffix)
 	if !ok || isNull(n) || !l.first(n, path) {
 		return

@@ -83,7 +83,7 @@ func Near(name, other string) bool {
 func (l *Loader) addForeign(e entry, path, advice string) {
 	section, rest := topSection(path)
 	k := e.key
-	if v := deref(e.value); path == section && v.Kind == yaml.MappingNode && len(v.Content) > 0 && (path == "" || section == "platforms") {
+	if v := Deref(e.value); path == section && v.Kind == yaml.MappingNode && len(v.Content) > 0 && (path == "" || section == "platforms") {
 		at := join(path, quoteKey(k.Value))
 		for _, in := range l.entries(v, at, 0) {
 			l.foreign = append(l.foreign, foreignKey{at, quoteKey(in.key.Value), "", k})
@@ -179,7 +179,7 @@ func sameValue(a, b *yaml.Node) bool {
 }
 
 func equal(a, b *yaml.Node, left *int) bool {
-	a, b = deref(a), deref(b)
+	a, b = Deref(a), Deref(b)
 	*left--
 	return *left >= 0 && a.Kind == b.Kind && a.Value == b.Value &&
 		slices.EqualFunc(a.Content, b.Content, func(a, b *yaml.Node) bool { return equal(a, b, left) })
@@ -187,7 +187,7 @@ func equal(a, b *yaml.Node, left *int) bool {
 
 // isEmpty reports whether n is an empty text, list or section.
 func isEmpty(n *yaml.Node) bool {
-	n = deref(n)
+	n = Deref(n)
 	return n.Kind == yaml.ScalarNode && n.Value == "" || n.Kind != yaml.ScalarNode && len(n.Content) == 0
 }
 

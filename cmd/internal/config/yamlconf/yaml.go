@@ -99,7 +99,7 @@ const (
 // entries returns the keys of a mapping in order, followed by those that `<<` merges
 // into it. A duplicate key is a problem, and its second value is ignored.
 func (l *Loader) entries(n *yaml.Node, path string, depth int) (es []entry) {
-	if n = deref(n); n.Kind != yaml.MappingNode {
+	if n = Deref(n); n.Kind != yaml.MappingNode {
 		l.problem(n, path, "want a section of keys, not %s", nodeWords(n))
 		return nil
 	}
@@ -110,7 +110,7 @@ func (l *Loader) entries(n *yaml.Node, path string, depth int) (es []entry) {
 	seen := make(map[string]*yaml.Node)
 	var merges []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := deref(n.Content[i]), n.Content[i+1]
+		k, v := Deref(n.Content[i]), n.Content[i+1]
 		if l.visits++; l.visits > maxEntries {
 			if l.visits == maxEntries+1 {
 				l.problem(n, path, "aliases and merge keys make this file too large")
@@ -146,7 +146,7 @@ func (l *Loader) entries(n *yaml.Node, path string, depth int) (es []entry) {
 // merged returns the entries of a merge key: those of a mapping, or of several, of
 // which earlier ones take precedence.
 func (l *Loader) merged(n *yaml.Node, path string, depth int) (es []entry) {
-	n = deref(n)
+	n = Deref(n)
 	if n.Kind != yaml.SequenceNode {
 		return l.entries(n, path, depth+1)
 	}
@@ -156,8 +156,8 @@ func (l *Loader) merged(n *yaml.Node, path string, depth int) (es []entry) {
 	return es
 }
 
-// deref returns the target of an alias, or n itself.
-func deref(n *yaml.Node) *yaml.Node {
+// Deref returns the target of an alias, or n itself.
+func Deref(n *yaml.Node) *yaml.Node {
 	for i := 0; n.Kind == yaml.AliasNode && n.Alias != nil && i < 8; i++ {
 		n = n.Alias
 	}
