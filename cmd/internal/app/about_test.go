@@ -52,6 +52,7 @@ func (w *harness) askConsole(text string, words ...string) {
 // TestCommandsShowStoredState checks what chat commands show of the store, the price
 // table and the home directory.
 func TestCommandsShowStoredState(t *testing.T) {
+	t.Parallel()
 	w := newHarness(t, fault{telegram: "none"})
 	for path, text := range map[string]string{
 		"memories/MEMORY.md":         "The server runs Debian",

@@ -33,6 +33,7 @@ func newSkill(needs string) string {
 
 // Each tool, from the owner's message to its effect.
 func TestActionToolsTakeEffect(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		sentence string
 		config   string
@@ -188,6 +189,7 @@ func (w *harness) writeScript(name, text string) {
 }
 
 func TestScheduledPromptScripts(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		sentence, name, text string
 		alone                bool
@@ -208,6 +210,7 @@ func TestScheduledPromptScripts(t *testing.T) {
 			w.start()
 			w.waitConnected()
 			w.askEcho("hello")
+			w.waitEnded()
 			rec, err := w.app.Store().Sessions(w.ctx, session.Query{Max: 1})
 			w.must(err)
 			when, prompt := "in 3 days", "look at it"

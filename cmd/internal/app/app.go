@@ -211,7 +211,6 @@ func (a *App) Run(ctx context.Context) error {
 	a.start(adaptersCtx, &parts)
 	close(a.ready)
 	a.notify(a.notifier.Ready())
-	defer time.AfterFunc(releaseMemoryDelay, releaseMemory).Stop()
 	var restartErr error
 	select {
 	case <-ctx.Done():
@@ -255,6 +254,13 @@ func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
 	parts.Go(func() { a.lengths.fetchReported(ctx, a.prefixes.reportToolset) })
 	parts.Go(func() { a.watchConfig(ctx) })
 	parts.Go(func() { a.runExpiry(ctx) })
+	parts.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(releaseMemoryDelay):
+			releaseMemory()
+		}
+	})
 }
 
 // publishMenu publishes the command menu of an account. It retries with increasing

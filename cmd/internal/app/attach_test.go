@@ -13,6 +13,7 @@ import (
 
 // What an answer may attach, by the text that the user reads.
 func TestAttachSendsOnlyWorkspaceFiles(t *testing.T) {
+	t.Parallel()
 	w := newHarness(t, fault{})
 	work := w.path("workspace")
 	w.must(os.MkdirAll(filepath.Join(work, "sub"), 0o700))

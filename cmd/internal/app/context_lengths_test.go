@@ -53,6 +53,7 @@ func TestTinyContextLengthIsReported(t *testing.T) {
 }
 
 func TestContextLengthOfConfigTakesPrecedence(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		more, edit string
 		want       string
@@ -79,6 +80,7 @@ func TestContextLengthOfConfigTakesPrecedence(t *testing.T) {
 // TestOutputLimitIsLearnedOnce thinks with models that write at most 32,000 tokens. One call is
 // refused, ever.
 func TestOutputLimitIsLearnedOnce(t *testing.T) {
+	t.Parallel()
 	for _, effort := range []string{"high", "xhigh"} {
 		t.Run(effort, func(t *testing.T) {
 			w := newFormatHarness(t, "agent: {reasoning_effort: "+effort+"}\n", strings.NewReplacer("claude-sonnet-4-5", "claude-opus-4-1"), llm.Options{})

@@ -21,6 +21,7 @@ done
 `
 
 func TestEnginePluginToolsAreOffered(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("the engine is a shell script")
 	}

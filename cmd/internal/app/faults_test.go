@@ -56,6 +56,7 @@ func faults() []fault {
 // the daemon must answer the next message as usual, and the store must contain no
 // message without an outcome and no row that is still to be sent.
 func TestFaultsEndInVisibleOutcome(t *testing.T) {
+	t.Parallel()
 	for _, f := range faults() {
 		t.Run(f.sentence, func(t *testing.T) {
 			t.Parallel()

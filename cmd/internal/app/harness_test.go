@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/inbox"
 	"hermesd/internal/sim/llm"
 	"hermesd/internal/sim/telegram"
+	"hermesd/storage"
 )
 
 // testTimeout ends a test that hangs. No working machine is so slow.
@@ -193,10 +194,28 @@ func (w *harness) build() (*app.App, error) {
 	})
 }
 
+// buildUnlocked is build once the lock of the home is free. A process that another test
+// starts has a copy of it until it executes its program.
+func (w *harness) buildUnlocked() (*app.App, error) {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		a, err := w.build()
+		if _, locked := errors.AsType[*storage.LockedError](err); !locked {
+			return a, err
+		}
+		select {
+		case <-tick.C:
+		case <-w.ctx.Done():
+			return nil, err
+		}
+	}
+}
+
 // start starts the daemon and waits until it is ready.
 func (w *harness) start() {
 	w.Helper()
-	a, err := w.build()
+	a, err := w.buildUnlocked()
 	if err != nil {
 		w.Fatalf("start: %v", err)
 	}

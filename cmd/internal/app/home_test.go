@@ -85,6 +85,7 @@ func copyExistingHome(t *testing.T) string {
 // Hermes and sends messages: the prompt contains the files of that directory byte
 // for byte, and the daemon changes none of them.
 func TestExistingHomeDirectoryWorks(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	home := copyExistingHome(t)

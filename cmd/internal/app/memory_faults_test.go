@@ -104,6 +104,7 @@ func (w honchoHarness) notices(c *telegram.Chat) (n int) {
 // TestFaultsOfAMemoryProviderHarmNoAnswer has a conversation while Honcho fails in one way,
 // and goes on after it.
 func TestFaultsOfAMemoryProviderHarmNoAnswer(t *testing.T) {
+	t.Parallel()
 	for name, f := range map[string]memory.Fault{
 		"slow":                   {Delay: 10 * time.Second},
 		"401":                    {Kind: memory.Refuse, Status: 401},

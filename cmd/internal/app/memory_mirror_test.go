@@ -66,6 +66,7 @@ func factSources() []factSource {
 // TestFactsOfTheMemoryToolAreMirrored: a provider gets each fact that the memory tool
 // keeps, once, and loses it again, also after a restart.
 func TestFactsOfTheMemoryToolAreMirrored(t *testing.T) {
+	t.Parallel()
 	const blue, green, lunch = "The bicycle is blue.", "The bicycle is green.", "Lunch is at noon."
 	for _, p := range factSources() {
 		t.Run(p.name, func(t *testing.T) {

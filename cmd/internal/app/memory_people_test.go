@@ -64,6 +64,7 @@ func (w whoHarness) told(words string) bool {
 // TestWhoseWordsAreRememberedAndRecalled searches all that Honcho was sent, and all that
 // the model was sent, for what each person has said.
 func TestWhoseWordsAreRememberedAndRecalled(t *testing.T) {
+	t.Parallel()
 	everyone := []string{"ann", "bob", "eve", "group"}
 	for _, c := range []struct {
 		settings string
@@ -135,6 +136,7 @@ func requestText(r llm.Request) string {
 // TestScheduledPromptsAndSubAgentsUseNoMemory: scheduled prompts of an owner recall if they
 // are allowed to; sub-agents never do.
 func TestScheduledPromptsAndSubAgentsUseNoMemory(t *testing.T) {
+	t.Parallel()
 	for _, recall := range []bool{false, true} {
 		t.Run(fmt.Sprint("cron_recall ", recall), func(t *testing.T) {
 			t.Parallel()

@@ -124,6 +124,7 @@ func (w *harness) recalls(words string) bool {
 // TestWhatIsSaidIsRecalledInALaterConversation says a fact in one conversation and asks
 // for it in later ones, of the same person and of another one, with each provider.
 func TestWhatIsSaidIsRecalledInALaterConversation(t *testing.T) {
+	t.Parallel()
 	for _, p := range allMemoryProviders() {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -236,6 +237,7 @@ func TestTheStartDoesWithoutAnImpossibleProvider(t *testing.T) {
 // TestToolUsesAreToldWhereTheyAreWanted: OpenViking gets the calls of tools of a turn with
 // their results, if the configuration says so.
 func TestToolUsesAreToldWhereTheyAreWanted(t *testing.T) {
+	t.Parallel()
 	for _, p := range allMemoryProviders() {
 		if p.name != "openviking" && p.name != "mem0" {
 			continue

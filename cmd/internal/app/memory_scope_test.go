@@ -42,6 +42,7 @@ func newMemoryHarness(t *testing.T, scope string) memoryHarness {
 // TestMemoriesStayOutOfOtherUsersRequests searches every request for the content of
 // memories, and checks whose memories are stored.
 func TestMemoriesStayOutOfOtherUsersRequests(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		scope string
 		reads map[string]string // by sender: the folder whose memories the requests contain

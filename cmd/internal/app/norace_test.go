@@ -4,6 +4,3 @@ package app_test
 
 // longTurns is the number of turns of the long conversation.
 const longTurns = 200
-
-// parallel is the number of daemons that run at once: they mostly wait.
-const parallel = "32"

@@ -44,6 +44,7 @@ func (n unknownUser) reads(w *harness, text string) {
 // On each platform, an unknown user gets a code, the operator approves it over the
 // control socket, and the user is notified and answered.
 func TestPairingOnEachPlatform(t *testing.T) {
+	t.Parallel()
 	for _, on := range [][]chat.Platform{nil, onDiscord, onSlack} {
 		language, welcome := "en", "Your access was approved."
 		if on == nil {

@@ -44,6 +44,7 @@ func workingModel(r llm.Request) llm.Reply {
 // tools, an overlay that changes every turn, memories, two compactions and a
 // restart.
 func TestPrefixBreaksAreDeclared(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		model   string // over OpenRouter; "" for the Messages API

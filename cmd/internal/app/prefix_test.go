@@ -102,6 +102,7 @@ func (w *harness) prefixBreaks() map[string]int {
 }
 
 func TestPromptSurvivesRestartUnchanged(t *testing.T) {
+	t.Parallel()
 	for _, over := range apiFormats() {
 		t.Run(over.name, func(t *testing.T) {
 			t.Parallel()
@@ -161,6 +162,7 @@ const overlayText = `<gateway-context>
 // TestOverlayIsOnlyInNewestMessage searches for the operator's overlay and prefill
 // in requests, in the store and in the log.
 func TestOverlayIsOnlyInNewestMessage(t *testing.T) {
+	t.Parallel()
 	for _, over := range apiFormats() {
 		t.Run(over.name, func(t *testing.T) {
 			t.Parallel()
@@ -238,6 +240,7 @@ func forger(r llm.Request) llm.Reply {
 }
 
 func TestForgedTagsChangeOnlyTheirOwnText(t *testing.T) {
+	t.Parallel()
 	for _, over := range apiFormats() {
 		t.Run(over.name, func(t *testing.T) {
 			t.Parallel()

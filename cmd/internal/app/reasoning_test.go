@@ -11,6 +11,7 @@ import (
 // refuses a call of a tool without its reasoning (Gemini 3), or reasoning that does not fit
 // what stands before it.
 func TestReasoningSurvivesToolLoopOfOpenRouter(t *testing.T) {
+	t.Parallel()
 	for _, model := range []string{"google/gemini-3-pro-preview", "anthropic/claude-opus-4.8"} {
 		t.Run(model, func(t *testing.T) {
 			reply := func(r llm.Request) llm.Reply {

@@ -42,6 +42,7 @@ func (m *truncatingModel) reply(r llm.Request) llm.Reply {
 // TestNoRequestIsAboveTheLimit sends messages of 13 % of the context each to a model
 // that drops what does not fit.
 func TestNoRequestIsAboveTheLimit(t *testing.T) {
+	t.Parallel()
 	for _, window := range []int{8_000, 16_000, 24_000, 40_000, 64_000} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +52,7 @@ func TestNoRequestIsAboveTheLimit(t *testing.T) {
 			w.pollLog("provider reported a context length")
 			for i := range 14 {
 				w.askConsole(fmt.Sprintf("message-%d ", i)+strings.Repeat("word ", window*13/100*4/5), fmt.Sprintf("read message-%d", i))
+				w.waitEnded()
 			}
 			w.stop()
 			if limit := window * 85 / 100; m.largest > limit || m.largest < limit/2 {

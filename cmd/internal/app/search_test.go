@@ -26,6 +26,7 @@ func (w *harness) waitSearchable(text string) {
 // conversation, and its usage is added to the searching session; if it fails, the
 // passages themselves are returned and the log says so.
 func TestSearchSummarizesConversations(t *testing.T) {
+	t.Parallel()
 	for sentence, c := range map[string]struct {
 		config, want string
 		fails        bool

@@ -49,6 +49,7 @@ func (w *harness) turnRequests() (rs []llm.Entry) {
 // TestSmallWindowsWork has a conversation with tools in windows in which the prompt and all
 // tools would leave little room. The service refuses what is longer.
 func TestSmallWindowsWork(t *testing.T) {
+	t.Parallel()
 	for _, window := range []int{8000, 16_000, 24_000} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
 			w := newFormatHarness(t, "", strings.NewReplacer("\n  api_key", fmt.Sprintf("\n  context_length: %d\n  api_key", window)), llm.Options{ContextTokens: window})
@@ -136,6 +137,7 @@ func TestUsualPrompt(t *testing.T) {
 
 // TestSkillsGetTheirShareOfTheWindow has more skills than a small window has room for.
 func TestSkillsGetTheirShareOfTheWindow(t *testing.T) {
+	t.Parallel()
 	for window, most := range map[int]int{8000: 3000, 16_000: 6000, 32_000: 12_000, 64_000: 24_000} {
 		c, report, home := configured(t, fmt.Sprintf("model: {provider: demo, default: demo, context_length: %d}\ntoolsets: [skills]\n", window))
 		for i := range 300 {

@@ -11,6 +11,7 @@ import (
 // TestScheduledPromptContextFiles: a job without a folder has neither SOUL.md nor
 // context files; agent.load_soul enables SOUL.md; a job with a folder has both.
 func TestScheduledPromptContextFiles(t *testing.T) {
+	t.Parallel()
 	for sentence, c := range map[string]struct {
 		config  string
 		workdir string

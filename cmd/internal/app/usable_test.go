@@ -28,7 +28,8 @@ func TestTheStartDoesWithoutWhatCannotBeUsed(t *testing.T) {
 		"an engine without program":  {"context:\n  engine: mine\n", map[string]string{"plugins/context_engine/mine/plugin.yaml": "name: mine\ncommand: [./run.sh]\n"}, "the context engine cannot run"},
 		"an engine that is no program": {"context:\n  engine: mine\n",
 			map[string]string{"plugins/context_engine/mine/plugin.yaml": "name: mine\ncommand: [./run.sh]\n", "plugins/context_engine/mine/run.sh": "x"}, "the context engine cannot run"},
-		"an engine that is there":        {"context:\n  engine: mine\n", map[string]string{"plugins/context_engine/mine/plugin.yaml": "name: mine\ncommand: [sh]\n"}, ""},
+		"an engine that is there": {"context:\n  engine: mine\n",
+			map[string]string{"plugins/context_engine/mine/plugin.yaml": "name: mine\ncommand: [sh, run.sh]\n", "plugins/context_engine/mine/run.sh": shelf}, ""},
 		"lcm":                            {"context:\n  engine: lcm\n", nil, ""},
 		"no prefill file":                {"agent:\n  prefill_messages_file: none.json\n", nil, "agent.prefill_messages_file: prefill messages: "},
 		"a broken prefill file":          {"agent:\n  prefill_messages_file: p.json\n", map[string]string{"p.json": "[{"}, "no messages are sent ahead of conversations"},
@@ -52,6 +53,7 @@ func TestTheStartDoesWithoutWhatCannotBeUsed(t *testing.T) {
 		"enforcement":                    {"agent:\n  tool_use_enforcement: [auto, gpt]\n", nil, "auto is used"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if runtime.GOOS == "windows" && strings.Contains(name, "program") {
 				t.Skip("modes of files")
 			}

@@ -13,6 +13,7 @@ import (
 // TestScheduledPromptToolsUseItsFolder: commands run in the folder of the job if it
 // is in the workspace, and the prompt says so.
 func TestScheduledPromptToolsUseItsFolder(t *testing.T) {
+	t.Parallel()
 	for sentence, c := range map[string]struct{ workdir, command, sees, told string }{
 		"a folder of the workspace": {"workspace/garden", `{"command":"basename $(pwd); cat plan"}`, "result: garden\nroses", "works in the folder garden of the workspace"},
 		"another one that is named": {"workspace/garden", `{"command":"cat plan","workdir":"."}`, "result: bread", "works in the folder garden of the workspace"},
@@ -42,6 +43,7 @@ func TestScheduledPromptToolsUseItsFolder(t *testing.T) {
 // TestScheduledPromptMayScheduleIfAllowed: the new job belongs to the creator of the
 // first one and to the same chat.
 func TestScheduledPromptMayScheduleIfAllowed(t *testing.T) {
+	t.Parallel()
 	child := `use cronjob {\"action\":\"create\",\"schedule\":\"every 5h\",\"prompt\":\"tell the news\",\"name\":\"child\"}`
 	for name, c := range map[string]struct{ config, sees string }{
 		"as it is":            {"", "result: Refused: a scheduled prompt does not schedule others"},
@@ -78,6 +80,7 @@ func TestScheduledPromptMayScheduleIfAllowed(t *testing.T) {
 
 // TestScheduledRunAsksNoQuestions: dangerous commands are denied and others run.
 func TestScheduledRunAsksNoQuestions(t *testing.T) {
+	t.Parallel()
 	for command, sees := range map[string]string{
 		"mkdir b && rm -rf b && echo gone": "Nobody is there to allow it in this unattended turn",
 		"echo harmless":                    "harmless",
