@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 	}
 	dir, err := os.MkdirTemp("", "hermesd-bench")
 	if err == nil {
+		err = os.Setenv("CGO_ENABLED", "0") // as in a release
+	}
+	if err == nil {
 		binary, err = daemontest.Build(context.Background(), dir)
 	}
 	if err != nil {

@@ -70,13 +70,7 @@ func (l *load) write(ctx context.Context, every time.Duration) {
 }
 
 func TestSIGKILLUnderLoadLosesAndDoublesNothing(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("the go tool, which builds the daemon, is not there")
-	}
-	bin, err := daemontest.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin := program(t)
 	r, err := daemontest.New(daemontest.Options{
 		Binary: bin, Home: filepath.Join(t.TempDir(), "home"), People: 30, Out: testWriter{t},
 		Model:  llm.Options{Reply: mind, NoBodies: true},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -112,13 +111,8 @@ func TestSIGKILLOnThreePlatformsLosesAndDoublesNothing(t *testing.T) {
 	if os.Getenv("HERMESD_CRASHTEST") == "" {
 		t.Skip("it takes a minute or two; make crashtest runs it")
 	}
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("the go tool, which builds the daemon, is not there")
-	}
-	bin, err := daemontest.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel() // it mostly waits
+	bin := program(t)
 	r, err := daemontest.New(daemontest.Options{
 		Binary: bin, Home: filepath.Join(t.TempDir(), "home"), People: 10, Out: testWriter{t}, Everywhere: true,
 		Model:  llm.Options{Reply: mind, NoBodies: true},

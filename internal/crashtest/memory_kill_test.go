@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -147,13 +146,8 @@ func (r *remembered) kill() {
 // TestSIGKILLBetweenATurnAndItsMemory kills the daemon before a turn is sent to the memory
 // provider, while it is sent, and before it is stored that it was.
 func TestSIGKILLBetweenATurnAndItsMemory(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("the go tool, which builds the daemon, is not there")
-	}
-	bin, err := daemontest.Build(t.Context(), t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Parallel()
+	bin := program(t)
 	for _, m := range rememberings() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()

@@ -19,7 +19,7 @@ import (
 func simSpan(t *testing.T) time.Duration {
 	s := os.Getenv("HERMESD_SIM")
 	if s == "" {
-		return 6 * time.Second
+		return 3 * time.Second
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {

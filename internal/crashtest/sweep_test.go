@@ -33,6 +33,8 @@ func (s *sweep) run(t *testing.T) {
 	full := os.Getenv("HERMESD_SWEEP") == "all"
 	if full {
 		s.every, s.pairs = 1, 8*s.pairs
+	} else if testing.Short() {
+		s.every, s.pairs = 5*s.every, s.pairs/4
 	}
 	s.once(t)
 	if s.points < 100 || t.Failed() {
