@@ -81,7 +81,7 @@ func answerToolOrPreflight(mode, method string, id int64, params json.RawMessage
 	_ = json.Unmarshal(params, &p) // the test checks the output
 	switch {
 	case mode == "hang":
-		select {}
+		time.Sleep(time.Hour)
 	case mode == "error":
 		fmt.Printf(`{"jsonrpc":"2.0","id":%d,"error":{"code":7,"message":"no such shelf"}}`+"\n", id)
 	case mode == "silent":
@@ -110,14 +110,14 @@ func misbehave(mode string, args []string, id int64, say func(string)) {
 	case "good", "log", "no threshold":
 		say(goodAnswer("in short"))
 	case "hang":
-		select {}
+		time.Sleep(time.Hour)
 	case "hang with child":
 		cmd := exec.CommandContext(context.Background(), "sleep", "1000")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Start(); err == nil {
 			appendTo(args[0], fmt.Sprint(cmd.Process.Pid))
 		}
-		select {}
+		time.Sleep(time.Hour)
 	case "die":
 		fmt.Fprintln(os.Stderr, "out of luck")
 		os.Exit(3)
