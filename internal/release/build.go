@@ -55,7 +55,7 @@ func (b builder) buildTarget(ctx context.Context, t Target, dir string) error {
 // buildHost builds hermesd for this machine at path, with the same version information
 // as the released ones. It may use packages that other builds left in the cache.
 func (b builder) buildHost(ctx context.Context, path string) error {
-	_, err := runCommand(ctx, b.dir, environment(b.cache), "go", "build", "-tags", Tag, "-buildvcs=false", "-ldflags", b.ldflags(), "-o", path, "./cmd/hermesd")
+	_, err := runCommand(ctx, b.dir, environment(b.cache, "CGO_ENABLED=0"), "go", "build", "-tags", Tag, "-buildvcs=false", "-ldflags", b.ldflags(), "-o", path, "./cmd/hermesd")
 	return err
 }
 
