@@ -42,7 +42,7 @@ func (o *output) String() string {
 func (b *bench) daemon() (bin string) {
 	b.t.Helper()
 	bin = filepath.Join(b.dir, "hermesd")
-	if out, err := exec.CommandContext(b.t.Context(), "go", "build", "-modfile="+b.modfile, "-o", bin, "hermesd/cmd/hermesd").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(b.t.Context(), "go", "build", "-modfile="+b.modfile, "-ldflags", "-s -w", "-o", bin, "hermesd/cmd/hermesd").CombinedOutput(); err != nil {
 		b.t.Fatalf("%v\n%s", err, out)
 	}
 	return bin

@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -120,6 +121,27 @@ type bench struct {
 	dir     string
 	modfile string
 	overlay string
+	program string // the tests of this package on the changed build; "" before the first run
+}
+
+// The changed bbolt. All benches use one copy, so that it is compiled once.
+var (
+	library     string
+	copyLibrary sync.Once
+)
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "hermesd-powercut-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	library = filepath.Join(dir, "bbolt")
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
 }
 
 func newBench(t *testing.T) *bench {
@@ -131,12 +153,13 @@ func newBench(t *testing.T) *bench {
 		t.Skipf("builds bbolt from source and there is no go command: %v", err)
 	}
 	b := &bench{t: t, dir: t.TempDir()}
-	library := filepath.Join(b.dir, "bbolt")
-	if err := os.CopyFS(library, os.DirFS(b.list("go.etcd.io/bbolt", "{{.Dir}}"))); err != nil {
-		t.Fatal(err)
-	}
-	b.write(filepath.Join(library, "bolt_linux.go"), disk)
-	b.replace(filepath.Join(library, "db.go"), "", "db.ops.writeAt = db.file.WriteAt", "db.ops.writeAt = db.writeAt")
+	copyLibrary.Do(func() {
+		if err := os.CopyFS(library, os.DirFS(b.list("go.etcd.io/bbolt", "{{.Dir}}"))); err != nil {
+			t.Fatal(err)
+		}
+		b.write(filepath.Join(library, "bolt_linux.go"), disk)
+		b.replace(filepath.Join(library, "db.go"), "", "db.ops.writeAt = db.file.WriteAt", "db.ops.writeAt = db.writeAt")
+	})
 	root := b.list("hermesd/storage/bolt", "{{.Module.Dir}}")
 	for _, name := range []string{"go.mod", "go.sum"} {
 		raw, err := os.ReadFile(filepath.Join(root, name))
@@ -194,11 +217,17 @@ func (b *bench) change(name, old, next string) {
 // run runs a test of this package on the changed build.
 func (b *bench) run(test string, env ...string) (out string, passed bool) {
 	b.t.Helper()
-	args := []string{"test", "-count=1", "-vet=off", "-modfile=" + b.modfile, "-run=^" + test + "$", "-v"}
-	if b.overlay != "" {
-		args = append(args, "-overlay="+b.overlay)
+	if b.program == "" {
+		b.program = filepath.Join(b.dir, "powercut.test")
+		args := []string{"test", "-c", "-o", b.program, "-vet=off", "-modfile=" + b.modfile}
+		if b.overlay != "" {
+			args = append(args, "-overlay="+b.overlay)
+		}
+		if out, err := exec.CommandContext(b.t.Context(), "go", append(args, "hermesd/storage/bolt/powercut")...).CombinedOutput(); err != nil {
+			b.t.Fatalf("%v\n%s", err, out)
+		}
 	}
-	cmd := exec.CommandContext(b.t.Context(), "go", append(args, "hermesd/storage/bolt/powercut")...)
+	cmd := exec.CommandContext(b.t.Context(), b.program, "-test.run=^"+test+"$", "-test.v")
 	cmd.Env = append(os.Environ(), envShadow+"="+b.t.TempDir())
 	cmd.Env = append(cmd.Env, env...)
 	raw, err := cmd.CombinedOutput()
