@@ -10,10 +10,6 @@ import (
 	"hermesd/internal/sim/memory/brv"
 )
 
-// parallel is the number of daemons that run at once: they mostly wait. With more of them
-// the work of the others takes so long that timeouts end what is not hung.
-const parallel = "16"
-
 // TestMain lets more tests run in parallel than there are processors.
 func TestMain(m *testing.M) {
 	if address := os.Getenv(listenVariable); address != "" {
