@@ -172,6 +172,9 @@ type Source struct {
 	Section json.RawMessage     // the provider's own section of config.yaml; nil if there is none
 	Profile string              // name of the Hermes profile; "" for the default one
 	HTTP    *http.Client        // nil: a new client, which reaches only the configured server
+	// Planned has the contents of files, by path, that are used instead of what they
+	// contain: a setup tries a provider before it writes them.
+	Planned map[string][]byte
 	// Open opens a file that the model has named, if an owner may send it; nil: no file
 	// may be sent.
 	Open    func(path string) (fs.File, error)

@@ -71,7 +71,7 @@ func MemoryService(c *config.Config, r config.Report, home string, p externalmem
 	if c.Memory.Provider == "" {
 		return externalmemory.Off(), nil
 	}
-	opened, warnings, err := OpenMemoryProvider(c.Memory.Provider, c, r, home)
+	opened, warnings, err := OpenMemoryProvider(c.Memory.Provider, c, r, home, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -196,14 +196,15 @@ func (m *promptInputs) providerToolDenied(t externalmemory.Turn, name string) (o
 }
 
 // OpenMemoryProvider returns the client of the provider called name, as it is configured
-// in home, and what is wrong with its configuration. It accesses no network.
-func OpenMemoryProvider(name string, c *config.Config, r config.Report, home string) (provider.Provider, []string, error) {
+// in home, and what is wrong with its configuration. planned has contents of its files
+// that are not written yet. It accesses no network.
+func OpenMemoryProvider(name string, c *config.Config, r config.Report, home string, planned map[string][]byte) (provider.Provider, []string, error) {
 	open := memoryProviders()[name]
 	if open == nil {
 		return nil, nil, fmt.Errorf("there is no memory provider %q; there are %v", name, MemoryProviders())
 	}
 	s := provider.Source{
-		Home: home, Getenv: r.Getenv, Profile: profile.FromHome(home), Secrets: r.Secrets,
+		Home: home, Getenv: r.Getenv, Profile: profile.FromHome(home), Secrets: r.Secrets, Planned: planned,
 		Open: func(path string) (fs.File, error) { return openInWorkspace(c.Workspace(home), path) },
 	}
 	var section any

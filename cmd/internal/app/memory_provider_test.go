@@ -290,7 +290,7 @@ func TestHonchoReadsItsSectionLast(t *testing.T) {
 		if len(report.Warnings) > 0 || strings.Contains(c.section, "7.5") && cfg.Honcho.Timeout != 7.5 {
 			t.Errorf("%s: %v, %+v", c.section, report.Warnings, cfg.Honcho)
 		}
-		p, _, err := app.OpenMemoryProvider("honcho", cfg, report, w.home)
+		p, _, err := app.OpenMemoryProvider("honcho", cfg, report, w.home, nil)
 		w.must(err)
 		if got := p.About().Place; got != c.place {
 			t.Errorf("%s: %s", c.section, got)

@@ -91,7 +91,7 @@ func unusableMemory(c *config.Config, r config.Report, home string) (config.Prob
 	if c.Memory.Provider == "" {
 		return config.Problem{}, nil
 	}
-	p, _, err := OpenMemoryProvider(c.Memory.Provider, c, r, home)
+	p, _, err := OpenMemoryProvider(c.Memory.Provider, c, r, home, nil)
 	if err != nil {
 		return problemAt(r, memoryKey, err, "the daemon goes on without it"), err
 	}

@@ -26,6 +26,8 @@ type Options struct {
 	// File is the config file; "" is config.yaml in the home, which need not
 	// exist. A file that is named here must.
 	File string
+	// Content is what File is to contain, which is not read then; nil: File is read.
+	Content []byte
 	// Env looks up the environment; nil is the process's own.
 	Env func(string) (string, bool)
 	// Flags are values from the command line by the path of their key, such as
@@ -178,7 +180,10 @@ func (l *loader) dotenv(r *Report) map[string]dotVar {
 }
 
 func (l *loader) yaml(o Options, c *Config, r *Report) {
-	data, err := yamlconf.ReadFile(l.file, maxFile)
+	data, err := o.Content, error(nil)
+	if data == nil {
+		data, err = yamlconf.ReadFile(l.file, maxFile)
+	}
 	if errors.Is(err, fs.ErrNotExist) && o.File == "" {
 		r.Missing = l.file
 		return
@@ -191,7 +196,7 @@ func (l *loader) yaml(o Options, c *Config, r *Report) {
 	r.Blank = len(bytes.TrimSpace(data)) == 0
 	l.Decode(data)
 	info, err := os.Stat(l.file)
-	if err != nil || !yamlconf.Readable(info) {
+	if err != nil || !yamlconf.Readable(info) || o.Content != nil {
 		return
 	}
 	found := false

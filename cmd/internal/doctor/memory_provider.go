@@ -29,7 +29,7 @@ func (v *checker) checkMemoryProvider(ctx context.Context) {
 	if name == "" {
 		return
 	}
-	p, warnings, err := app.OpenMemoryProvider(name, v.o.Config, v.o.Report, v.o.Home)
+	p, warnings, err := app.OpenMemoryProvider(name, v.o.Config, v.o.Report, v.o.Home, nil)
 	if err != nil {
 		v.report("external memory", Error, "correct it, or run `hermesd memory off`: the daemon goes on without it", "%v", err)
 		return

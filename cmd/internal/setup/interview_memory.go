@@ -69,7 +69,7 @@ func (i *interview) memory(ctx context.Context) error {
 // memoryPage asks for what a provider needs.
 func (i *interview) memoryPage(ctx context.Context, v memoryService, m *Memory) error {
 	page := Page{Title: v.name, Text: v.about}
-	f, err := i.s.memoryFile(v)
+	f, _, err := i.s.memoryFile(v)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ type memoryService struct {
 	key, address, mode lookup    // a zero lookup is not asked for
 	needsKey           bool      // also for a server of one's own
 	modes              [2]string // in its cloud, on a server of one's own
+	makesFiles         bool      // in the home, when it is asked
 }
 
 // A lookup says where a provider reads a setting: in its own file, else in a variable,
@@ -57,7 +58,7 @@ type lookup struct {
 func memoryServices() []memoryService {
 	return []memoryService{
 		{
-			name: holographic, label: "Holographic (recommended): a file on this machine; no account, no bill; finds words, not meanings",
+			name: holographic, makesFiles: true, label: "Holographic (recommended): a file on this machine; no account, no bill; finds words, not meanings",
 			about: "It finds words, not meanings: \"holiday\" does not find \"vacation\". Its two tools stand in every prompt.",
 		},
 		{
@@ -95,7 +96,7 @@ func memoryServices() []memoryService {
 			key:   lookup{variable: "RETAINDB_API_KEY"}, address: lookup{variable: "RETAINDB_BASE_URL", section: []string{"memory", "retaindb", "base_url"}},
 		},
 		{
-			name: "byterover", label: "ByteRover: files on this machine; a model call for each turn, of up to two minutes; recall is one turn late",
+			name: "byterover", makesFiles: true, label: "ByteRover: files on this machine; a model call for each turn, of up to two minutes; recall is one turn late",
 			about: "First: npm install -g byterover-cli, then brv providers connect. Texts go to the model of brv. A search takes 1 to 4 seconds, so it serves the next turn.",
 		},
 	}
@@ -118,9 +119,10 @@ func memoryServiceOf(name string) memoryService {
 	return memoryService{}
 }
 
-// memoryFile returns the file that a provider reads; the zero file if it has none.
-func (s *State) memoryFile(v memoryService) (file, error) {
-	for _, name := range v.files {
+// memoryFile returns the file that a provider reads, and the name by which it does; the
+// zero file if it has none.
+func (s *State) memoryFile(v memoryService) (f file, name string, err error) {
+	for _, name = range v.files {
 		rest, users := strings.CutPrefix(name, "~/")
 		home := s.Home
 		if users {
@@ -129,11 +131,12 @@ func (s *State) memoryFile(v memoryService) (file, error) {
 		if home == "" {
 			continue
 		}
-		if f, err := read(filepath.Join(home, filepath.FromSlash(rest))); err != nil || f.exists {
-			return f, err
+		name = filepath.Join(home, filepath.FromSlash(rest))
+		if f, err = read(name); err != nil || f.exists {
+			return f, name, err
 		}
 	}
-	return file{}, nil
+	return file{}, "", nil
 }
 
 // find returns a setting of a provider, and where it is set; "" if it is not. f is the
@@ -167,7 +170,7 @@ func (p *Plan) memory(m Memory) {
 		return
 	}
 	var err error
-	if p.own, err = p.s.memoryFile(v); err == nil && p.own.exists {
+	if p.own, p.ownName, err = p.s.memoryFile(v); err == nil && p.own.exists {
 		_, err = settings.Parse(p.own.path, p.own.content)
 	}
 	if err != nil {
@@ -362,7 +365,7 @@ type openedMemory struct {
 	place    string
 	warnings []string
 	mask     func(string) string
-	dir      string // temporary
+	dir      string // temporary; "": none
 }
 
 func (o openedMemory) close() {
@@ -370,10 +373,10 @@ func (o openedMemory) close() {
 	_ = os.RemoveAll(o.dir)
 }
 
-// openMemory opens the planned provider, in a temporary copy of the home: nothing may be
-// written yet. Only a file of Holographic that exists is opened where it is.
+// openMemory opens the planned provider. Nothing may be written yet: what is planned for
+// its file is passed in memory, and one that makes files gets an empty temporary home,
+// except a file of Holographic that exists.
 func (p *Plan) openMemory() (o openedMemory, err error) {
-	name := p.answers.Memory.Provider
 	if p.s.o.OpenMemory == nil {
 		return o, errors.New("a memory provider cannot be tried here")
 	}
@@ -382,35 +385,33 @@ func (p *Plan) openMemory() (o openedMemory, err error) {
 		return o, err
 	}
 	o.mask = r.Secrets.Mask
-	if o.dir, err = os.MkdirTemp("", "hermesd-setup-"); err != nil {
-		return o, fmt.Errorf("the memory cannot be tried: %w", err)
+	v := memoryServiceOf(p.answers.Memory.Provider)
+	planned := map[string][]byte{}
+	if p.own.exists {
+		planned[p.ownName] = p.ownNew
 	}
-	// The names of the profile and of projects are taken from the last two folders.
-	home := filepath.Join(o.dir, filepath.Base(filepath.Dir(p.s.Home)), filepath.Base(p.s.Home))
-	if err = os.MkdirAll(home, 0o700); err == nil && p.own.exists {
-		at := filepath.Join(home, filepath.FromSlash(memoryServiceOf(name).files[0]))
-		if err = os.MkdirAll(filepath.Dir(at), 0o700); err == nil {
-			err = os.WriteFile(at, p.ownNew, 0o600)
-		}
+	open := func(home string) (err error) {
+		o.p, o.warnings, err = p.s.o.OpenMemory(v.name, c, r, home, planned)
+		return err
 	}
-	if err == nil && name == holographic {
-		if o.p, o.warnings, err = p.s.o.OpenMemory(name, c, r, p.s.Home); err != nil {
-			return o, errors.Join(err, os.RemoveAll(o.dir))
+	if !v.makesFiles || v.name == holographic {
+		if err := open(p.s.Home); err != nil {
+			return o, err
 		}
 		o.place = o.p.About().Place
-		if _, missing := os.Stat(o.place); missing == nil {
+		if _, missing := os.Stat(o.place); !v.makesFiles || missing == nil {
 			return o, nil
 		}
 		_ = o.p.Close() // it was not used
 		c.Plugins.Holographic.DBPath = ""
 	}
-	if err == nil {
-		o.p, o.warnings, err = p.s.o.OpenMemory(name, c, r, home)
+	if o.dir, err = os.MkdirTemp("", "hermesd-setup-"); err != nil {
+		return o, fmt.Errorf("the memory cannot be tried: %w", err)
 	}
-	if err != nil {
+	if err = open(o.dir); err != nil {
 		return o, errors.Join(err, os.RemoveAll(o.dir))
 	}
-	o.place = cmp.Or(o.place, strings.Replace(o.p.About().Place, home, p.s.Home, 1))
+	o.place = cmp.Or(o.place, strings.Replace(o.p.About().Place, o.dir, p.s.Home, 1))
 	return o, nil
 }
 

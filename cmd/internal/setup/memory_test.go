@@ -2,6 +2,8 @@ package setup_test
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,7 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/agent/memory/provider"
 	"hermesd/cmd/internal/app"
+	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup"
 	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory"
@@ -212,11 +216,71 @@ func TestMemoryIsWrittenWhereItIsRead(t *testing.T) {
 	}
 }
 
+// TestTrialCopiesNoSecret: whenever a trial is killed, there is no file with a secret that
+// nobody knows of.
+func TestTrialCopiesNoSecret(t *testing.T) {
+	url := startMemory(t, mem0.New(mem0.Options{Own: true, Keys: []string{memoryKey}}).Server)
+	for _, name := range []string{"mem0", "holographic", "byterover"} {
+		p := homeWith(t, "model: {provider: demo}\nplatforms:\n  telegram:\n    token: "+botToken+"\n", "BRV_API_KEY="+memoryKey+"\n")
+		p.put("mem0.json", `{"api_key": "old-key", "host": "`+url+`"}`)
+		tmp, opened := t.TempDir(), 0
+		t.Setenv("TMPDIR", tmp)
+		o := p.options()
+		o.OpenMemory = func(name string, c *config.Config, r config.Report, home string, planned map[string][]byte) (provider.Provider, []string, error) {
+			opened++
+			if err := filepath.WalkDir(tmp, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && !d.IsDir() {
+					t.Errorf("%s: %s is there", name, path)
+				}
+				return err
+			}); err != nil {
+				t.Error(err)
+			}
+			return app.OpenMemoryProvider(name, c, r, home, planned)
+		}
+		s, err := setup.Load(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := setup.Memory{Provider: name}
+		if name == "mem0" {
+			m.Key = memoryKey
+		}
+		_, usable, err := s.TryMemory(t.Context(), m)
+		if !usable || err != nil && name != "byterover" { // which is not installed
+			t.Errorf("%s: %v", name, err)
+		}
+		if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 || opened == 0 {
+			t.Errorf("%s: %v left, %v", name, left, err)
+		}
+		if there, err := os.ReadDir(p.home); err != nil || len(there) != 3 {
+			t.Errorf("%s: the home has %v, %v", name, there, err)
+		}
+	}
+}
+
+// TestTrialKeepsNewTokens: a trial of Honcho that has to replace its tokens, each of which
+// can be used once, writes the new ones where they are read.
+func TestTrialKeepsNewTokens(t *testing.T) {
+	s := honcho.New(honcho.Options{Derive: 1, Think: 1})
+	url := startMemory(t, s.Server)
+	access, refresh, ends := s.Grant()
+	s.EndAccess()
+	p := homeWith(t, "model: {provider: demo}\n", "")
+	p.put("honcho.json", fmt.Sprintf(`{"baseUrl": %q, "hosts": {"hermes": {"apiKey": %q, "oauth": {"refreshToken": %q, "expiresAt": %d, "clientId": "hermes-agent", "tokenEndpoint": "%s/oauth/token"}}}}`, url, access, refresh, ends.Unix(), url))
+	m := setup.Memory{Provider: "honcho"}
+	if _, _, err := p.loadState().TryMemory(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	p.write(setup.Answers{Memory: &m})
+	p.checkMemory(url)
+}
+
 // checkMemory fails unless the provider that is configured answers at url.
 func (p *harness) checkMemory(url string) {
 	p.t.Helper()
 	c, r := p.load()
-	m, _, err := app.OpenMemoryProvider(c.Memory.Provider, c, r, p.home)
+	m, _, err := app.OpenMemoryProvider(c.Memory.Provider, c, r, p.home, nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}

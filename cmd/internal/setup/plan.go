@@ -38,6 +38,7 @@ type Plan struct {
 	vars     map[string]string // of dot
 	problems []config.Problem
 	own      file   // of the memory provider; the zero file if it has none
+	ownName  string // by which the provider reads it
 	ownNew   []byte // its content
 }
 

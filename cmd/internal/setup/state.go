@@ -32,8 +32,9 @@ type Options struct {
 	File string
 	Env  func(string) (string, bool)
 	// OpenMemory returns the client of a memory provider in a home, and what is wrong with
-	// its configuration. Nil: none can be tried.
-	OpenMemory func(name string, c *config.Config, r config.Report, home string) (provider.Provider, []string, error)
+	// its configuration. planned has the contents of files that are not written yet. Nil:
+	// none can be tried.
+	OpenMemory func(name string, c *config.Config, r config.Report, home string, planned map[string][]byte) (provider.Provider, []string, error)
 }
 
 // A State is the current state of a home directory.

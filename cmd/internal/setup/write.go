@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -44,33 +43,16 @@ func (p *Plan) checkMemory() []config.Problem {
 	return nil
 }
 
-// load loads the planned configuration as it would be: config.yaml from a temporary
-// file, and the variables of .env after those of the environment.
+// load loads the planned configuration as it would be, from memory: files with secrets are
+// written only where they belong. The variables of .env come after those of the environment.
 func (p *Plan) load() (*config.Config, config.Report, error) {
-	dir, err := os.MkdirTemp("", "hermesd-setup-")
-	if err != nil {
-		return nil, config.Report{}, fmt.Errorf("the plan cannot be checked: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // temporary files only
-	name := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(name, p.doc.Bytes(), 0o600); err != nil {
-		return nil, config.Report{}, fmt.Errorf("the plan cannot be checked: %w", err)
-	}
-	c, r, err := config.Load(config.Options{Home: p.s.Home, File: name, Env: func(v string) (string, bool) {
+	return config.Load(config.Options{Home: p.s.Home, File: p.s.conf.path, Content: append([]byte{}, p.doc.Bytes()...), Env: func(v string) (string, bool) { //nolint:wrapcheck // names the file
 		if s, ok := p.s.o.Env(v); ok {
 			return s, true
 		}
 		s, ok := p.vars[v]
 		return s, ok
 	}})
-	if bad, ok := errors.AsType[*config.Error](err); ok {
-		for i := range bad.Problems {
-			if bad.Problems[i].File == name {
-				bad.Problems[i].File = p.s.conf.path
-			}
-		}
-	}
-	return c, r, err //nolint:wrapcheck // names the file
 }
 
 // Write creates the home directory (mode 0700) and writes all files, or none.

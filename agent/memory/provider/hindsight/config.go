@@ -55,9 +55,9 @@ var unsupported = []string{
 // load reads the first file that exists, of the Hermes home and of ~/.hindsight; the
 // environment alone if there is none.
 func load(s provider.Source) (o options, warnings []string, err error) {
-	file, found, err := settings.Read(filepath.Join(s.Home, "hindsight", "config.json"))
+	file, found, err := settings.Read(s.Planned, filepath.Join(s.Home, "hindsight", "config.json"))
 	if home := cmp.Or(s.Getenv("HOME"), s.Getenv("USERPROFILE")); err == nil && !found && home != "" {
-		file, found, err = settings.Read(filepath.Join(home, ".hindsight", "config.json"))
+		file, found, err = settings.Read(s.Planned, filepath.Join(home, ".hindsight", "config.json"))
 	}
 	if err != nil {
 		return o, nil, fmt.Errorf("hindsight: %w", err)

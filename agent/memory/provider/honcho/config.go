@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/netip"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -114,15 +114,14 @@ func read(s provider.Source) (f file, err error) {
 	home := cmp.Or(s.Getenv("HOME"), s.Getenv("USERPROFILE"))
 	paths := []string{filepath.Join(s.Home, "honcho.json"), filepath.Join(home, ".hermes", "honcho.json"), filepath.Join(home, ".honcho", "config.json")}
 	for _, path := range paths {
-		if _, err := os.Stat(path); err == nil {
-			f.path = path
-			break
-		}
-	}
-	if f.path != "" {
-		if f.root, err = readObject(f.path); err != nil {
+		f.root, err = readObject(s.Planned, path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
 			return f, fmt.Errorf("honcho: %w", err)
 		}
+		f.path = path
+		break
 	}
 	names := []string{"hermes"}
 	if s.Profile != "" {
@@ -156,8 +155,8 @@ func read(s provider.Source) (f file, err error) {
 	return f, err
 }
 
-func readObject(path string) (v map[string]json.RawMessage, err error) {
-	raw, err := os.ReadFile(path)
+func readObject(planned map[string][]byte, path string) (v map[string]json.RawMessage, err error) {
+	raw, err := settings.ReadFile(planned, path)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (g *grant) expired() bool {
 
 // reread takes the grant of the file, if there is one.
 func (g *grant) reread() {
-	if root, err := readObject(g.path); err == nil {
+	if root, err := readObject(nil, g.path); err == nil {
 		var hosts map[string]map[string]json.RawMessage
 		if json.Unmarshal(root["hosts"], &hosts) == nil {
 			g.take(hosts[g.host]) // otherwise the grant stays as it is
@@ -150,7 +150,7 @@ func (g *grant) refresh(ctx context.Context, s provider.Source) error {
 
 // write stores the tokens in the file; everything else in it stays.
 func (g *grant) write() error {
-	root, err := readObject(g.path)
+	root, err := readObject(nil, g.path)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ type client struct {
 // MEM0_USER_ID and MEM0_AGENT_ID, and by mem0.json in the Hermes home, whose values
 // come first.
 func Open(s provider.Source) (provider.Provider, []string, error) {
-	file, _, err := settings.Read(filepath.Join(s.Home, "mem0.json"))
+	file, _, err := settings.Read(s.Planned, filepath.Join(s.Home, "mem0.json"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("mem0: %w", err)
 	}

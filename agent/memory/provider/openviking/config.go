@@ -93,7 +93,7 @@ func loadProfile(s provider.Source) (texts map[string]string, warnings []string,
 	if rest, ok := strings.CutPrefix(path, "~/"); ok {
 		path = filepath.Join(cmp.Or(s.Getenv("HOME"), s.Getenv("USERPROFILE")), rest)
 	}
-	linked, found, err := settings.Read(path)
+	linked, found, err := settings.Read(s.Planned, path)
 	switch {
 	case err != nil:
 		return nil, nil, fmt.Errorf("memory.openviking: %w", err)

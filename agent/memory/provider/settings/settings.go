@@ -24,10 +24,18 @@ type Object struct {
 	asked  map[string]bool
 }
 
-// Read reads a file. One that does not exist is an object without keys, and found is
-// false.
-func Read(path string) (o *Object, found bool, err error) {
-	data, err := os.ReadFile(path)
+// ReadFile returns the content of a file: that of planned, by path, if it is there.
+func ReadFile(planned map[string][]byte, path string) ([]byte, error) {
+	if data, ok := planned[path]; ok {
+		return data, nil
+	}
+	return os.ReadFile(path)
+}
+
+// Read reads a file like ReadFile. One that does not exist is an object without keys, and
+// found is false.
+func Read(planned map[string][]byte, path string) (o *Object, found bool, err error) {
+	data, err := ReadFile(planned, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		o, err = Parse(path, []byte("{}"))
 		return o, false, err

@@ -56,16 +56,16 @@ func TestUnknownKeys(t *testing.T) {
 
 func TestFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mem0.json")
-	if o, found, err := settings.Read(path); err != nil || found || o.Text("host") != "" {
+	if o, found, err := settings.Read(nil, path); err != nil || found || o.Text("host") != "" {
 		t.Errorf("a missing file: %v, %v", found, err)
 	}
 	if err := os.WriteFile(path, []byte(`["host"]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := settings.Read(path); err == nil || !strings.Contains(err.Error(), "mem0.json is not a JSON object") {
+	if _, _, err := settings.Read(nil, path); err == nil || !strings.Contains(err.Error(), "mem0.json is not a JSON object") {
 		t.Errorf("error %v", err)
 	}
-	if _, _, err := settings.Read(t.TempDir()); err == nil {
+	if _, _, err := settings.Read(nil, t.TempDir()); err == nil {
 		t.Error("a directory was read")
 	}
 }

@@ -41,7 +41,7 @@ type config struct {
 // load reads the configuration. As upstream does, it takes the default for a value that
 // cannot be used.
 func load(s provider.Source) (c config, warnings []string, err error) {
-	file, _, err := settings.Read(filepath.Join(s.Home, fileName))
+	file, _, err := settings.Read(s.Planned, filepath.Join(s.Home, fileName))
 	if err != nil {
 		return c, nil, fmt.Errorf("supermemory: correct or remove the file: %w", err)
 	}
