@@ -97,7 +97,7 @@ func memoryServices() []memoryService {
 		},
 		{
 			name: "byterover", makesFiles: true, label: "ByteRover: files on this machine; a model call for each turn, of up to two minutes; recall is one turn late",
-			about: "First: npm install -g byterover-cli, then brv providers connect. Texts go to the model of brv. A search takes 1 to 4 seconds, so it serves the next turn.",
+			about: "First: npm install -g byterover-cli@3.14.0, then brv providers connect. Texts go to the model of brv. A search takes 1 to 4 seconds, so it serves the next turn.",
 		},
 	}
 }

@@ -27,7 +27,12 @@ import (
 // label names the provider to people.
 const label = "ByteRover"
 
-const missing = label + ": brv is not installed: npm install -g byterover-cli, then brv providers connect"
+const (
+	missing = label + ": brv is not installed: npm install -g byterover-cli@3.14.0, then brv providers connect"
+	// callersModel is the error of newer versions. A model that is set up in brv changes
+	// nothing there.
+	callersModel = label + ": this version of brv has its caller run the model and stores nothing here: npm install -g byterover-cli@3.14.0"
+)
 
 // Time limits of the commands.
 const (
@@ -97,8 +102,8 @@ func (c *client) About() provider.About {
 	}
 }
 
-// Check asks for the model that brv is set up with: without one it answers, and stores
-// nothing.
+// Check asks for the model that brv is set up with: without one, and in newer versions
+// always, it answers and stores nothing. Without a text curate only says what is wrong.
 func (c *client) Check(ctx context.Context) error {
 	var active struct {
 		ID      string `json:"providerId"`
@@ -110,7 +115,11 @@ func (c *client) Check(ctx context.Context) error {
 	if active.ID == "" || active.Warning != "" {
 		return &provider.Error{Class: provider.Auth, Text: label + ": " + cmp.Or(shorten.Line(active.Warning, 200), "no model is set up: run brv providers connect")}
 	}
-	return nil
+	err := c.run(ctx, command{args: []string{"curate"}, limit: statusTime}, new(curated))
+	if provider.ClassOf(err) == provider.Refused { // the text is missing
+		return nil
+	}
+	return err
 }
 
 // Standing returns nothing: ByteRover knows only what is asked.
@@ -240,10 +249,21 @@ func (c *client) curate(ctx context.Context, person, text string) (curated, erro
 	var out curated
 	args := []string{"curate", "--timeout", fmt.Sprint(int(curateTime.Seconds()))}
 	err := c.run(ctx, command{person: person, args: args, text: shorten.To(text, maxCurate), limit: curateTime}, &out)
-	if err == nil && out.Status != "completed" {
-		err = garbage(fmt.Errorf("status %q", out.Status))
+	if err == nil {
+		err = completed(out.Status)
 	}
 	return out, err
+}
+
+// completed returns the error of a task that has not failed, and has another status.
+func completed(status string) error {
+	switch status {
+	case "completed":
+		return nil
+	case "needs-llm-step":
+		return &provider.Error{Class: provider.Auth, Text: callersModel}
+	}
+	return garbage(fmt.Errorf("status %q", status))
 }
 
 func (c *client) store(ctx context.Context, person, text string) (provider.Receipt, error) {
@@ -326,9 +346,14 @@ func (c *client) query(ctx context.Context, person, query string) (string, error
 	var out struct {
 		Result  string `json:"result"`
 		Content string `json:"content"`
+		Status  string `json:"status"`
 	}
 	do := command{person: person, args: []string{"query"}, text: shorten.To(query, maxQuery), limit: queryTime}
-	if err := c.run(ctx, do, &out); err != nil {
+	err := c.run(ctx, do, &out)
+	if err == nil {
+		err = completed(out.Status)
+	}
+	if err != nil {
 		return "", err
 	}
 	result := strings.TrimSpace(cmp.Or(out.Result, out.Content))

@@ -170,7 +170,7 @@ func TestProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := i.Calls(t)
-	if len(calls) != 2 || !slices.Equal(calls[1].Args, []string{"search", "--limit", "10", "--format", "json", "--", "--help tea"}) {
+	if len(calls) != 3 || !slices.Equal(calls[1].Args, []string{"curate", "--format", "json"}) || !slices.Equal(calls[2].Args, []string{"search", "--limit", "10", "--format", "json", "--", "--help tea"}) {
 		t.Fatalf("calls %+v", calls)
 	}
 	c := calls[0]
@@ -297,6 +297,8 @@ func TestFailures(t *testing.T) {
 		text  string
 	}{
 		"no model":       {brv.Behaviour{NoProvider: true}, provider.Auth, "brv providers connect"},
+		"newer":          {brv.Behaviour{Newer: true}, provider.Auth, "npm install -g byterover-cli@"},
+		"newer, flags":   {brv.Behaviour{Output: `{"command":"curate","success":false,"data":{"ok":false,"status":"failed","errors":[{"kind":"removed-flag","message":"Flag '--timeout' was removed in tool-mode."}]}}`}, provider.Auth, "npm install -g byterover-cli@"},
 		"failed task":    {brv.Behaviour{Fail: "the model is down, key " + key + " " + strings.Repeat("long ", 100)}, provider.Down, "the model is down, key ***"},
 		"text":           {brv.Behaviour{Output: "No provider connected.\n"}, provider.Garbage, "cannot be read"},
 		"half an answer": {brv.Behaviour{Output: `{"command":"curate","success":tr`}, provider.Garbage, "cannot be read"},
@@ -326,7 +328,7 @@ func TestCheck(t *testing.T) {
 	if err := p.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
-	for _, b := range []brv.Behaviour{{NoProvider: true}, {Output: `{"success":true,"data":{"providerId":"byterover","warning":"Not logged in. Run 'brv login' to authenticate."}}`}} {
+	for _, b := range []brv.Behaviour{{NoProvider: true}, {Newer: true}, {Output: `{"success":true,"data":{"providerId":"byterover","warning":"Not logged in. Run 'brv login' to authenticate."}}`}} {
 		i.Set(t, b)
 		if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || !strings.Contains(err.Error(), "brv ") {
 			t.Errorf("%+v: %v", b, err)
@@ -392,6 +394,14 @@ func TestTools(t *testing.T) {
 	call("unknown tool", "brv_dance", `{}`)
 	i.Set(t, brv.Behaviour{Review: 3})
 	call("3 changes wait for a person: brv review approve", "brv_curate", `{"content":"The owner prefers espresso."}`)
+	i.Set(t, brv.Behaviour{Newer: true})
+	if got, err := p.Call(t.Context(), provider.Scope{}, "brv_curate", json.RawMessage(`{"content":"tea"}`)); got != "" || provider.ClassOf(err) != provider.Auth {
+		t.Errorf("%s, %v", got, err)
+	}
+	i.Set(t, brv.Behaviour{Output: `{"command":"query","success":true,"data":{"status":"no-matches","matchedDocs":[]}}`})
+	if got, err := p.Call(t.Context(), provider.Scope{}, "brv_query", json.RawMessage(`{"query":"tea"}`)); got != "" || provider.ClassOf(err) != provider.Garbage {
+		t.Errorf("a query of a newer version: %s, %v", got, err)
+	}
 	i.Set(t, brv.Behaviour{NoProvider: true})
 	if got, err := p.Call(t.Context(), provider.Scope{}, "brv_query", json.RawMessage(`{"query":"tea"}`)); got != "" || provider.ClassOf(err) != provider.Auth {
 		t.Errorf("%s, %v", got, err)
@@ -401,7 +411,7 @@ func TestTools(t *testing.T) {
 func FuzzOutput(f *testing.F) {
 	for _, seed := range []string{
 		`{"command":"search","data":{"results":[{"title":"t","path":"p","score":0.5,"excerpt":"e"}],"totalFound":1,"status":"completed"},"success":true}`,
-		"{\"x\":1}\n" + `{"data":{"event":"error","message":"m","status":"error"},"success":false}`, `{"success":false,"data":{"error":"e","raw":"r"}}`, `{"success":true,"data":null}`, "", "text", "{",
+		"{\"x\":1}\n" + `{"data":{"event":"error","message":"m","status":"error"},"success":false}`, `{"success":false,"data":{"error":"e","raw":"r"}}`, `{"success":true,"data":null}`, `{"success":false,"data":{"ok":false,"status":"failed","errors":[{"kind":"removed-flag"}]}}`, "", "text", "{",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -157,9 +157,13 @@ func (c *client) decode(output []byte, out any) error {
 func (c *client) failure(data json.RawMessage) error {
 	var d struct {
 		Error, Message, Event string
+		Errors                []json.RawMessage // of newer versions
 	}
 	if err := json.Unmarshal(data, &d); err != nil {
 		return garbage(err)
+	}
+	if len(d.Errors) > 0 {
+		return &provider.Error{Class: provider.Auth, Text: callersModel}
 	}
 	text := cmp.Or(d.Error, d.Message, "no reason given")
 	e := &provider.Error{Class: provider.Down, Sent: d.Event != ""}

@@ -26,6 +26,7 @@ type Behaviour struct {
 	Hang       bool          // its background process cannot be reached: it waits and writes nothing
 	Delay      time.Duration // before it works
 	NoProvider bool          // no model is set up: query and curate fail, search does not
+	Newer      bool          // curate has its caller run the model, as versions after 3.16 do
 	Fail       string        // tasks fail with this message
 	Output     string        // it writes only this
 	Flood      bool          // it writes without end
@@ -181,6 +182,8 @@ func (c *command) run() error {
 		return c.write(true, map[string]string{"providerId": "", "providerName": ""})
 	case c.name == "providers":
 		return c.write(true, map[string]string{"providerId": "openai", "providerName": "OpenAI", "activeModel": "m"})
+	case c.name == "curate" && c.b.Newer:
+		return c.handOver()
 	case strings.TrimSpace(c.text) == "":
 		return c.write(false, map[string]string{"message": "An argument is required.", "status": "error"})
 	case c.name != "search" && c.b.NoProvider:
@@ -202,6 +205,22 @@ func (c *command) run() error {
 		return c.query()
 	}
 	return c.curate()
+}
+
+// handOver is curate of newer versions: the caller is to run the model and come again.
+func (c *command) handOver() error {
+	if strings.TrimSpace(c.text) == "" {
+		return c.write(false, map[string]any{"ok": false, "status": "failed", "errors": []map[string]string{{"kind": "missing-content", "message": "Curate kickoff requires a context argument."}}})
+	}
+	id := memory.UUID()
+	dir := filepath.Join(c.project, ".brv", "sessions", "curate-"+id)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte(`{"attempts":0,"step":"awaiting-generate"}`), 0o600); err != nil {
+		return err
+	}
+	return c.write(true, map[string]any{"ok": true, "status": "needs-llm-step", "sessionId": id, "step": "generate-html", "prompt": "Generate a <bv-topic> document for: " + c.text})
 }
 
 // project returns the nearest directory with a .brv; "" if that is no project.
