@@ -218,18 +218,23 @@ func (c *client) concludeTool(ctx context.Context, s provider.Scope, v view, in 
 		}
 		return result(object{"result": fmt.Sprintf("Conclusion saved for %s: %s", peer, fact), "id": id})
 	}
-	if s.Person != "" {
-		var got conclusion
-		if err := c.get(ctx, "/conclusions/"+url.PathEscape(id), nil, &got); missing(err) || err == nil && got.Observed != v.about {
-			return failure("Failed to delete conclusion %s.", id)
-		} else if err != nil {
-			return "", err
-		}
+	var got conclusion
+	err := c.get(ctx, "/conclusions/"+url.PathEscape(id), nil, &got)
+	owns := err == nil && c.owns(s, got.Observed)
+	if owns {
+		err = c.deleteConclusion(ctx, id)
 	}
-	if err := c.deleteConclusion(ctx, id); missing(err) {
+	switch {
+	case missing(err) || err == nil && !owns:
 		return failure("Failed to delete conclusion %s.", id)
-	} else if err != nil {
+	case err != nil:
 		return "", err
 	}
 	return result(object{"result": fmt.Sprintf("Conclusion %s deleted.", id)})
+}
+
+// owns reports whether a peer is the person, or for owners the AI or the peer of the
+// configuration.
+func (c *config) owns(s provider.Scope, peer string) bool {
+	return peer == c.user(s) || s.Person == "" && (peer == c.ai || c.peer != "" && peer == clean(c.peer))
 }

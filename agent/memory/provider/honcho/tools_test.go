@@ -24,7 +24,7 @@ func TestTools(t *testing.T) {
 	}
 	sync(t, p, turn("1", owner, "I like tea."), turn("2", other, "I like coffee."))
 	c.Call(200, "PUT", "/v3/workspaces/hermes/peers/telegram-77/card", `{"peer_card":["Name: Bob"]}`)
-	c.Call(201, "POST", "/v3/workspaces/hermes/conclusions", `{"conclusions":[{"content":"Is brief.","observer_id":"hermes","observed_id":"hermes"}]}`)
+	ai := c.Call(201, "POST", "/v3/workspaces/hermes/conclusions", `{"conclusions":[{"content":"Is brief.","observer_id":"hermes","observed_id":"hermes"}]}`)
 	const refused = `{"error":"Only peer 'user' may be asked about here."}`
 	for _, step := range []struct {
 		scope             provider.Scope
@@ -54,6 +54,7 @@ func TestTools(t *testing.T) {
 		{other, "honcho_conclude", `{"delete_id":"con_000015"}`, `{"result":"Conclusion con_000015 deleted."}`},
 		{owner, "honcho_conclude", `{"delete_id":"con_000014"}`, `{"result":"Conclusion con_000014 deleted."}`},
 		{owner, "honcho_conclude", `{"delete_id":"con_000014"}`, `{"error":"Failed to delete conclusion con_000014."}`},
+		{owner, "honcho_conclude", `{"delete_id":"` + ai.Field(0, "id") + `"}`, `{"result":"Conclusion ` + ai.Field(0, "id") + ` deleted."}`},
 		{owner, "honcho_conclude", `{}`, `{"error":"Exactly one of conclusion or delete_id must be provided."}`},
 		{owner, "honcho_conclude", `{"conclusion":"a","delete_id":"b"}`, `{"error":"Exactly one of conclusion or delete_id must be provided."}`},
 		{owner, "honcho_nothing", `{}`, `{"error":"Unknown tool: honcho_nothing"}`},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -215,7 +216,7 @@ func changesOnlyTheirs(s *subject) {
 		return
 	}
 	ids := []string{s.store(Added(1, Owner("one"), fruitText)).ID}
-	s.store(Added(2, Other("two"), coffeeText))
+	others := []string{s.store(Added(2, Other("two"), coffeeText)).ID}
 	items, err := s.Provider.Recall(s.t.Context(), Owner("one"), fruitText)
 	if err != nil {
 		s.t.Fatal(err)
@@ -223,7 +224,13 @@ func changesOnlyTheirs(s *subject) {
 	for _, i := range items {
 		ids = append(ids, i.ID)
 	}
-	call := func(scope provider.Scope) {
+	if items, err = s.Provider.Recall(s.t.Context(), Other("two"), coffeeText); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, i := range items {
+		others = append(others, i.ID)
+	}
+	call := func(scope provider.Scope, ids []string) {
 		for tool, input := range s.o.ByID {
 			for _, id := range ids {
 				if id == "" {
@@ -235,11 +242,20 @@ func changesOnlyTheirs(s *subject) {
 			}
 		}
 	}
-	call(Other("two"))
+	call(Other("two"), ids)
 	if n := s.Count(fruitText); n != 1 {
 		s.t.Errorf("%d copies are left after calls of another person", n)
 	}
-	call(Owner("one"))
+	if !s.o.AnyID && !slices.ContainsFunc(others, func(id string) bool { return slices.Contains(ids, id) }) { // numbers of their own
+		if !s.recalled(Other("two"), coffeeText, "espresso") {
+			s.t.Fatal("what another person has is not there")
+		}
+		call(Owner("one"), others)
+		if !s.recalled(Other("two"), coffeeText, "espresso") {
+			s.t.Error("calls of the owner have deleted what another person has")
+		}
+	}
+	call(Owner("one"), ids)
 	if n := s.Count(fruitText); n != 0 {
 		s.t.Errorf("%d copies are left after calls of the person", n)
 	}

@@ -112,7 +112,7 @@ func TestSuite(t *testing.T) {
 			providertest.Suite(t, providertest.Options{
 				Settle: 3 * time.Second,
 				Inputs: inputs,
-				ByID:   map[string]string{"retaindb_forget": `{"memory_id":"ID"}`},
+				ByID:   map[string]string{"retaindb_forget": `{"memory_id":"ID"}`}, AnyID: true,
 				New: func(t *testing.T) providertest.Target {
 					s := sim.New(sim.Options{Keys: []string{key}, Own: own})
 					t.Cleanup(s.Close)
