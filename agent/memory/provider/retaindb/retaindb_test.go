@@ -1,7 +1,6 @@
 package retaindb_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -247,71 +246,6 @@ func TestFactsAndTurns(t *testing.T) {
 			t.Errorf("%d memories", n)
 		}
 	})
-}
-
-func TestTheQueueOfUpstreamIsTakenOver(t *testing.T) {
-	s := sim.New(sim.Options{})
-	t.Cleanup(s.Close)
-	h := home{from: provider.Source{Home: filepath.Join(t.TempDir(), ".hermes")}}
-	if err := os.MkdirAll(h.from.Home, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(h.from.Home, "retaindb_queue.db")
-	db, err := sql.Open("sqlite", "file:"+path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	run := func(query string, args ...any) {
-		t.Helper()
-		if _, err := db.Exec(query, args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run("CREATE TABLE pending (id INTEGER PRIMARY KEY AUTOINCREMENT, user_id TEXT, session_id TEXT, messages_json TEXT, created_at TEXT, last_error TEXT)")
-	for i, text := range []string{"one", "refused", "two", "three"} {
-		run("INSERT INTO pending (user_id, session_id, messages_json) VALUES (?, 's', ?)", fmt.Sprintf("u%d", i), `[{"role":"user","content":"I like `+text+`","timestamp":"2026-11-27T10:00:00.123456+00:00"}]`)
-	}
-	run("INSERT INTO pending (user_id, session_id, messages_json) VALUES ('u', 's', 'no JSON')")
-	open := func(waiting int) provider.Provider {
-		t.Helper()
-		p, warnings, err := h.open(t, s)
-		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], fmt.Sprintf("retaindb_queue.db has %d turns", waiting)) {
-			t.Fatalf("%q, %v", warnings, err)
-		}
-		t.Cleanup(func() { _ = p.Close() })
-		return p
-	}
-	turn := provider.Event{Key: "t", Kind: provider.Turn, At: time.Now(), Scope: provider.Scope{Session: "s"}, Messages: []provider.Message{{Role: "user", Text: "Hello there"}}}
-	p := open(4)
-	s.Inject(memory.Fault{Kind: memory.Refuse, Status: 400, Skip: 2})
-	s.Inject(memory.Fault{Kind: memory.Refuse, Status: 503, Skip: 2})
-	sync(t, p, turn)
-	if n := len(s.Calls()); n != 4 || len(s.Memories("default", "u0")) != 1 {
-		t.Errorf("%d calls", n)
-	}
-	sync(t, p, turn)
-	sync(t, p, turn)
-	if n := len(s.Memories("default", "u3")); n != 1 {
-		t.Errorf("%d memories", n)
-	}
-	p = open(2)
-	sync(t, p, turn)
-	for i := range 4 {
-		if n := len(s.Memories("default", fmt.Sprintf("u%d", i))); n != 1 {
-			t.Errorf("row %d: %d memories", i, n)
-		}
-	}
-	var left int
-	if err := db.QueryRow("SELECT count(*) FROM pending").Scan(&left); err != nil || left != 1 {
-		t.Errorf("%d rows left, %v", left, err)
-	}
-	if err := os.WriteFile(path, []byte(strings.Repeat("no database", 100)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, warnings, err := h.open(t, s); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "cannot be read") {
-		t.Errorf("%q, %v", warnings, err)
-	}
 }
 
 func TestOthersAreNotToldOfTheOwner(t *testing.T) {

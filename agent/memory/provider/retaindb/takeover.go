@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,13 +38,14 @@ type row struct {
 	messages []message
 }
 
-// readBacklog reads the queue in a home. The warning says what there is, or why it cannot
-// be read; "" if nothing waits.
+// readBacklog reads the queue in a home. The warning says what there is, and what of it
+// cannot be read, which stays in the file; "" if nothing waits.
 func readBacklog(home string) (b *backlog, warning string) {
 	b = &backlog{path: filepath.Join(home, queueFile)}
 	if _, err := os.Stat(b.path); errors.Is(err, fs.ErrNotExist) {
 		return b, ""
 	}
+	bad := 0
 	err := b.use(func(db *sql.DB) error {
 		rows, err := db.Query("SELECT id, coalesce(user_id, ''), coalesce(session_id, ''), coalesce(messages_json, '') FROM pending ORDER BY id") //nolint:noctx // of the start
 		if err != nil {
@@ -53,22 +55,28 @@ func readBacklog(home string) (b *backlog, warning string) {
 		for rows.Next() {
 			var r row
 			var messages string
-			if err := rows.Scan(&r.id, &r.user, &r.session, &messages); err != nil {
-				return err
+			err := rows.Scan(&r.id, &r.user, &r.session, &messages)
+			if r.messages = parse(messages); err != nil || len(r.messages) == 0 || r.user == "" || r.session == "" {
+				bad++
+				continue
 			}
-			if r.messages = parse(messages); len(r.messages) > 0 && r.user != "" && r.session != "" {
-				b.rows = append(b.rows, r)
-			}
+			b.rows = append(b.rows, r)
 		}
 		return rows.Err()
 	})
-	switch {
-	case err != nil:
-		return b, fmt.Sprintf("%s, the queue of Hermes for RetainDB, cannot be read, so nothing of it is sent: %v", b.path, err)
-	case len(b.rows) > 0:
-		return b, fmt.Sprintf("%s has %d turns that Hermes has not sent to RetainDB: they are sent after the next turn", b.path, len(b.rows))
+	if len(b.rows) > 0 || bad > 0 {
+		warning = fmt.Sprintf("%s has %d turns that Hermes has not sent to RetainDB: they are sent after the next turn", b.path, len(b.rows))
 	}
-	return b, ""
+	if bad > 0 {
+		warning += fmt.Sprintf("; %d rows have no user, session or messages that can be read, and stay there", bad)
+	}
+	switch {
+	case err != nil && warning == "":
+		warning = fmt.Sprintf("%s, the queue of Hermes for RetainDB, cannot be read, so nothing of it is sent: %v", b.path, err)
+	case err != nil:
+		warning += fmt.Sprintf("; the rest cannot be read: %v", err)
+	}
+	return b, warning
 }
 
 // use opens the file, which upstream may have open too.
@@ -80,18 +88,22 @@ func (b *backlog) use(do func(*sql.DB) error) error {
 	return errors.Join(do(db), db.Close())
 }
 
-// parse returns the messages of a row, with their times as every server takes them.
-func parse(text string) []message {
-	var messages []message
-	if json.Unmarshal([]byte(text), &messages) != nil {
+// parse returns the messages of a row that say something, with their times as every server
+// takes them; nil if the row has another form.
+func parse(text string) (messages []message) {
+	var all []message
+	if json.Unmarshal([]byte(text), &all) != nil {
 		return nil
 	}
-	for i, m := range messages {
+	for _, m := range all {
 		at, err := time.Parse(time.RFC3339, m.At)
-		if err != nil {
+		if at = at.UTC(); err != nil || at.Year() > 9999 || m.Role == "" {
 			return nil
 		}
-		messages[i].At = at.UTC().Format(timeLayout)
+		m.At = at.Format(timeLayout)
+		if strings.TrimSpace(m.Content) != "" {
+			messages = append(messages, m)
+		}
 	}
 	return messages
 }
