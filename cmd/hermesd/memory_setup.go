@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/setup"
@@ -39,8 +40,7 @@ const holographic = "holographic"
 
 func (c *cli) memorySetupCmd() *cobra.Command {
 	var s providerSetup
-	var noMirror, extract bool
-	var url string
+	var read func() error
 	cmd := &cobra.Command{
 		Use: "setup [NAME]", Short: "Try a memory provider and set it as memory.provider; without NAME it asks", Args: args(0, 1),
 		Long: `Try a memory provider and set it as memory.provider. Without NAME it asks in the
@@ -60,33 +60,46 @@ command line is seen by every user of the machine, and kept by the shell.`,
 				return c.askMemory(cmd)
 			}
 			s.Provider = names[0]
-			switch {
-			case !slices.Contains([]string{"", "owners", "members", "everyone"}, s.People):
-				return &usageError{fmt.Sprintf("--people is owners, members or everyone, not %q", s.People)}
-			case extract && s.Provider != holographic:
-				return &usageError{"--auto-extract is for " + holographic}
-			}
-			if noMirror {
-				s.Mirror = new(bool)
-			}
-			if extract {
-				s.AutoExtract = &extract
-			}
-			if cmd.Flags().Changed("url") {
-				s.URL = &url
+			if err := read(); err != nil {
+				return err
 			}
 			return c.memorySetup(cmd.Context(), s)
 		},
 	}
-	f := cmd.Flags()
-	f.BoolVar(&s.force, "force", false, "set it although it does not answer")
-	f.StringVar(&url, "url", "", "`address` of a server of your own; empty: the provider's cloud; left out: as it is")
-	f.StringVar(&s.KeyVariable, "api-key-env", "", "`name` of the variable that holds its key")
-	f.StringVar(&s.KeyFile, "api-key-file", "", "`file` that holds its key")
-	f.StringVar(&s.People, "people", "", "whose words it gets: owners, members or everyone (memory.people)")
-	f.BoolVar(&noMirror, "no-mirror", false, "do not tell it the entries of the built-in memory (memory.mirror)")
-	f.BoolVar(&extract, "auto-extract", false, "holographic: also store what messages state (plugins.hermes-memory-store.auto_extract)")
+	cmd.Flags().BoolVar(&s.force, "force", false, "set it although it does not answer")
+	read = memoryFlags(cmd.Flags(), "", &s.MemoryFlags)
 	return cmd
+}
+
+// memoryFlags adds the flags for a memory provider, whose names begin with prefix. The
+// function completes what they say, once m.Provider is known.
+func memoryFlags(f *pflag.FlagSet, prefix string, m *setup.MemoryFlags) (read func() error) {
+	var noMirror, extract bool
+	var url string
+	f.StringVar(&url, prefix+"url", "", "`address` of a server of your own; empty: the provider's cloud; left out: as it is")
+	f.StringVar(&m.KeyVariable, prefix+"api-key-env", "", "`name` of the variable that holds its key")
+	f.StringVar(&m.KeyFile, prefix+"api-key-file", "", "`file` that holds its key")
+	f.StringVar(&m.People, prefix+"people", "", "whose words it gets: owners, members or everyone (memory.people)")
+	f.BoolVar(&noMirror, prefix+"no-mirror", false, "do not tell it the entries of the built-in memory (memory.mirror)")
+	f.BoolVar(&extract, prefix+"auto-extract", false, "holographic: also store what messages state (plugins.hermes-memory-store.auto_extract)")
+	return func() error {
+		switch {
+		case !slices.Contains([]string{"", "owners", "members", "everyone"}, m.People):
+			return &usageError{fmt.Sprintf("--%speople is owners, members or everyone, not %q", prefix, m.People)}
+		case extract && m.Provider != holographic:
+			return &usageError{"--" + prefix + "auto-extract is for " + holographic}
+		}
+		if noMirror {
+			m.Mirror = new(bool)
+		}
+		if extract {
+			m.AutoExtract = &extract
+		}
+		if f.Changed(prefix + "url") {
+			m.URL = &url
+		}
+		return nil
+	}
 }
 
 // askMemory asks for the external memory in the terminal.

@@ -28,6 +28,7 @@ type setupFlags struct {
 
 func (c *cli) setupCmd() *cobra.Command {
 	w := setupFlags{Flags: setup.Flags{SecretFiles: map[string]*string{}, Owners: map[chat.Platform]*[]string{}}}
+	var readMemory func() error
 	cmd := &cobra.Command{
 		Use: "setup", Short: "Set up the model, the platforms and the owner: asks, tries what it was told, writes config.yaml and .env", Args: args(0, 0),
 		Long: `Set up the model, the platforms and the owner. It asks in the terminal, tries keys
@@ -37,7 +38,7 @@ without a question. It may be run again at any time.
 
   hermesd setup
   hermesd setup --non-interactive --provider anthropic --api-key-env ANTHROPIC_API_KEY \
-      --telegram-token-file token.txt --telegram-owner 123456789
+      --telegram-token-file token.txt --telegram-owner 123456789 --memory-provider holographic
 
 Secrets are given by the name of a variable or a file (/dev/stdin too), never as
 values: what stands on a command line is seen by every user of the machine, and
@@ -45,6 +46,12 @@ kept by the shell.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if given := ownFlags(cmd, "dry-run", "slack-manifest"); !w.alone && len(given) > 0 {
 				return &usageError{strings.Join(given, ", ") + " belongs to --non-interactive; without it `hermesd setup` asks for everything"}
+			}
+			if given := memoryFlagsOf(cmd); w.Memory.Provider == "" && len(given) > 0 {
+				return &usageError{strings.Join(given, ", ") + " belongs to --memory-provider"}
+			}
+			if err := readMemory(); err != nil {
+				return err
 			}
 			return c.setup(cmd.Context(), w)
 		},
@@ -68,7 +75,17 @@ kept by the shell.`,
 		f.StringSliceVar(w.Owners[p.Platform], string(p.Platform)+"-owner", nil, "`id` of who may do everything; several with commas")
 	}
 	f.StringVar(&w.Workspace, "workspace", "", "`directory` in which tools work; left out: workspace in the home")
+	f.StringVar(&w.Memory.Provider, memoryPrefix+"provider", "", "external memory: "+strings.Join(setup.MemoryProviders(), ", ")+"; left out: as it is")
+	readMemory = memoryFlags(f, memoryPrefix, &w.Memory)
 	return cmd
+}
+
+// memoryPrefix begins the names of the flags for the external memory.
+const memoryPrefix = "memory-"
+
+// memoryFlagsOf returns the flags for the external memory that are given.
+func memoryFlagsOf(cmd *cobra.Command) []string {
+	return slices.DeleteFunc(ownFlags(cmd), func(name string) bool { return !strings.HasPrefix(name, "--"+memoryPrefix) })
 }
 
 // ownFlags returns the flags of cmd that are given, other than those that every command

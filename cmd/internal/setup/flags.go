@@ -22,7 +22,8 @@ type Flags struct {
 	SecretFiles              map[string]*string // by FlagOf; "" for none
 	Owners                   map[chat.Platform]*[]string
 	Workspace                string
-	Overwrite                bool // existing values may be replaced
+	Memory                   MemoryFlags // without a Provider the external memory stays as it is
+	Overwrite                bool        // existing values may be replaced
 }
 
 // FlagOf returns the name of the flag for the file with a secret of a platform.
@@ -63,6 +64,10 @@ func (s *State) FromFlags(f Flags) (*Plan, error) {
 		}
 		a.Workspace = &f.Workspace
 	}
+	if f.Memory.Provider != "" {
+		m := r.memory("memory-", f.Memory)
+		a.Memory = &m
+	}
 	if len(r.problems) > 0 {
 		return nil, &config.Error{Problems: r.problems}
 	}
@@ -84,7 +89,7 @@ func (s *State) FromFlags(f Flags) (*Plan, error) {
 // model reads the main model; nil leaves it unchanged.
 func (r *flagReader) model(f Flags) *Model {
 	now := r.s.Report.Model
-	key := r.key(f)
+	key := r.key("", f.KeyVariable, f.KeyFile)
 	asked := f.Provider != "" || f.Model != "" || f.BaseURL != "" || key != ""
 	if !asked && (now.Provider != "demo" || r.s.doc.Text("model", "provider") == "demo") {
 		return nil
@@ -133,22 +138,22 @@ func (r *flagReader) checkModel(f Flags, v config.Service, m Model) {
 	}
 }
 
-// key reads the API key of the model.
-func (r *flagReader) key(f Flags) secret.Value {
+// key reads an API key. The names of its flags begin with prefix.
+func (r *flagReader) key(prefix, variable, file string) secret.Value {
 	switch {
-	case f.KeyVariable != "" && f.KeyFile != "":
-		r.problem("api-key-file", "one of --api-key-env and --api-key-file is enough")
+	case variable != "" && file != "":
+		r.problem(prefix+"api-key-file", "one of --%[1]sapi-key-env and --%[1]sapi-key-file is enough", prefix)
 		return ""
-	case f.KeyFile != "":
-		return r.file("api-key-file", f.KeyFile, func(v secret.Value) error { return checkKey(v.Reveal()) })
-	case f.KeyVariable == "":
+	case file != "":
+		return r.file(prefix+"api-key-file", file, func(v secret.Value) error { return checkKey(v.Reveal()) })
+	case variable == "":
 		return ""
 	}
-	v := secret.Value(strings.TrimSpace(r.s.variable(f.KeyVariable)))
+	v := secret.Value(strings.TrimSpace(r.s.variable(variable)))
 	if v == "" {
-		r.problem("api-key-env", "the variable is not set, or empty; it takes the name of a variable, never the key itself")
+		r.problem(prefix+"api-key-env", "the variable is not set, or empty; it takes the name of a variable, never the key itself")
 	} else if err := checkKey(v.Reveal()); err != nil {
-		r.problem("api-key-env", "%v", err)
+		r.problem(prefix+"api-key-env", "%v", err)
 	}
 	return v
 }
@@ -163,25 +168,38 @@ type MemoryFlags struct {
 
 // FromMemoryFlags returns what the flags say, with the key.
 func (s *State) FromMemoryFlags(f MemoryFlags) (Memory, error) {
-	r, m := &flagReader{s: s}, f.Memory
-	m.Key = r.key(Flags{KeyVariable: f.KeyVariable, KeyFile: f.KeyFile})
-	v := memoryServiceOf(m.Provider)
-	if m.Key != "" && v.key.variable == "" {
-		r.problem("api-key-env", "%s takes no key here", m.Provider)
-	}
-	switch {
-	case m.URL == nil:
-	case v.address.variable == "":
-		r.problem("url", "%s has no address", m.Provider)
-	case *m.URL == "" && !v.cloud:
-		r.problem("url", "%s has no cloud", m.Provider)
-	case *m.URL != "" && checkAddress(*m.URL) != nil:
-		r.problem("url", "%v", checkAddress(*m.URL))
-	}
+	r := &flagReader{s: s}
+	m := r.memory("", f)
 	if len(r.problems) > 0 {
 		return m, &config.Error{Problems: r.problems}
 	}
 	return m, nil
+}
+
+// memory reads the external memory. The names of its flags begin with prefix.
+func (r *flagReader) memory(prefix string, f MemoryFlags) Memory {
+	m := f.Memory
+	m.Key = r.key(prefix, f.KeyVariable, f.KeyFile)
+	v := memoryServiceOf(m.Provider)
+	if v.name == "" { // of `memory setup` it is an argument, which TryMemory checks
+		if prefix != "" {
+			r.problem(prefix+"provider", "there is no memory provider %q: one of %s", m.Provider, strings.Join(MemoryProviders(), ", "))
+		}
+		return m
+	}
+	if m.Key != "" && v.key.variable == "" {
+		r.problem(prefix+"api-key-env", "%s takes no key here", m.Provider)
+	}
+	switch {
+	case m.URL == nil:
+	case v.address.variable == "":
+		r.problem(prefix+"url", "%s has no address", m.Provider)
+	case *m.URL == "" && !v.cloud:
+		r.problem(prefix+"url", "%s has no cloud", m.Provider)
+	case *m.URL != "" && checkAddress(*m.URL) != nil:
+		r.problem(prefix+"url", "%v", checkAddress(*m.URL))
+	}
+	return m
 }
 
 // login reads the tokens and owners of a platform. asked is false if no flag names

@@ -152,6 +152,10 @@ func (p *Plan) Verify(ctx context.Context) (texts []string, err error) {
 			one(string(pl.Platform), text, bad)
 		}
 	}
+	if m := p.answers.Memory; m != nil {
+		t, _, bad := p.s.TryMemory(ctx, *m)
+		one("memory", "It "+t.Text()+".", bad)
+	}
 	return texts, err
 }
 
