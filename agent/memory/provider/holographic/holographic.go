@@ -126,7 +126,7 @@ func (m *memory) About() provider.About {
 	return provider.About{
 		Name: "holographic", Label: "Holographic", Mode: mode, Place: m.set.path, Header: header, Tools: slices.Clone(tools),
 		Wait: true, Exact: true, // a search takes milliseconds
-		Cannot: "Facts are not linked to conversations: to forget one conversation deletes none of them.",
+		Cannot: "one conversation, because facts do not say where they are from",
 	}
 }
 

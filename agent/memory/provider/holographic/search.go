@@ -162,7 +162,7 @@ func top(found []fact, limit int) []fact {
 
 // compare returns the facts whose vectors fit best, each compared by likeness, from -1 to
 // 1. If there are no vectors, it searches for the words.
-func (f *file) compare(ctx context.Context, q query, likeness func(fact, vector) float64) ([]fact, error) {
+func (f *file) compare(ctx context.Context, q query, likeness func(vector) float64) ([]fact, error) {
 	rows, err := f.db.QueryContext(ctx, "SELECT "+columns+", f.hrr_vector FROM facts f WHERE f.hrr_vector IS NOT NULL AND (? = '' OR f.category = ?)", q.category, q.category)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (f *file) compare(ctx context.Context, q query, likeness func(fact, vector)
 			return nil, err
 		}
 		if decode(v, blob) {
-			x.score((likeness(x, v) + 1) / 2)
+			x.score((likeness(v) + 1) / 2)
 			found = append(found, x)
 		}
 		if len(found) > 1000 {
@@ -193,25 +193,12 @@ func (f *file) compare(ctx context.Context, q query, likeness func(fact, vector)
 	return top(found, q.limit), nil
 }
 
-// probe returns the facts in which something is an entity. q.text is its name.
+// reason returns the facts in which all names are entities.
 //
-// Upstream instead compares what remains of a fact without the entity with the content
+// For one name, upstream instead compares what remains of a fact without the entity with the content
 // alone. That similarity is about 0 for all facts, whether they have the entity or not,
 // since a fact is a mean: what remains of it contains the content less the entity. The
 // similarity to the entity itself is above 0.4 if it is one of two or three parts.
-func (f *file) probe(ctx context.Context, q query) ([]fact, error) {
-	return f.reason(ctx, q, []string{q.text})
-}
-
-// related returns the facts in which a word is an entity or part of the content.
-func (f *file) related(ctx context.Context, q query) ([]fact, error) {
-	e := encoder(f.dim)
-	name := e.atom(strings.ToLower(q.text))
-	asEntity, asContent := bind(name, e.atom(roleEntity)), bind(name, e.atom(roleContent))
-	return f.compare(ctx, q, func(_ fact, v vector) float64 { return max(similarity(v, asEntity), similarity(v, asContent)) })
-}
-
-// reason returns the facts in which all names are entities.
 func (f *file) reason(ctx context.Context, q query, names []string) ([]fact, error) {
 	e := encoder(f.dim)
 	var keys []vector
@@ -219,13 +206,21 @@ func (f *file) reason(ctx context.Context, q query, names []string) ([]fact, err
 		keys = append(keys, e.entity(name))
 	}
 	q.text = strings.Join(names, " ")
-	return f.compare(ctx, q, func(_ fact, v vector) float64 {
+	return f.compare(ctx, q, func(v vector) float64 {
 		least := 1.0
 		for _, key := range keys {
 			least = min(least, similarity(v, key))
 		}
 		return least
 	})
+}
+
+// related returns the facts in which a word is an entity or part of the content.
+func (f *file) related(ctx context.Context, q query) ([]fact, error) {
+	e := encoder(f.dim)
+	name := e.atom(strings.ToLower(q.text))
+	asEntity, asContent := bind(name, e.atom(roleEntity)), bind(name, e.atom(roleContent))
+	return f.compare(ctx, q, func(v vector) float64 { return max(similarity(v, asEntity), similarity(v, asContent)) })
 }
 
 // list returns facts, those with the highest trust first.

@@ -233,8 +233,8 @@ type change struct {
 // update changes a fact. It reports whether there is one with the ID.
 func (f *file) update(ctx context.Context, id int64, c change) (found bool, err error) {
 	err = f.tx(ctx, func(tx *sql.Tx) error {
-		var old, content string
-		err := tx.QueryRowContext(ctx, "SELECT COALESCE(category, ''), content FROM facts WHERE fact_id = ?", id).Scan(&old, &content)
+		var old string
+		err := tx.QueryRowContext(ctx, "SELECT COALESCE(category, '') FROM facts WHERE fact_id = ?", id).Scan(&old)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}

@@ -218,7 +218,7 @@ func (m *memory) find(ctx context.Context, f *file, in input) (any, error) {
 		}
 	case "probe":
 		if q.text, err = need(in.Entity, "entity"); err == nil {
-			facts, err = f.probe(ctx, q)
+			facts, err = f.reason(ctx, q, []string{q.text})
 		}
 	case "related":
 		if q.text, err = need(in.Entity, "entity"); err == nil {

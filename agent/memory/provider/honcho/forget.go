@@ -8,23 +8,16 @@ import (
 	"hermesd/agent/memory/provider"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 // deleteSession deletes a session unless it has messages that fulfil a filter.
 func (c *client) deleteSession(ctx context.Context, name string, foreign object) (deleted bool, err error) {
 	n, err := c.count(ctx, name, foreign)
 	if err != nil || n > 0 {
 		return false, err
 	}
-	err = c.change(ctx, http.MethodDelete, "/sessions/"+name, nil, nil)
-	return err == nil || missing(err), ignoreMissing(err)
-}
-
-func ignoreMissing(err error) error {
-	if missing(err) {
-		return nil
+	if err = c.change(ctx, http.MethodDelete, "/sessions/"+name, nil, nil); missing(err) {
+		err = nil
 	}
-	return err
+	return err == nil, err
 }
 
 // forgetConversation deletes the session of a conversation if it holds no other one.
@@ -67,7 +60,7 @@ func (c *client) forgetPerson(ctx context.Context, s provider.Scope) error {
 		}
 	}
 	if shared > 0 {
-		return &provider.Error{Class: provider.Refused, Text: "Honcho cannot delete what a person said in a session with others: " + itoa(shared) + " are left"}
+		return &provider.Error{Class: provider.Refused, Text: "Honcho cannot delete what a person said in a session with others: " + strconv.Itoa(shared) + " are left"}
 	}
 	return nil
 }

@@ -51,11 +51,13 @@ func Open(s provider.Source) (p provider.Provider, warnings []string, err error)
 const header = `# Honcho memory
 Honcho remembers what people say in conversations and derives facts about them. `
 
+const useTools = "honcho_search finds stored facts, honcho_reasoning answers a question about a person (slower), honcho_profile reads and sets key facts, honcho_context shows the session, honcho_conclude stores a lasting fact."
+
 // headers end the text of the system prompt by recall mode.
 var headers = map[string]string{
-	"hybrid":  "What it knows that fits is added to messages. honcho_search finds stored facts, honcho_reasoning answers a question about a person (slower), honcho_profile reads and sets key facts, honcho_context shows the session, honcho_conclude stores a lasting fact.",
+	"hybrid":  "What it knows that fits is added to messages. " + useTools,
 	"context": "What it knows that fits is added to messages; there are no tools for it.",
-	"tools":   "Nothing is added by itself: honcho_search finds stored facts, honcho_reasoning answers a question about a person (slower), honcho_profile reads and sets key facts, honcho_context shows the session, honcho_conclude stores a lasting fact.",
+	"tools":   "Nothing is added by itself: " + useTools,
 }
 
 func (c *client) About() provider.About {

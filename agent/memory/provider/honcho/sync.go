@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -131,7 +132,6 @@ func (c *client) Synced(ctx context.Context, e provider.Event, r provider.Receip
 type conclusion struct {
 	ID       string `json:"id"`
 	Content  string `json:"content"`
-	Observer string `json:"observer_id"`
 	Observed string `json:"observed_id"`
 }
 
@@ -196,7 +196,7 @@ func (c *client) conclusions(ctx context.Context, filter object, f func(conclusi
 func each[T any](ctx context.Context, c *client, path string, body object, f func(T)) error {
 	for n, pages := 1, 1; n <= min(pages, maxPages); n++ {
 		var got page[T]
-		query := url.Values{"size": {pageSize}, "page": {itoa(n)}, "reverse": {"true"}}
+		query := url.Values{"size": {pageSize}, "page": {strconv.Itoa(n)}, "reverse": {"true"}}
 		if err := c.ask(ctx, path, query, body, &got); missing(err) {
 			return nil
 		} else if err != nil {
