@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,8 +157,13 @@ func (c *cli) deleted(ctx context.Context, client *admin.Client, ids []string) e
 			return ""
 		}
 		var b strings.Builder
+		stays := ""
 		for _, g := range done {
 			fmt.Fprintf(&b, "%s is deleted: %s, %s.\n", g.ID, text.Count(g.Messages, "message"), text.Count(len(g.Files), "file"))
+			stays = cmp.Or(stays, g.Stays)
+		}
+		if stays != "" {
+			b.WriteString("The external memory is told to delete it too. It cannot delete: " + text.Line(stays) + ".\n")
 		}
 		b.WriteString(afterwards)
 		return b.String()

@@ -44,8 +44,8 @@ type Options struct {
 	// Cached is called with a deleted session, to drop it from memory.
 	Cached func(session.ID)
 	// Forget returns the events with which the external memory deletes what it has of a
-	// session.
-	Forget func(session.Record) []store.Event
+	// session, and what it cannot delete.
+	Forget func(session.Record) (events []store.Event, stays string)
 }
 
 // An Eraser deletes conversations.
@@ -62,10 +62,12 @@ func (e *Eraser) Session(ctx context.Context, id session.ID) (session.Deleted, e
 	if err != nil {
 		return session.Deleted{}, err
 	}
-	deleted, err := e.opts.Store.DeleteSession(ctx, store.Deletion{ID: id, Events: e.opts.Forget(rec)})
+	events, stays := e.opts.Forget(rec)
+	deleted, err := e.opts.Store.DeleteSession(ctx, store.Deletion{ID: id, Events: events})
 	if err != nil && deleted.ID == "" {
 		return deleted, err
 	}
+	deleted.Stays = stays
 	if err := errors.Join(err, e.deleteElsewhere(ctx, deleted)); err != nil {
 		return deleted, &PartialError{id, err}
 	}

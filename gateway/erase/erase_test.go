@@ -202,7 +202,7 @@ func (m noMedia) Remove(path string) error {
 }
 
 // nothing is an erase.Options.Forget without an external memory.
-func nothing(session.Record) []store.Event { return nil }
+func nothing(session.Record) ([]store.Event, string) { return nil, "" }
 
 func (f *faulty) SessionByID(_ context.Context, id session.ID) (session.Record, bool, error) {
 	return session.Record{ID: id}, true, nil
@@ -261,5 +261,15 @@ func TestSessionStoreError(t *testing.T) {
 	}
 	if _, err := e.Session(t.Context(), "zz"); !errors.Is(err, session.ErrNotFound) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatTheExternalMemoryKeepsIsReturned(t *testing.T) {
+	f := &faulty{ids: []session.ID{"a"}}
+	e := erase.New(erase.Options{Store: f, Index: f, Media: noMedia{t}, Cached: func(session.ID) {}, Forget: func(rec session.Record) ([]store.Event, string) {
+		return nil, "what came of " + string(rec.ID)
+	}})
+	if gone, err := e.Session(t.Context(), "a"); err != nil || gone.Stays != "what came of a" {
+		t.Errorf("%+v, %v", gone, err)
 	}
 }

@@ -30,14 +30,15 @@ func OwnTurn(rec session.Record) Turn {
 }
 
 // ForgetSession returns the events with which the provider deletes what it has of a
-// session that is deleted; none if the settings let it know nothing of the session.
-func (s *Service) ForgetSession(rec session.Record) []store.Event {
+// session that is deleted, and what it cannot delete; none and "" if the settings let it
+// know nothing of the session.
+func (s *Service) ForgetSession(rec session.Record) (events []store.Event, stays string) {
 	t := OwnTurn(rec)
 	t.Level = max(t.Level, access.Member) // a guest's level is not in the record
 	if rec.ID == "" || !s.learns(t) {
-		return nil
+		return nil, ""
 	}
-	return s.ForgetEvents(s.Scope(t))
+	return s.ForgetEvents(s.Scope(t)), s.about.Cannot
 }
 
 // On reports whether there is a provider.

@@ -458,7 +458,7 @@ func TestADeletedSessionIsForgottenOnlyWhereItMayBeKnown(t *testing.T) {
 		set := settings()
 		set.People, set.Rooms = c.people, c.rooms
 		s := silent(memory.Parts{Provider: newFake(), Store: newQueue(), Settings: set})
-		events := s.ForgetSession(c.rec)
+		events, _ := s.ForgetSession(c.rec)
 		if len(events) != c.want || c.want > 0 && events[0].Group != "s" {
 			t.Errorf("%s: %+v", c.name, events)
 		}

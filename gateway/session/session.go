@@ -231,6 +231,8 @@ type Deleted struct {
 	// Files are the names of files in the media cache that nothing else refers to.
 	// The store does not delete them.
 	Files []string `json:"files,omitempty"`
+	// Stays is what the external memory cannot delete; the store does not know it.
+	Stays string `json:"stays,omitempty"`
 }
 
 // Locks allow one turn at a time per session. Lanes already guarantee this, except after

@@ -228,7 +228,8 @@ func (r *Runner) deleteSession(ctx context.Context, id session.ID) string {
 		return r.parts.Settings.Printer.T("It could not be deleted: %v.", err)
 	}
 	memory := r.parts.Agent.Memory.External
-	deleted, err := r.parts.Store.DeleteSession(context.WithoutCancel(ctx), store.Deletion{ID: id, Events: memory.ForgetSession(rec)})
+	events, stays := memory.ForgetSession(rec)
+	deleted, err := r.parts.Store.DeleteSession(context.WithoutCancel(ctx), store.Deletion{ID: id, Events: events})
 	switch {
 	case errors.Is(err, session.ErrNotFound):
 		return r.parts.Settings.Printer.T("It is deleted already.")
@@ -237,5 +238,9 @@ func (r *Runner) deleteSession(ctx context.Context, id session.ID) string {
 	}
 	memory.Wake()
 	r.parts.Settings.OnSessionDeleted(deleted)
-	return r.parts.Settings.Printer.T("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", deleted.Messages, len(deleted.Files))
+	text := r.parts.Settings.Printer.T("The conversation is deleted: %d messages, %d files. What a platform shows of it is the platform's; delete it there.", deleted.Messages, len(deleted.Files))
+	if stays != "" {
+		text += "\n" + r.parts.Settings.Printer.T("Long-term memory is told to delete it too. It cannot delete: %s.", stays)
+	}
+	return text
 }

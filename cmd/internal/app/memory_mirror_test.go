@@ -166,7 +166,7 @@ func TestForgettingAConversationForgetsItsMemory(t *testing.T) {
 		})
 	})
 	w.say("/forget now")
-	w.waitText("The conversation is deleted")
+	w.waitText("It cannot delete: a single conversation of a chat whose session at Honcho holds others too")
 	if q := w.queue(); len(q) != 1 || !strings.Contains(string(q[0].Doc), `"kind":"forget"`) {
 		t.Errorf("%d events wait: %+v", len(q), q)
 	}

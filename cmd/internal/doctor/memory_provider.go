@@ -50,7 +50,7 @@ func (v *checker) checkMemoryProvider(ctx context.Context) {
 	case err == nil:
 		v.reportOK("external memory", "%s answers (%s)", about.Label, about.Place)
 	case provider.ClassOf(err) == provider.Auth:
-		v.report("external memory", Error, "correct its key, then `hermesd reload`; what was said waits", "%v", err)
+		v.report("external memory", Error, "correct that or its key, then restart the daemon; what was said waits, and `hermesd memory queue retry` sends it at once", "%v", err)
 	default:
 		v.report("external memory", Error, "look at the server; what was said waits and is sent when it answers", "%v", err)
 	}

@@ -84,7 +84,7 @@ func (c *client) About() provider.About {
 	a := provider.About{
 		Name: "hindsight", Label: "Hindsight", Mode: c.mode, Place: c.rest.Base, Header: header, Exact: true, PerID: strings.Contains(c.template, "{user}"),
 		NoRecall: c.memoryMode == "tools" || !c.recalls, NoTools: c.memoryMode == "context", Wait: c.waits, Ahead: !c.waits,
-		Cannot: "what Hindsight has derived from several conversations may stay when one of them is deleted",
+		Cannot: "what Hindsight has derived from several conversations, if one of them is deleted",
 	}
 	if !a.PerID {
 		a.Owner = c.ownersBank(provider.Scope{})

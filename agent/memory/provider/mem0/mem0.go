@@ -82,7 +82,7 @@ Mem0 holds what is known of this person from earlier conversations; what fits a 
 func (c *client) About() provider.About {
 	a := provider.About{
 		Name: "mem0", Label: "Mem0", Mode: "platform", Place: c.rest.Base, Owner: c.user, Header: header, Tools: tools(), Wait: true, PerID: c.user == "",
-		Cannot: "Mem0 cannot delete what it has learned from one conversation, only single memories and everything of a person",
+		Cannot: "what Mem0 has learned from one conversation: only single memories and everything of a person",
 	}
 	if c.own {
 		a.Mode = "own server"
