@@ -178,8 +178,8 @@ func (c *cli) memoryQueueCmd() *cobra.Command {
 				ids := make([]uint64, len(names))
 				for i, s := range names {
 					var err error
-					if ids[i], err = strconv.ParseUint(s, 10, 64); err != nil {
-						return &usageError{fmt.Sprintf("%q is no number of an event; `hermesd memory queue` lists them", s)}
+					if ids[i], err = eventID(s); err != nil {
+						return err
 					}
 				}
 				return c.withClient(cmd.Context(), func(client *admin.Client) error {
@@ -195,13 +195,54 @@ func (c *cli) memoryQueueCmd() *cobra.Command {
 			},
 		}
 	}
-	cmd := &cobra.Command{Use: "queue", Short: "List the events that wait for the external memory, try them again, drop them", Args: args(0, 0), RunE: list}
+	show := func(cmd *cobra.Command, names []string) error {
+		id, err := eventID(names[0])
+		if err != nil {
+			return err
+		}
+		return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (memory.EventText, error) {
+			return client.MemoryEvent(ctx, id)
+		},
+			func(e memory.EventText) string { return memoryEventText(e, time.Now()) })
+	}
+	cmd := &cobra.Command{Use: "queue", Short: "List the events that wait for the external memory, show one, try them again, drop them", Args: args(0, 0), RunE: list}
 	cmd.AddCommand(
 		&cobra.Command{Use: "list", Short: "List the events that wait, and those that are set aside", Args: args(0, 0), RunE: list},
+		&cobra.Command{Use: "show ID", Short: "Show an event with its text", Args: args(1, 1), RunE: show},
 		change("retry [ID...]", "Send events now, also those that are set aside; all if no ID is given", "will be sent now", (*admin.Client).RetryMemoryEvents),
 		change("drop [ID...]", "Delete events; all if no ID is given", "dropped", (*admin.Client).DropMemoryEvents),
 	)
 	return cmd
+}
+
+// eventID returns the number of an event.
+func eventID(s string) (uint64, error) {
+	id, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0, &usageError{fmt.Sprintf("%q is no number of an event; `hermesd memory queue` lists them", s)}
+	}
+	return id, nil
+}
+
+// memoryEventText shows an event.
+func memoryEventText(e memory.EventText, now time.Time) string {
+	var b strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-9s %s\n", name, text.Clean(value))
+		}
+	}
+	line("event", fmt.Sprintf("%d, %s, for %s", e.ID, e.Kind, e.Provider))
+	line("person", cmp.Or(e.Person, "the owner"))
+	line("group", e.Group)
+	line("added", text.Ago(e.Added, now))
+	line("tries", strconv.Itoa(e.Tries))
+	line("problem", e.Aside)
+	line(e.Fact.Target, e.Fact.Text)
+	for _, m := range e.Messages {
+		line(m.Role, m.Text)
+	}
+	return b.String()
 }
 
 func memoryEventsText(es []memory.QueuedEvent, now time.Time) string {

@@ -27,6 +27,7 @@
 //	GET  /pairing              approved users and pending requests
 //	POST /pairing/approve, /pairing/revoke, /pairing/clear   grant and revoke access
 //	GET  /memory/queue         events that wait for the external memory
+//	GET  /memory/queue/ID      one of them with its text
 //	POST /memory/queue/retry?id=, /memory/queue/drop?id=   send events now; delete them
 //	POST /memory/forget?person=&id= have the external memory forget a person
 //	GET  /approvals            permanent approvals
@@ -212,6 +213,7 @@ func (h *Handler) operations() map[string]operation {
 		"POST /approvals/add":       needs(h.opts.Approvals != nil, noApprovals, h.addApproval),
 		"POST /approvals/remove":    needs(h.opts.Approvals != nil, noApprovals, h.removeApprovals),
 		"GET /memory/queue":         needs(h.opts.Events != nil, noMemory, h.memoryQueue),
+		"GET /memory/queue/{id}":    needs(h.opts.Events != nil, noMemory, h.memoryEvent),
 		"POST /memory/queue/retry":  needs(h.opts.Events != nil, noMemory, h.retryMemoryEvents),
 		"POST /memory/queue/drop":   needs(h.opts.Events != nil, noMemory, h.dropMemoryEvents),
 		"POST /memory/forget":       needs(h.opts.Events != nil, noMemory, h.forgetPerson),

@@ -17,6 +17,19 @@ func (h *Handler) memoryQueue(r *http.Request) (any, error) {
 	return memory.QueuedEvents(r.Context(), h.opts.Events)
 }
 
+// memoryEvent returns an event of the queue with its text.
+func (h *Handler) memoryEvent(r *http.Request) (any, error) {
+	id, err := strconv.ParseUint(r.PathValue("id"), 10, 64)
+	if err != nil {
+		return nil, &Error{http.StatusBadRequest, err.Error()}
+	}
+	e, ok, err := memory.FindEvent(r.Context(), h.opts.Events, id)
+	if err == nil && !ok {
+		err = &Error{http.StatusNotFound, fmt.Sprintf("there is no event %d; `hermesd memory queue` lists them", id)}
+	}
+	return e, err
+}
+
 // eventIDs returns the numbers of events that the request names.
 func eventIDs(r *http.Request) ([]uint64, error) {
 	if err := r.ParseForm(); err != nil {
@@ -73,6 +86,11 @@ func (h *Handler) forgetPerson(r *http.Request) (any, error) {
 // MemoryEvents returns the events that wait for the external memory.
 func (c *Client) MemoryEvents(ctx context.Context) ([]memory.QueuedEvent, error) {
 	return get[[]memory.QueuedEvent](ctx, c, "/memory/queue", nil)
+}
+
+// MemoryEvent returns an event that waits for the external memory, with its text.
+func (c *Client) MemoryEvent(ctx context.Context, id uint64) (memory.EventText, error) {
+	return get[memory.EventText](ctx, c, "/memory/queue/"+strconv.FormatUint(id, 10), nil)
 }
 
 // RetryMemoryEvents makes events due now, without ids all, and returns their number.

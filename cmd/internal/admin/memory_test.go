@@ -33,7 +33,7 @@ func TestEventsOfTheExternalMemory(t *testing.T) {
 	service := memory.New(memory.Parts{Provider: p, Store: s, Mask: new(secret.Masker).Mask, Log: zap.NewNop(), Observe: func(memory.Call) {}, Notify: func(context.Context, error) {}})
 	defer service.Close()
 	for i := range 4 {
-		doc := json.RawMessage(`{"provider":"holographic","event":{"kind":"turn","scope":{"Person":"ann"}}}`)
+		doc := json.RawMessage(`{"provider":"holographic","event":{"kind":"turn","scope":{"Person":"ann"},"messages":[{"role":"user","text":"I like tea"}]},"rest":[{"role":"assistant","text":"Noted"}]}`)
 		if err := s.EnqueueEvents(t.Context(), []store.Event{{Queue: memory.Queue, Key: fmt.Sprint(i), Group: "g", Doc: doc}}, "", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -43,6 +43,12 @@ func TestEventsOfTheExternalMemory(t *testing.T) {
 	es, err := c.MemoryEvents(t.Context())
 	if err != nil || len(es) != 4 || es[0].Kind != provider.Turn || es[0].Person != "ann" || es[0].Group != "g" {
 		t.Fatalf("%+v, %v", es, err)
+	}
+	if e, err := c.MemoryEvent(t.Context(), es[1].ID); err != nil || e.QueuedEvent != es[1] || len(e.Messages) != 2 || e.Messages[0].Text != "I like tea" || e.Messages[1].Text != "Noted" {
+		t.Errorf("show: %+v, %v", e, err)
+	}
+	if _, err := c.MemoryEvent(t.Context(), 999); err == nil || !strings.Contains(err.Error(), "no event 999") {
+		t.Error("show what is not there:", err)
 	}
 	if n, err := c.RetryMemoryEvents(t.Context(), es[0].ID); n != 1 || err != nil {
 		t.Error("retry:", n, err)
