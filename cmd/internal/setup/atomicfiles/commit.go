@@ -64,7 +64,11 @@ type move func(from, to string) error
 func rename(from, to string) error { return os.Rename(from, to) } //nolint:wrapcheck // names the file
 
 func write(home string, files []File, do move) error {
-	if err := removeStale(home); err != nil {
+	dirs := []string{home}
+	for _, f := range files {
+		dirs = append(dirs, filepath.Dir(f.Path))
+	}
+	if err := removeStale(dirs); err != nil {
 		return err
 	}
 	steps, err := stage(files)
@@ -194,11 +198,14 @@ func applySteps(home string, steps []step, do move) (kept []string, err error) {
 
 // removeStale removes files of a Write that was interrupted before its journal was
 // written.
-func removeStale(home string) error {
-	left, err := filepath.Glob(filepath.Join(home, stagedPrefix+"*"))
-	for _, name := range left {
-		if info, serr := os.Stat(name); serr == nil && time.Since(info.ModTime()) > time.Minute {
-			err = errors.Join(err, remove(name))
+func removeStale(dirs []string) (err error) {
+	for _, dir := range dirs {
+		left, bad := filepath.Glob(filepath.Join(dir, stagedPrefix+"*"))
+		err = errors.Join(err, bad)
+		for _, name := range left {
+			if info, serr := os.Stat(name); serr == nil && time.Since(info.ModTime()) > time.Minute {
+				err = errors.Join(err, remove(name))
+			}
 		}
 	}
 	return err

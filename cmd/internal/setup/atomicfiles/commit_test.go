@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"hermesd/cmd/internal/setup/atomicfiles"
 )
@@ -114,6 +115,28 @@ func TestWriteFailureLeavesNothing(t *testing.T) {
 	}
 	if got := contents(t, home); got != "a=old a" {
 		t.Errorf("the home holds %s", got)
+	}
+}
+
+// What a Write that was killed early has left, with secrets, is removed by the next one, also
+// where it is not in the home. A Write that may still run keeps its files.
+func TestWriteRemovesWhatAnEarlierOneHasLeft(t *testing.T) {
+	home, a, _ := newPair(t)
+	other := t.TempDir()
+	b := atomicfiles.File{Path: filepath.Join(other, "b"), New: []byte("new b"), Mode: 0o600}
+	for _, dir := range []string{home, other} {
+		for name, age := range map[string]time.Duration{".setup-1": time.Hour, ".setup-2": 0} {
+			path, at := filepath.Join(dir, name), time.Now().Add(-age)
+			if err := errors.Join(os.WriteFile(path, []byte("x"), 0o600), os.Chtimes(path, at, at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := atomicfiles.Write(home, a, b); err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, home) + ", " + contents(t, other); got != ".setup-2=x a=new a, .setup-2=x b=new b" {
+		t.Errorf("left: %s", got)
 	}
 }
 
