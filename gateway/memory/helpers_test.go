@@ -266,6 +266,13 @@ func (q *queue) QueuedEvents(context.Context, string) ([]store.QueuedEvent, erro
 	return slices.Clone(q.rows), nil
 }
 
+func (q *queue) LastEvent(context.Context, string) (last uint64, _ error) {
+	for _, r := range q.all() {
+		last = max(last, r.ID)
+	}
+	return last, nil
+}
+
 func (q *queue) RetryEvents(_ context.Context, _ string, ids ...uint64) (n int, _ error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -104,16 +104,13 @@ func (s *Service) countEarlier() error {
 	if known {
 		return nil
 	}
-	queued, err := s.parts.Store.QueuedEvents(s.ctx, Queue)
+	last, err := s.parts.Store.LastEvent(s.ctx, Queue)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.counted = true
-	for _, q := range queued {
-		s.earlier = max(s.earlier, q.ID)
-	}
+	s.counted, s.earlier = true, last
 	return nil
 }
 

@@ -53,6 +53,9 @@ type Events interface {
 	SettleEvent(ctx context.Context, s EventSettlement) error
 	// QueuedEvents returns all events of a queue in order of their ID.
 	QueuedEvents(ctx context.Context, queue string) ([]QueuedEvent, error)
+	// LastEvent returns the ID of the newest event of a queue; 0 if there is none. It reads
+	// no other event.
+	LastEvent(ctx context.Context, queue string) (uint64, error)
 	// RetryEvents makes events due now, also those that are set aside; without ids all of
 	// the queue. It returns their number.
 	RetryEvents(ctx context.Context, queue string, ids ...uint64) (int, error)

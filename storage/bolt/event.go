@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"hermesd/gateway/store"
@@ -144,6 +145,27 @@ func (s *Store) QueuedEvents(ctx context.Context, queue string) ([]store.QueuedE
 			}
 		}
 		return list, nil
+	})
+}
+
+// LastEvent returns the ID of the newest event of a queue; 0 if there is none. It counts
+// also one that cannot be read.
+func (s *Store) LastEvent(ctx context.Context, queue string) (uint64, error) {
+	return read(ctx, s, "read the last event of "+queue, func(r reader) (uint64, error) {
+		if !r.hasEvents() {
+			return 0, nil
+		}
+		c, prefix := r.bucket(bEvents).Cursor(), eventPrefix(queue)
+		k, _ := c.Seek(eventKey(queue, math.MaxUint64)) // the first key after the queue
+		if k == nil {
+			k, _ = c.Last()
+		} else {
+			k, _ = c.Prev()
+		}
+		if !bytes.HasPrefix(k, prefix) {
+			return 0, nil
+		}
+		return keyID(k), nil
 	})
 }
 

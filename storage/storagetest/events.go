@@ -64,8 +64,21 @@ func (w *harness) checkCounts(queue string) {
 		list, err := w.QueuedEvents(w.Context(), queue)
 		w.ok(err)
 		equal(w, "counts of "+queue, w.EventCounts(queue), countsOf(list))
+		w.checkLast(queue, list)
 		w.crash()
 	}
+}
+
+// checkLast compares the newest event of a queue with its events.
+func (w *harness) checkLast(queue string, list []store.QueuedEvent) {
+	w.Helper()
+	var want uint64
+	for _, e := range list {
+		want = max(want, e.ID)
+	}
+	last, err := w.LastEvent(w.Context(), queue)
+	w.ok(err)
+	equal(w, "newest event of "+queue, last, want)
 }
 
 // countsOf returns the counts of a queue with these events.
@@ -103,7 +116,9 @@ func eventTests() map[string]func(*harness) {
 				}
 			}
 			equal(w, "document, byte for byte", string(list[0].Doc), `{"text": "<a1>"}`)
-			w.checkCounts("q")
+			for _, queue := range []string{"q", "other", "p", "unknown"} {
+				w.checkCounts(queue)
+			}
 			due := w.nextEvents(9, "a1", "b1", "c1")
 			equal(w, "event", due[0], list[0])
 			w.nextEvents(2, "a1", "b1")
