@@ -16,6 +16,7 @@ package memory
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -94,6 +95,7 @@ type Service struct {
 	sends  sync.WaitGroup // events that are being told; counted under mu
 	wake   chan struct{}
 
+	started   atomic.Bool
 	mirroring sync.Mutex // one comparison at a time
 
 	mu         sync.Mutex
@@ -154,9 +156,9 @@ func Unusable(name string, err error) *Service {
 func (s *Service) off() bool { return s == nil || s.parts.Provider == nil }
 
 // Start begins to tell the events of the queue, and checks the provider once. The work
-// ends with ctx or Close.
+// ends with ctx or Close. A second call does nothing: two workers would tell events twice.
 func (s *Service) Start(ctx context.Context) {
-	if s.off() {
+	if s.off() || s.started.Swap(true) {
 		return
 	}
 	stop := context.AfterFunc(ctx, s.cancel)

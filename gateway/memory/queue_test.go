@@ -516,6 +516,20 @@ func TestErrorsOfTheStore(t *testing.T) {
 	})
 }
 
+func TestSecondStartDoesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, q := newFake(), newQueue()
+		b := open(t, f, q, settings())
+		b.Start(t.Context())
+		later(0)
+		b.say("s", "one")
+		later(0)
+		if n := b.count("check", "ok"); n != 1 || !slices.Equal(f.texts(), []string{"one"}) {
+			t.Errorf("%d checks, told %q", n, f.texts())
+		}
+	})
+}
+
 // Close does not wait for a provider that ignores its context.
 func TestCloseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
