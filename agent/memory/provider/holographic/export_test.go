@@ -8,6 +8,7 @@ var (
 	Decode   = decode
 	Encode   = encode
 	Bind     = bind
+	Match    = match
 )
 
 type Vector = vector

