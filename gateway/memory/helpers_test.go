@@ -157,6 +157,8 @@ type queue struct {
 	writes int   // calls of SetValue
 	bytes  int64 // that EventCounts adds
 	fail   error // of SettleEvent
+	// settled are the times of the calls of SettleEvent.
+	settled []time.Time
 }
 
 // all returns all rows.
@@ -213,7 +215,7 @@ func (q *queue) EnqueueEvents(_ context.Context, events []store.Event, key strin
 	return nil
 }
 
-func (q *queue) NextEvents(ctx context.Context, _ string, n int) (due []store.QueuedEvent, next time.Time, err error) {
+func (q *queue) NextEvents(ctx context.Context, _ string, n int, except ...uint64) (due []store.QueuedEvent, next time.Time, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.reads++
@@ -223,6 +225,9 @@ func (q *queue) NextEvents(ctx context.Context, _ string, n int) (due []store.Qu
 			continue
 		}
 		groups[r.Group] = true
+		if slices.Contains(except, r.ID) {
+			continue
+		}
 		if !r.Due.After(time.Now()) && len(due) < n {
 			due = append(due, r)
 		} else if next.IsZero() || r.Due.Before(next) {
@@ -238,6 +243,7 @@ func (q *queue) NextEvents(ctx context.Context, _ string, n int) (due []store.Qu
 func (q *queue) SettleEvent(_ context.Context, s store.EventSettlement) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.settled = append(q.settled, time.Now())
 	i := slices.IndexFunc(q.rows, func(r store.QueuedEvent) bool { return r.ID == s.ID })
 	if q.fail != nil || i < 0 {
 		return q.fail

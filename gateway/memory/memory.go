@@ -109,35 +109,40 @@ type Service struct {
 		text string
 		at   time.Time
 	}
-	counted  bool             // earlier is known
-	earlier  uint64           // ID of the last event that an earlier process may have sent
-	full     bool             // the queue is full, and an owner was told
-	refused  bool             // an event was set aside, and an owner was told
-	flying   map[string]bool  // groups whose event is being told
-	asked    map[string]bool  // groups whose first event after the start was told
-	doubt    map[string]bool  // groups whose last event was told, and that could not be stored
-	talks    map[string]*talk // by session
-	standing map[string]int   // recalls of a person since their standing text was fetched
-	recalls  int              // that run
-	lateRow  int              // recalls in succession that came too late
+	counted  bool              // earlier is known
+	earlier  uint64            // ID of the last event that an earlier process may have sent
+	full     bool              // the queue is full, and an owner was told
+	refused  bool              // an event was set aside, and an owner was told
+	flying   map[string]uint64 // ID of the event of a group that is being told, or settled
+	sending  int               // events that are being told
+	told     int               // events that were told, and wait to be settled together
+	settle   chan struct{}     // is closed when they are
+	asked    map[string]bool   // groups whose first event after the start was told
+	doubt    map[string]bool   // groups whose last event was told, and that could not be stored
+	talks    map[string]*talk  // by session
+	standing map[string]int    // recalls of a person since their standing text was fetched
+	recalls  int               // that run
+	lateRow  int               // recalls in succession that came too late
 	stats    stats
 }
 
 // Limits of a Service.
 const (
 	maxInFlight  = 2  // events that are told at the same time
+	maxTold      = 16 // events that wait to be settled together
 	maxRecalls   = 32 // that run at the same time
 	readTimeout  = 30 * time.Second
 	writeTimeout = 2 * time.Minute
 	closeTimeout = 5 * time.Second
-	sendTimeout  = 2 * time.Second // of Close, for what is being told
+	sendTimeout  = 2 * time.Second       // of Close, for what is being told
+	settlePause  = 20 * time.Millisecond // that an event waits to be settled with others
 )
 
 // New returns a Service. Start begins its work.
 func New(p Parts) *Service {
 	s := &Service{
 		parts: p, about: p.Provider.About(), wake: make(chan struct{}, 1),
-		failing: map[string]bool{}, flying: map[string]bool{}, asked: map[string]bool{}, doubt: map[string]bool{},
+		failing: map[string]bool{}, flying: map[string]uint64{}, asked: map[string]bool{}, doubt: map[string]bool{},
 		talks: map[string]*talk{}, standing: map[string]int{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -190,6 +195,7 @@ func (s *Service) Close() {
 	s.mu.Lock()
 	again := s.closed
 	s.closed = true
+	s.settleTold()
 	s.mu.Unlock()
 	if again {
 		return

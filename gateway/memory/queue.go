@@ -44,6 +44,11 @@ func (s *Service) run() {
 		} else {
 			timer.Reset(time.Until(at))
 		}
+		s.mu.Lock()
+		if s.sending == 0 {
+			s.settleTold()
+		}
+		s.mu.Unlock()
 		select {
 		case <-s.ctx.Done():
 		case <-s.wake:
@@ -56,9 +61,9 @@ func (s *Service) run() {
 // not before Wake.
 func (s *Service) dispatch() time.Time {
 	s.mu.Lock()
-	flying, held, told := len(s.flying), s.heldUntil(), maps.Clone(s.flying)
+	free, held, flying := maxInFlight-s.sending, s.heldUntil(), maps.Clone(s.flying)
 	s.mu.Unlock()
-	if flying >= maxInFlight {
+	if free <= 0 {
 		return time.Time{} // the end of one of them wakes
 	}
 	if held.After(time.Now()) {
@@ -68,7 +73,7 @@ func (s *Service) dispatch() time.Time {
 	var due []store.QueuedEvent
 	var next time.Time
 	if err == nil {
-		due, next, err = s.parts.Store.NextEvents(s.ctx, Queue, maxInFlight+flying)
+		due, next, err = s.parts.Store.NextEvents(s.ctx, Queue, free, slices.Collect(maps.Values(flying))...)
 	}
 	if err != nil {
 		if s.ctx.Err() != nil {
@@ -78,18 +83,18 @@ func (s *Service) dispatch() time.Time {
 		return time.Now().Add(storePause)
 	}
 	for _, q := range due {
-		if told[q.Group] { // perhaps not any more, but then q is settled
+		if flying[q.Group] != 0 { // another event of the group is being told
 			continue
 		}
 		if !s.launch(q) {
 			return s.held()
 		}
-		flying++
+		flying[q.Group] = q.ID
 	}
 	switch {
 	case next.IsZero() || next.After(time.Now()):
 		return next
-	case flying > 0:
+	case len(flying) > 0:
 		return time.Time{}
 	}
 	return time.Now().Add(time.Second)
@@ -117,12 +122,13 @@ func (s *Service) countEarlier() error {
 // launch tells an event in a goroutine. It reports false if no event can be told now.
 func (s *Service) launch(q store.QueuedEvent) bool {
 	s.mu.Lock()
-	if s.closed || len(s.flying) >= maxInFlight || !s.breaker.acquire(time.Now()) {
+	if s.closed || s.sending >= maxInFlight || !s.breaker.acquire(time.Now()) {
 		s.mu.Unlock()
 		return false
 	}
 	s.sends.Add(1)
-	s.flying[q.Group] = true
+	s.sending++
+	s.flying[q.Group] = q.ID
 	unsure := s.doubt[q.Group] || q.ID <= s.earlier && !s.asked[q.Group]
 	if delete(s.doubt, q.Group); unsure {
 		s.asked[q.Group] = true
@@ -156,7 +162,11 @@ func (s *Service) heldUntil() time.Time {
 // handle tells one event and stores what came of it.
 func (s *Service) handle(q store.QueuedEvent, unsure bool) {
 	r, settled, ok := s.tell(q, unsure)
+	s.mu.Lock()
+	s.sending--
+	s.mu.Unlock()
 	if ok {
+		s.awaitSettling()
 		settled.Queue, settled.ID = Queue, q.ID
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), closeTimeout)
 		if err := s.parts.Store.SettleEvent(ctx, settled); err != nil {
@@ -177,6 +187,47 @@ func (s *Service) handle(q store.QueuedEvent, unsure bool) {
 		ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
 		defer cancel()
 		s.fetchStanding(ctx, r.Event.Scope)
+	}
+}
+
+// awaitSettling waits until an event that was told is to be settled. While others are being
+// told it waits for them, so that one commit of the store has several settlements. If the
+// process ends meanwhile, more events than otherwise may have been told that are not settled;
+// so it waits only if the provider can tell whether it has an event.
+func (s *Service) awaitSettling() {
+	s.mu.Lock()
+	if s.closed || !s.about.Exact {
+		s.mu.Unlock()
+		return
+	}
+	if s.told == 0 {
+		s.settle = make(chan struct{})
+	}
+	s.told++
+	settle := s.settle
+	if s.told == maxTold {
+		s.settleTold()
+	}
+	s.mu.Unlock()
+	s.Wake() // another event can be told
+	timer := time.NewTimer(settlePause)
+	defer timer.Stop()
+	select {
+	case <-settle:
+	case <-timer.C:
+		s.mu.Lock()
+		if settle == s.settle {
+			s.settleTold()
+		}
+		s.mu.Unlock()
+	}
+}
+
+// settleTold lets the events be settled that wait for it. The caller holds s.mu.
+func (s *Service) settleTold() {
+	if s.told > 0 {
+		s.told = 0
+		close(s.settle)
 	}
 }
 

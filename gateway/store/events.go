@@ -45,9 +45,10 @@ type Events interface {
 	// "", in one write; see Values.
 	EnqueueEvents(ctx context.Context, events []Event, key string, value []byte) error
 	// NextEvents returns the events that may be told now: of each group the first that
-	// waits, if it is due, at most max (at least 1), those that are due longest first. next is when
-	// the next one becomes due; zero if none waits, and the past if there are more than max.
-	NextEvents(ctx context.Context, queue string, max int) (due []QueuedEvent, next time.Time, err error)
+	// waits, if it is due, at most max (at least 1), those that are due longest first, without those
+	// with the IDs in except. next is when the next one becomes due; zero if none waits, and the
+	// past if there are more than max.
+	NextEvents(ctx context.Context, queue string, max int, except ...uint64) (due []QueuedEvent, next time.Time, err error)
 	// SettleEvent stores what came of telling an event. It does nothing if the event is
 	// not there any more.
 	SettleEvent(ctx context.Context, s EventSettlement) error

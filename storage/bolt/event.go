@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"hermesd/gateway/store"
@@ -90,11 +91,11 @@ func (s *Store) EnqueueEvents(ctx context.Context, events []store.Event, key str
 }
 
 // NextEvents returns the first waiting event of each group, if it is due, at most max,
-// those that are due longest first, and when the next one becomes due.
-func (s *Store) NextEvents(ctx context.Context, queue string, max int) (due []store.QueuedEvent, next time.Time, err error) {
+// those that are due longest first and not in except, and when the next one becomes due.
+func (s *Store) NextEvents(ctx context.Context, queue string, max int, except ...uint64) (due []store.QueuedEvent, next time.Time, err error) {
 	view := func() error {
 		return s.view(ctx, "read events of "+queue, func(r reader) (err error) {
-			due, next, err = r.nextEvents(queue, max)
+			due, next, err = r.nextEvents(queue, max, except)
 			return err
 		})
 	}
@@ -110,7 +111,7 @@ func (s *Store) NextEvents(ctx context.Context, queue string, max int) (due []st
 	return due, next, nil
 }
 
-func (r reader) nextEvents(queue string, max int) (due []store.QueuedEvent, next time.Time, err error) {
+func (r reader) nextEvents(queue string, max int, except []uint64) (due []store.QueuedEvent, next time.Time, err error) {
 	if !r.hasEvents() {
 		return nil, time.Time{}, nil
 	}
@@ -118,6 +119,9 @@ func (r reader) nextEvents(queue string, max int) (due []store.QueuedEvent, next
 	for k, v := range r.scan(bEventIndex, dueIndexPrefix(queue)) {
 		if _, err := checkChecksum(bEventIndex, k, v); err != nil {
 			return nil, next, err
+		}
+		if slices.Contains(except, keyID(k)) {
+			continue
 		}
 		at := dueInIndex(k)
 		if at.After(now) || len(due) > 0 && len(due) >= max {
