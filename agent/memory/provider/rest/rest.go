@@ -30,6 +30,7 @@ const (
 	maxBody      = 8 << 20 // bytes of an answer
 	retryPause   = 500 * time.Millisecond
 	maxErrorText = 200 // bytes of a refusal that are shown
+	maxIdle      = 32  // connections that are kept: as many as recalls at the same time
 
 	maxRetryAfter = 1 << 30 // seconds; far more does not fit into a Duration
 )
@@ -60,7 +61,7 @@ func New(label, base string, key secret.Value, s provider.Source) (*Client, erro
 	}
 	if c == nil {
 		port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
-		c = safehttp.New(safehttp.Options{Allow: []string{net.JoinHostPort(u.Hostname(), port)}, Environment: true, Timeout: WriteTimeout})
+		c = safehttp.New(safehttp.Options{Allow: []string{net.JoinHostPort(u.Hostname(), port)}, Environment: true, Timeout: WriteTimeout, Idle: maxIdle})
 	}
 	own := *c
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -291,6 +292,51 @@ func TestOwnClientReachesTheServer(t *testing.T) {
 	e := failed(t, c.Do(t.Context(), rest.Call{Method: "POST", Path: "/"}, nil))
 	if e.Class != provider.Down || e.Sent || !strings.HasPrefix(e.Text, "Sim cannot be reached: ") {
 		t.Errorf("nobody listens: %+v", e)
+	}
+}
+
+// Calls that are made at the same time keep their connections for the next ones.
+func TestConnectionsAreKept(t *testing.T) {
+	const parallel = 30
+	var mu sync.Mutex
+	from, arrived, all := map[string]bool{}, 0, make(chan struct{})
+	s := memory.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		from[r.RemoteAddr] = true
+		if arrived++; arrived == parallel {
+			close(all)
+		}
+		wait := all
+		mu.Unlock()
+		<-wait // all are under way
+		ok(w, r)
+	}), nil)
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	c, err := rest.New("Sim", s.URL, key, provider.Source{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for range 3 {
+		mu.Lock()
+		arrived, all = 0, make(chan struct{})
+		mu.Unlock()
+		var calls sync.WaitGroup
+		for range parallel {
+			calls.Go(func() {
+				if err := c.Do(t.Context(), rest.Call{Method: "GET", Path: "/"}, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+	}
+	// A connection is kept a moment after its answer was read, so a few more may be made.
+	if len(from) > 2*parallel-8 {
+		t.Errorf("%d connections for 3 times %d calls", len(from), parallel)
 	}
 }
 
