@@ -1,9 +1,16 @@
 package bench_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -31,39 +38,58 @@ func withProvider(b *testing.B, o daemontest.Options) (daemontest.Options, *open
 	return o, s
 }
 
-// BenchmarkProvider compares a daemon with an external memory to one without, in pairs
-// whose order alternates: messages per second and processor time per message when 100
-// users write 5 messages each at once, and the model takes 50 ms.
+// BenchmarkProvider compares three daemons, in rounds whose order alternates: without an
+// external memory; with one; and without, while this process makes the two requests of each
+// message as plainly as possible, which is the least that an external memory costs. 100 users
+// write 5 messages each at once, and the model takes 50 ms. cpu-ratio and floor-ratio are what
+// the ratios of messages per second would be if all processor time, also that of the
+// simulators, were on cores that do nothing else.
 func BenchmarkProvider(b *testing.B) {
-	var speeds, costs []float64
+	var speeds, more, ratios, floors []float64
 	for n := range *pairs {
-		var speed, cost [2]float64 // without, with
+		var speed, daemon, all [3]float64 // without, with, floor
 		for i := range speed {
-			k := (n + i) % 2
-			speed[k], cost[k] = providerRun(b, k == 1)
+			k := (n + i) % 3
+			speed[k], daemon[k], all[k] = providerRun(b, k == 1, k == 2)
 		}
-		b.Logf("without and with: %.0f and %.0f messages/s, %.2f and %.2f ms of processor time per message", speed[0], speed[1], cost[0], cost[1])
-		speeds, costs = append(speeds, speed[1]/speed[0]), append(costs, cost[1]-cost[0])
+		b.Logf("without, with and floor: %.0f messages/s; ms of processor time per message: daemon %.2f, with the simulators %.2f", speed, daemon, all)
+		speeds, more = append(speeds, speed[1]/speed[0]), append(more, daemon[1]-daemon[0])
+		ratios, floors = append(ratios, all[0]/all[1]), append(floors, all[0]/all[2])
 	}
-	slices.Sort(speeds)
-	slices.Sort(costs)
-	b.ReportMetric(speeds[len(speeds)/2], "speed-ratio")
-	b.ReportMetric(costs[len(costs)/2], "more-cpu-ms/message")
+	for name, list := range map[string][]float64{"speed-ratio": speeds, "more-cpu-ms/message": more, "cpu-ratio": ratios, "floor-ratio": floors} {
+		slices.Sort(list)
+		b.ReportMetric(list[len(list)/2], name)
+	}
 }
 
-func providerRun(b *testing.B, provider bool) (perSecond, cpu float64) {
+// providerRun returns messages per second, and processor time per message of the daemon and
+// of all.
+func providerRun(b *testing.B, provider, floor bool) (perSecond, daemon, all float64) {
 	const people, rounds = 100, 5
 	o := daemontest.Options{People: people, Model: llm.Options{FirstByte: 50 * time.Millisecond}, Config: "display:\n  busy_input_mode: queue\n"}
-	var s *openviking.Server
+	with, s := withProvider(b, o)
 	if provider {
-		o, s = withProvider(b, o)
+		o = with
 	}
 	w := start(b, o)
 	defer w.Close()
+	before := ownCPU(b)
+	requests := make(chan int, people*rounds)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer close(requests)
+	for range 32 { // as many recalls as the daemon makes at the same time
+		workers.Go(func() {
+			for n := range requests {
+				askPlainly(b, s.URL, n%people, fmt.Sprintf("message #%d", n))
+			}
+		})
+	}
 	begin := time.Now()
-	for i := range rounds {
-		for p := range w.People {
-			w.Direct[p].Say(w.People[p], fmt.Sprintf("message #%d", i*people+p))
+	for n := range people * rounds {
+		w.Direct[n%people].Say(w.People[n%people], fmt.Sprintf("message #%d", n))
+		if floor {
+			requests <- n
 		}
 	}
 	w.answered(people * rounds)
@@ -73,10 +99,55 @@ func providerRun(b *testing.B, provider bool) (perSecond, cpu float64) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if s != nil && len(s.Calls()) < people*rounds {
+	if (provider || floor) && len(s.Calls()) < people*rounds {
 		b.Errorf("the memory was called %d times", len(s.Calls()))
 	}
-	return people * rounds / took.Seconds(), ms(used) / (people * rounds)
+	return people * rounds / took.Seconds(), ms(used) / (people * rounds), ms(used+ownCPU(b)-before) / (people * rounds)
+}
+
+// plain keeps a connection for each of the workers.
+var plain = http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 32}}
+
+// askPlainly makes the requests of one message: a search and the two messages of the turn.
+func askPlainly(b *testing.B, url string, person int, text string) {
+	at := time.Now().UTC().Format(time.RFC3339)
+	for path, body := range map[string]string{
+		"search/search": fmt.Sprintf(`{"query":%q,"limit":24,"score_threshold":0.15,"context_type":"memory","session_id":"s%d"}`, text, person),
+		fmt.Sprintf("sessions/s%d/messages/batch", person): fmt.Sprintf(`{"messages":[{"role":"user","content":%q,"created_at":%q},{"role":"assistant","peer_id":"hermes","content":%[1]q,"created_at":%[2]q}]}`, text, at),
+	} {
+		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url+"/api/v1/"+path, strings.NewReader(body))
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		req.Header = http.Header{"Content-Type": {"application/json"}, "X-Openviking-Account": {"default"}, "X-Openviking-User": {fmt.Sprint("p", person)}}
+		resp, err := plain.Do(req)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode != http.StatusOK {
+			b.Error(resp.Status, err)
+		}
+	}
+}
+
+// ownCPU returns the processor time of this process, in which the simulators are.
+func ownCPU(b *testing.B) time.Duration {
+	b.Helper()
+	raw, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	var ticks [2]int64 // of 10 ms, in user mode and in the kernel
+	for i, field := range strings.Fields(rest)[11:13] {
+		if ticks[i], err = strconv.ParseInt(field, 10, 64); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Duration(ticks[0]+ticks[1]) * 10 * time.Millisecond
 }
 
 // BenchmarkProviderIdle watches two idle daemons at the same time, without and with an
