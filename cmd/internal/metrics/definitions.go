@@ -62,13 +62,13 @@ var (
 // Delivery.
 var (
 	attempts = Definition{"hermesd_delivery_attempts_total", Counter, labels("platform", "outcome"), nil,
-		"Delivery attempts. outcome: sent; known_not_sent (is retried); uncertain (whether it arrived); dead_letter (no longer retried: alert on this); preview_given_up (the answer follows)."}
+		"Delivery attempts. outcome: sent; known_not_sent (is retried); uncertain (whether it arrived); dead_letter (no longer retried); preview_given_up (the answer follows)."}
 	rateLimited = Definition{"hermesd_delivery_rate_limited_total", Counter, labels("platform"), nil,
 		"Deliveries that waited for a rate limit of the platform."}
 	attemptTime = Definition{"hermesd_delivery_attempt_duration_seconds", Histogram, labels("platform"), ofRequest,
 		"Duration of a delivery attempt."}
 	latency = Definition{"hermesd_delivery_latency_seconds", Histogram, labels("platform", "kind"), untilSent,
-		"Time from accepting a message to delivering the first part of its answer. Without answers stored before the process started."}
+		"Time from accepting a message to delivering the first part of an answer that was stored since the start."}
 	outboxRows = Definition{"hermesd_outbox_rows", Gauge, labels("state"), nil,
 		"Rows in the outbox. state: undelivered; dead_letter."}
 	undelivered = Definition{"hermesd_outbox_undelivered_rows", Gauge, labels("state"), nil,
@@ -88,7 +88,7 @@ var (
 	cost = Definition{"hermesd_model_cost_dollars_total", Counter, labels("provider", "model"), nil,
 		"Cost of successful requests. A model without a price has no series."}
 	breaks = Definition{"hermesd_prefix_breaks_total", Counter, labels("reason"), nil,
-		"Calls whose prefix does not extend the previous one. undeclared is a bug in hermesd: alert on this."}
+		"Calls whose prefix does not extend the previous one. undeclared: a bug in hermesd."}
 	cacheMissed = Definition{"hermesd_cache_missed_tokens_total", Counter, nil, nil,
 		"Tokens that should have been read from the provider's cache but were not."}
 )
@@ -96,13 +96,13 @@ var (
 // Compaction, tools and media tasks.
 var (
 	compactions = Definition{"hermesd_compactions_total", Counter, labels("engine", "reason", "outcome"), nil,
-		"Compactions made during turns. reason: compression (also /compress), hygiene (85 %). outcome: ok, failed (the conversation is unchanged)."}
+		"Compactions during turns. reason: compression (also /compress), hygiene (85 %). outcome: ok, failed (the conversation is unchanged)."}
 	background = Definition{"hermesd_background_compactions_total", Counter, labels("outcome"), nil,
-		"Compactions made concurrently with turns. outcome: started, failed, adopted, discarded (no turn used it)."}
+		"Compactions concurrent with turns. outcome: started, failed, adopted, discarded (no turn used it)."}
 	backgroundWaiting = Definition{"hermesd_background_compactions", Gauge, nil, nil,
-		"Background compactions that run or are not adopted yet."}
+		"Background compactions running or not adopted yet."}
 	toolCalls = Definition{"hermesd_tool_calls_total", Counter, labels("tool", "outcome"), nil,
-		"Finished tool calls, including those of sub-agents. outcome: ok, failed (the model gets the error)."}
+		"Finished tool calls, also of sub-agents. outcome: ok, failed (the model gets the error)."}
 	toolTime   = Definition{"hermesd_tool_duration_seconds", Histogram, labels("tool"), ofTool, "Duration of tool calls."}
 	mediaCalls = Definition{"hermesd_media_task_calls_total", Counter, labels("task", "outcome"), nil,
 		"Media tasks. task: transcription, image_description, speech_synthesis. outcome: ok, failed (the user is notified)."}
@@ -112,17 +112,17 @@ var (
 // External memory.
 var (
 	memoryCalls = Definition{"hermesd_memory_requests_total", Counter, labels("call", "result"), nil,
-		"Calls of the memory provider. call: recall, standing, sync, synced, tool, check. result: ok; may_repeat (call synced: the provider cannot tell whether it has an event, which is sent, perhaps once more); else the class of the error."}
+		"Calls of the memory provider. call: recall, standing, sync, synced, tool, check. result: ok; may_repeat (call synced: the provider cannot tell whether it has an event, which is sent again); else the class of the error."}
 	memoryTime = Definition{"hermesd_memory_request_duration_seconds", Histogram, labels("call"), ofRequest,
 		"Duration of such a call."}
 	memoryRecalls = Definition{"hermesd_memory_recalls_total", Counter, labels("result"), nil,
-		"Turns that recalled. result: ready; late (not there when the time was over), earlier (that of an earlier turn was used instead), none (nothing fits, or the provider does not answer)."}
+		"Turns that recalled. result: ready; late (not in time), earlier (that of an earlier turn was used), none (nothing fits, or no answer)."}
 	memoryLost = Definition{"hermesd_memory_left_out_total", Counter, labels("reason"), nil,
-		"What did not get through. reason: injection (a text of the provider that looks like an attack), queue_full (a turn that is not kept for the provider)."}
+		"Omitted. reason: injection (a text of the provider that looks like an attack), queue_full (a turn not kept for the provider)."}
 	memoryUp = Definition{"hermesd_memory_up", Gauge, nil, nil,
 		"0 while the memory provider does not answer."}
 	memorySuccess = Definition{"hermesd_memory_last_success_timestamp_seconds", Gauge, labels("call"), nil,
-		"Last success of the memory provider. call: recall, sync. Missing before the first one since the start."}
+		"Last success of the memory provider since the start. call: recall, sync."}
 	memoryEvents = Definition{"hermesd_memory_queue_events", Gauge, labels("state"), nil,
 		"Events for the memory provider. state: waiting; aside (refused, until retried or dropped)."}
 	memoryOldest = Definition{"hermesd_memory_queue_oldest_seconds", Gauge, nil, nil,
@@ -133,10 +133,10 @@ var (
 var (
 	occurrences = Definition{"hermesd_cron_occurrences_total", Counter, labels("outcome"), nil,
 		"Occurrences of scheduled prompts. outcome: replied, silent, failed, cancelled; skipped (not run, by decision), missed (the daemon was down)."}
-	jobs        = Definition{"hermesd_cron_jobs", Gauge, nil, nil, "Scheduled prompts that are neither paused nor completed."}
+	jobs        = Definition{"hermesd_cron_jobs", Gauge, nil, nil, "Scheduled prompts neither paused nor completed."}
 	jobsRunning = Definition{"hermesd_cron_running", Gauge, nil, nil, "Running scheduled prompts."}
-	jobsWaiting = Definition{"hermesd_cron_waiting", Gauge, nil, nil, "Scheduled prompts that are due and wait."}
-	clock       = Definition{"hermesd_cron_up", Gauge, nil, nil, "0 if the scheduler is stalled or cannot write to the store: alert on this."}
+	jobsWaiting = Definition{"hermesd_cron_waiting", Gauge, nil, nil, "Due scheduled prompts that wait."}
+	clock       = Definition{"hermesd_cron_up", Gauge, nil, nil, "0 if the scheduler is stalled or cannot write to the store."}
 )
 
 // Platforms and the store.
@@ -152,9 +152,9 @@ var (
 		"Time to build and write a transaction."}
 	storeWritten = Definition{"hermesd_store_written_bytes_total", Counter, nil, nil, "Bytes that these transactions wrote."}
 	storeBytes   = Definition{"hermesd_store_bytes", Gauge, nil, nil, "Size of the store file."}
-	storeUp      = Definition{"hermesd_store_up", Gauge, nil, nil, "0 from a failed write until the next successful one: alert on this."}
+	storeUp      = Definition{"hermesd_store_up", Gauge, nil, nil, "0 from a failed write until the next successful one."}
 	damage       = Definition{"hermesd_store_damaged_records_total", Counter, nil, nil,
-		"Damaged records, moved away: alert on this, and run `hermesd doctor --verify`."}
+		"Damaged records, moved away: run `hermesd doctor --verify`."}
 )
 
 // The process.
@@ -162,7 +162,7 @@ var (
 	build   = Definition{"hermesd_build_info", Gauge, labels("version"), nil, "Always 1."}
 	started = Definition{"hermesd_start_timestamp_seconds", Gauge, nil, nil, "Start time of the daemon."}
 	panics  = Definition{"hermesd_panics_total", Counter, labels("where"), nil,
-		"Recovered panics: a bug in hermesd. The log has the stack. where: in a turn, in a tool, …"}
+		"Recovered panics, a bug in hermesd; the log has the stack. where: in a turn, in a tool, …"}
 	logged = Definition{"hermesd_log_lines_total", Counter, labels("level"), nil,
 		"Log lines. level: warn, error. None below logging.level."}
 	configRead = Definition{"hermesd_config_last_reload_timestamp_seconds", Gauge, nil, nil,
