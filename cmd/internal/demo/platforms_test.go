@@ -77,7 +77,7 @@ func TestPlatformsPageExamplesAreValid(t *testing.T) {
 			t.Errorf("%d accounts are connected by tokens for three", n)
 		}
 	}
-	if seen < 6 {
+	if seen < 5 {
 		t.Errorf("only %d examples", seen)
 	}
 }
