@@ -54,18 +54,14 @@ func (c *cli) approvalsChangeCmd(use, short, said string, do changeApprovals) *c
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				list, err := do(client, cmd.Context(), args[0], job)
-				if err != nil {
-					return err
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) ([]approval.Record, error) {
+				return do(client, ctx, args[0], job)
+			}, func(list []approval.Record) string {
+				var b strings.Builder
+				for _, r := range list {
+					b.WriteString(said + ": " + text.Line(r.Shape) + ", " + approvalScope(r) + "\n")
 				}
-				return c.show(list, func() string {
-					var b strings.Builder
-					for _, r := range list {
-						b.WriteString(said + ": " + text.Line(r.Shape) + ", " + approvalScope(r) + "\n")
-					}
-					return b.String()
-				})
+				return b.String()
 			})
 		},
 	}
@@ -241,21 +237,16 @@ func (check *commandCheck) evaluate(command string) decision {
 }
 
 func (d decision) text() string {
-	var b strings.Builder
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "%-9s %s\n", name, text.Line(value))
-		}
-	}
-	line("decision", d.Decision)
-	line("rule", d.Rule)
-	line("reason", d.Reason)
+	b := sheet{width: 9}
+	b.optional("decision", d.Decision)
+	b.optional("rule", d.Rule)
+	b.optional("reason", d.Reason)
 	for _, s := range d.Details {
-		line("detail", s)
+		b.optional("detail", s)
 	}
 	for _, s := range d.Shapes {
-		line("shape", s)
+		b.optional("shape", s)
 	}
-	line("network", strconv.FormatBool(d.Network))
+	b.optional("network", strconv.FormatBool(d.Network))
 	return b.String()
 }

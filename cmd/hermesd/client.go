@@ -34,18 +34,7 @@ const dbName = "hermesd.db"
 // withClient calls f with a client of the daemon or, if none is running, of the
 // store itself. Both use the same handler.
 func (c *cli) withClient(ctx context.Context, f func(*admin.Client) error) error {
-	home, err := config.ResolveHome(c.home, c.env)
-	if err != nil {
-		return err
-	}
-	client, err := admin.Dial(ctx, home)
-	if errors.Is(err, admin.ErrNoDaemon) {
-		return c.withStore(ctx, home, f)
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(client), client.Close(ctx))
+	return c.dial(ctx, f, func(home string, _ error) error { return c.withStore(ctx, home, f) })
 }
 
 // ask prints what do returns for a client like that of withClient.
@@ -62,13 +51,20 @@ func ask[T any](ctx context.Context, c *cli, do func(*admin.Client, context.Cont
 // withDaemon calls f with a client of the running daemon; it is an error if there
 // is none.
 func (c *cli) withDaemon(ctx context.Context, f func(*admin.Client) error) error {
+	return c.dial(ctx, f, func(home string, err error) error {
+		return fmt.Errorf("%w for %s; start one with `hermesd run`", err, home)
+	})
+}
+
+// dial calls f with a client of the running daemon, or otherwise if there is none.
+func (c *cli) dial(ctx context.Context, f func(*admin.Client) error, otherwise func(home string, err error) error) error {
 	home, err := config.ResolveHome(c.home, c.env)
 	if err != nil {
 		return err
 	}
 	client, err := admin.Dial(ctx, home)
 	if errors.Is(err, admin.ErrNoDaemon) {
-		return fmt.Errorf("%w for %s; start one with `hermesd run`", err, home)
+		return otherwise(home, err)
 	}
 	if err != nil {
 		return err

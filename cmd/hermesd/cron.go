@@ -159,27 +159,22 @@ func inZone(v schedule.JobView, at time.Time) string {
 }
 
 func jobText(v schedule.JobView) string {
-	var b strings.Builder
+	b := sheet{width: 11}
 	fmt.Fprintf(&b, "%s %s\n", v.ID, text.Line(v.Name))
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "  %-9s %s\n", name, text.Line(value))
-		}
-	}
-	line("status", v.Status)
-	line("schedule", v.Schedule.Text+" ("+v.Schedule.Zone+")")
+	b.optional("  status", v.Status)
+	b.optional("  schedule", v.Schedule.Text+" ("+v.Schedule.Zone+")")
 	for i, at := range v.Next {
-		name := "next"
+		name := "  next"
 		if i > 0 {
 			name = ""
 		}
-		line(name, inZone(v, at))
+		b.line(name, "%s", inZone(v, at))
 	}
-	line("deliver", strings.Join(v.Deliver, ", "))
-	line("skills", strings.Join(v.Skills, ", "))
-	line("script", v.Script)
+	b.optional("  deliver", strings.Join(v.Deliver, ", "))
+	b.optional("  skills", strings.Join(v.Skills, ", "))
+	b.optional("  script", v.Script)
 	if v.Repeat > 0 {
-		line("runs", fmt.Sprintf("%d of %d", v.State.Runs, v.Repeat))
+		b.optional("  runs", fmt.Sprintf("%d of %d", v.State.Runs, v.Repeat))
 	}
 	return b.String()
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"hermesd/agent/injection"
-	"hermesd/cmd/internal/tui/text"
 )
 
 func (c *cli) injectionCmd() *cobra.Command {
@@ -95,9 +94,9 @@ func scanText(s string) scanResult {
 }
 
 func (s scanResult) text() string {
-	out := "decision  " + s.Decision + "\n"
-	if s.Rule != "" {
-		out += "rule      " + s.Rule + "\nreason    " + text.Line(s.Reason) + "\n"
-	}
-	return out
+	b := sheet{width: 9}
+	b.line("decision", "%s", s.Decision)
+	b.optional("rule", s.Rule)
+	b.optional("reason", s.Reason)
+	return b.String()
 }

@@ -21,6 +21,7 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/profile"
 	"hermesd/cmd/internal/platforms"
+	"hermesd/cmd/internal/tui/text"
 	"hermesd/gateway/chat"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
@@ -240,4 +241,21 @@ func (c *cli) show(v any, text func() string) error {
 		return fmt.Errorf("print: %w", err)
 	}
 	return nil
+}
+
+// A sheet is text of lines with a name, padded to a width, and a value.
+type sheet struct {
+	strings.Builder
+	width int
+}
+
+func (s *sheet) line(name, format string, args ...any) {
+	fmt.Fprintf(s, "%-*s %s\n", s.width, name, text.Line(fmt.Sprintf(format, args...)))
+}
+
+// optional adds a line unless its value is "".
+func (s *sheet) optional(name, value string) {
+	if value != "" {
+		s.line(name, "%s", value)
+	}
 }

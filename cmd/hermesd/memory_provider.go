@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,20 +53,11 @@ func memoryStatusText(s memory.Status, now time.Time) string {
 	if s.Provider == "" {
 		return "There is no external memory; `hermesd memory setup` configures one.\n"
 	}
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-9s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
-	}
-	line("provider", "%s", s.Provider)
-	if s.Mode != "" {
-		line("mode", "%s", s.Mode)
-	}
-	if s.Place != "" {
-		line("place", "%s", s.Place)
-	}
-	if s.Identity != "" {
-		line("owner", "%s", s.Identity)
-	}
+	b := sheet{width: 9}
+	b.line("provider", "%s", s.Provider)
+	b.optional("mode", s.Mode)
+	b.optional("place", s.Place)
+	b.optional("owner", s.Identity)
 	state := "answers"
 	if !s.Up {
 		state = "does not answer"
@@ -75,22 +65,22 @@ func memoryStatusText(s memory.Status, now time.Time) string {
 	if s.Breaker != "closed" {
 		state += "; calls are held back (" + s.Breaker + ")"
 	}
-	line("state", "%s", state)
+	b.line("state", "%s", state)
 	side := func(name string, at time.Time, problem, more string) {
 		when := "never since the start"
 		if !at.IsZero() {
 			when = text.Ago(at, now)
 		}
-		line(name, "last success %s%s", when, more)
+		b.line(name, "last success %s%s", when, more)
 		if problem != "" {
-			line("", "last error %s", problem)
+			b.line("", "last error %s", problem)
 		}
 	}
 	side("recall", s.Recall.LastOK, s.Recall.LastError, fmt.Sprintf("; half within %d ms, 95 %% within %d ms, %d late", s.Recall.P50, s.Recall.P95, s.Recall.Late))
 	side("sync", s.Sync.LastOK, s.Sync.LastError, "")
-	line("queue", "%d wait, %d set aside", s.Queue.Waiting, s.Queue.Aside)
+	b.line("queue", "%d wait, %d set aside", s.Queue.Waiting, s.Queue.Aside)
 	if s.Queue.Waiting > 0 {
-		line("", "the oldest for %s; ends of conversations wait 30 minutes", text.Span(time.Duration(s.Queue.Oldest)*time.Second))
+		b.line("", "the oldest for %s; ends of conversations wait 30 minutes", text.Span(time.Duration(s.Queue.Oldest)*time.Second))
 	}
 	return b.String()
 }
@@ -182,16 +172,13 @@ func (c *cli) memoryQueueCmd() *cobra.Command {
 						return err
 					}
 				}
-				return c.withClient(cmd.Context(), func(client *admin.Client) error {
-					n, err := do(client, cmd.Context(), ids...)
-					if err != nil {
-						return err
+				return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (map[string]int, error) {
+					n, err := do(client, ctx, ids...)
+					if err == nil && n < len(ids) {
+						err = errors.New("some of these events do not exist any more; `hermesd memory queue` lists what there is")
 					}
-					if n < len(ids) {
-						return errors.New("some of these events do not exist any more; `hermesd memory queue` lists what there is")
-					}
-					return c.show(map[string]int{"events": n}, func() string { return text.Count(n, "event") + " " + said + ".\n" })
-				})
+					return map[string]int{"events": n}, err
+				}, func(done map[string]int) string { return text.Count(done["events"], "event") + " " + said + ".\n" })
 			},
 		}
 	}
@@ -226,21 +213,16 @@ func eventID(s string) (uint64, error) {
 
 // memoryEventText shows an event.
 func memoryEventText(e memory.EventText, now time.Time) string {
-	var b strings.Builder
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(&b, "%-9s %s\n", name, text.Clean(value))
-		}
-	}
-	line("event", fmt.Sprintf("%d, %s, for %s", e.ID, e.Kind, e.Provider))
-	line("person", cmp.Or(e.Person, "the owner"))
-	line("group", e.Group)
-	line("added", text.Ago(e.Added, now))
-	line("tries", strconv.Itoa(e.Tries))
-	line("problem", e.Aside)
-	line(e.Fact.Target, e.Fact.Text)
+	b := sheet{width: 9}
+	b.line("event", "%d, %s, for %s", e.ID, e.Kind, e.Provider)
+	b.line("person", "%s", cmp.Or(e.Person, "the owner"))
+	b.optional("group", e.Group)
+	b.line("added", "%s", text.Ago(e.Added, now))
+	b.line("tries", "%d", e.Tries)
+	b.optional("problem", e.Aside)
+	b.optional(e.Fact.Target, e.Fact.Text)
 	for _, m := range e.Messages {
-		line(m.Role, m.Text)
+		fmt.Fprintf(&b, "%-9s %s\n", m.Role, text.Clean(m.Text))
 	}
 	return b.String()
 }

@@ -28,9 +28,44 @@ func (c *cli) outboxCmd() *cobra.Command {
 	}
 	list.Flags().BoolVar(&all, "all", false, "also what was delivered and is still kept")
 	cmd.AddCommand(list, c.showRowsCmd(),
-		c.change("retry ID...", "Try a message again now", (*admin.Client).Retry, "is tried again now", "is tried again when the daemon starts"),
-		c.change("drop ID...", "Give a message up", (*admin.Client).Drop, "is given up", "is given up"))
+		c.rowChangeCmd("retry ID...", "Try a message again now", (*admin.Client).Retry, "is tried again now", "is tried again when the daemon starts"),
+		c.rowChangeCmd("drop ID...", "Give a message up", (*admin.Client).Drop, "is given up", "is given up"))
 	return cmd
+}
+
+// each returns an operation of ask that calls do for each id, until one fails.
+func each[T any](ids []string, do func(*admin.Client, context.Context, string) (T, error)) func(*admin.Client, context.Context) ([]T, error) {
+	return func(client *admin.Client, ctx context.Context) ([]T, error) {
+		var done []T
+		for _, id := range ids {
+			v, err := do(client, ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			done = append(done, v)
+		}
+		return done, nil
+	}
+}
+
+// rowChangeCmd returns a command that calls do for each row in its arguments.
+func (c *cli) rowChangeCmd(use, short string, do func(*admin.Client, context.Context, string) (admin.RowChange, error), live, later string) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: args(1, 1000),
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			return ask(cmd.Context(), c, each(ids, do), func(done []admin.RowChange) string {
+				var b strings.Builder
+				for _, ch := range done {
+					what := later
+					if ch.DaemonRunning {
+						what = live
+					}
+					fmt.Fprintf(&b, "%s %s.\n", ch.ID, what)
+				}
+				return b.String()
+			})
+		},
+	}
 }
 
 func outboxText(box admin.Outbox, now time.Time) string {
@@ -61,46 +96,34 @@ func (c *cli) showRowsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID...", Short: "Show messages in full: what they say, and what has become of them", Args: args(1, 1000),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				var rows []outbox.Row
-				var shown []string
-				for _, id := range ids {
-					r, err := client.Row(cmd.Context(), id)
-					if err != nil {
-						return err
-					}
-					rows, shown = append(rows, r), append(shown, rowText(r, time.Now()))
+			return ask(cmd.Context(), c, each(ids, (*admin.Client).Row), func(rows []outbox.Row) string {
+				shown := make([]string, len(rows))
+				for i, r := range rows {
+					shown[i] = rowText(r, time.Now())
 				}
-				return c.show(rows, func() string { return strings.Join(shown, "\n") })
+				return strings.Join(shown, "\n")
 			})
 		},
 	}
 }
 
 func rowText(r outbox.Row, now time.Time) string {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-9s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
-	}
-	line(r.ID.String(), "%s to %s: %s", r.Role, r.Msg.To, r.State)
-	line("created", "%s, tried %s", text.Ago(r.Created, now), text.Count(r.Attempts, "time"))
+	b := sheet{width: 9}
+	b.line(r.ID.String(), "%s to %s: %s", r.Role, r.Msg.To, r.State)
+	b.line("created", "%s, tried %s", text.Ago(r.Created, now), text.Count(r.Attempts, "time"))
 	if !r.Terminal() && !r.NextAttempt.IsZero() {
-		line("next", "%s", text.Ago(r.NextAttempt, now))
+		b.line("next", "%s", text.Ago(r.NextAttempt, now))
 	}
-	if r.Reason != "" {
-		line("problem", "%s", r.Reason)
-	}
-	if r.Turn != "" {
-		line("turn", "%s", r.Turn)
-	}
+	b.optional("problem", r.Reason)
+	b.optional("turn", r.Turn)
 	if r.Receipt != nil {
-		line("receipt", "%s, %s", r.Receipt.ID, text.Ago(r.Settled, now))
+		b.line("receipt", "%s, %s", r.Receipt.ID, text.Ago(r.Settled, now))
 	}
 	if f := r.Msg.File; f != nil {
-		line("file", "%s, %s, %s", f.Name, f.MIME, text.Bytes(f.Size))
+		b.line("file", "%s, %s, %s", f.Name, f.MIME, text.Bytes(f.Size))
 	}
 	for _, button := range slices.Concat(r.Msg.Buttons...) {
-		line("button", "%s: %s", button.Label, button.Data)
+		b.line("button", "%s: %s", button.Label, button.Data)
 	}
 	switch said := text.Render(r.Msg.Text, text.Source, 0); {
 	case said != "":

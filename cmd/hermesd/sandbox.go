@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
-	"hermesd/cmd/internal/tui/text"
 	"hermesd/internal/spawn"
 )
 
@@ -38,34 +36,31 @@ no terminal. The daemon need not run; ` + "`hermesd status`" + ` shows what it u
 }
 
 func sandboxText(s admin.Sandbox) string {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-11s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
-	}
+	b := sheet{width: 11}
 	each := func(name string, lines []string) {
 		for _, l := range lines {
-			line(name, "%s", l)
+			b.line(name, "%s", l)
 			name = ""
 		}
 	}
 	if !s.Enabled {
-		line("terminal", "none: terminal.enabled is false")
+		b.line("terminal", "none: terminal.enabled is false")
 		return b.String()
 	}
-	line("configured", "terminal.sandbox: %s", s.Mode)
-	line("in use", "%s", s.Describe())
+	b.line("configured", "terminal.sandbox: %s", s.Mode)
+	b.line("in use", "%s", s.Describe())
 	each("not reached", s.Tested) // by the self-test
 	each("not used", s.Reasons)
 	if s.Mechanism != string(spawn.None) {
 		each("may change", s.Write)
 		each("may read", shorten(s.Read, spawn.SystemPaths()))
 		each("hidden", s.Hidden)
-		line("network", "%s", cmp.Or(s.Network, "not restricted"))
-		line("processes", "%s", cmp.Or(s.Processes, "only their timeout limits them"))
+		b.line("network", "%s", cmp.Or(s.Network, "not restricted"))
+		b.line("processes", "%s", cmp.Or(s.Processes, "only their timeout limits them"))
 	}
 	for _, l := range s.Limits {
-		line("LIMIT", "%s", l.Cause)
-		line("", "→ %s", l.Fix)
+		b.line("LIMIT", "%s", l.Cause)
+		b.line("", "→ %s", l.Fix)
 	}
 	return b.String()
 }

@@ -200,28 +200,17 @@ func (c *cli) serviceStatus(u *unit) *cobra.Command {
 }
 
 func serviceText(st service.State) string {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-10s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
-	}
-	line("service", "%s (%s), %s", st.Active, st.Sub, st.Enabled)
-	if st.Unit != "" {
-		line("unit file", "%s", st.Unit)
-	}
+	b := sheet{width: 10}
+	b.line("service", "%s (%s), %s", st.Active, st.Sub, st.Enabled)
+	b.optional("unit file", st.Unit)
 	if st.PID != 0 {
-		line("process", "%d, since %s, restarted %s by systemd", st.PID, st.Since, text.Count(st.Restarts, "time"))
+		b.line("process", "%d, since %s, restarted %s by systemd", st.PID, st.Since, text.Count(st.Restarts, "time"))
 	} else {
-		line("last run", "%s, exit code %d", st.Result, st.Exit)
+		b.line("last run", "%s, exit code %d", st.Result, st.Exit)
 	}
-	if st.Status != "" {
-		line("says", "%s", st.Status)
-	}
-	if st.Lingering != "" {
-		line("lingering", "%s", st.Lingering)
-	}
-	if hint := st.Hint(); hint != "" {
-		line("PROBLEM", "%s", hint)
-	}
+	b.optional("says", st.Status)
+	b.optional("lingering", st.Lingering)
+	b.optional("PROBLEM", st.Hint())
 	return b.String()
 }
 

@@ -16,36 +16,6 @@ import (
 	"hermesd/gateway/session"
 )
 
-// change returns a command that calls do for each outbox row in its arguments.
-func (c *cli) change(use, short string, do func(*admin.Client, context.Context, string) (admin.RowChange, error), live, later string) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Args: args(1, 1000),
-		RunE: func(cmd *cobra.Command, ids []string) error {
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				var done []admin.RowChange
-				for _, id := range ids {
-					ch, err := do(client, cmd.Context(), id)
-					if err != nil {
-						return err
-					}
-					done = append(done, ch)
-				}
-				return c.show(done, func() string {
-					var b strings.Builder
-					for _, ch := range done {
-						what := later
-						if ch.DaemonRunning {
-							what = live
-						}
-						fmt.Fprintf(&b, "%s %s.\n", ch.ID, what)
-					}
-					return b.String()
-				})
-			})
-		},
-	}
-}
-
 func (c *cli) sessionsCmd() *cobra.Command {
 	cmd := group(&cobra.Command{Use: "sessions", Short: "Show, name, write down and delete stored conversations"})
 	var most int
@@ -120,17 +90,9 @@ has, or its title.`,
 			if from < 0 {
 				return &usageError{"--from cannot be less than 0"}
 			}
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
-				read := client.Session
-				if all {
-					read = client.SessionWithArchive
-				}
-				s, err := read(cmd.Context(), args[0], from)
-				if err != nil {
-					return err
-				}
-				return c.show(s, func() string { return sessionText(s, full) })
-			})
+			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Session, error) {
+				return client.Session(ctx, args[0], from, all)
+			}, func(s admin.Session) string { return sessionText(s, full) })
 		},
 	}
 	cmd.Flags().IntVar(&from, "from", 0, "begin with this message; the first is 0")
@@ -140,32 +102,27 @@ has, or its title.`,
 }
 
 func sessionText(s admin.Session, full bool) string {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-10s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
-	}
+	b := sheet{width: 10}
 	r := s.Record
-	line("session", "%s", r.ID)
-	line("key", "%s", r.Key)
-	line("address", "%s", r.Address)
-	if r.Title != "" {
-		line("title", "%s", r.Title)
-	}
-	line("created", "%s", r.Created.Local().Format(time.DateTime))
-	line("last used", "%s", r.Updated.Local().Format(time.DateTime))
-	line("size", "%s, %d archived, %s", text.Count(r.Messages, "message"), r.Archived(), text.Count(r.Turns, "turn"))
+	b.line("session", "%s", r.ID)
+	b.line("key", "%s", r.Key)
+	b.line("address", "%s", r.Address)
+	b.optional("title", r.Title)
+	b.line("created", "%s", r.Created.Local().Format(time.DateTime))
+	b.line("last used", "%s", r.Updated.Local().Format(time.DateTime))
+	b.line("size", "%s, %d archived, %s", text.Count(r.Messages, "message"), r.Archived(), text.Count(r.Turns, "turn"))
 	if u := r.Usage; u != nil {
-		line("tokens", "%d in, %d cached, %d out", u.Input+u.CacheWrite, u.CacheRead, u.Output)
+		b.line("tokens", "%d in, %d cached, %d out", u.Input+u.CacheWrite, u.CacheRead, u.Output)
 	}
-	line("prompt", "%.16s", s.Hash)
+	b.line("prompt", "%.16s", s.Hash)
 	for _, l := range s.Prompt {
-		line("", "%s, %s", l.Name, text.Count(len([]rune(l.Text)), "character"))
+		b.line("", "%s, %s", l.Name, text.Count(len([]rune(l.Text)), "character"))
 		if full {
 			b.WriteString(indent(text.Clean(l.Text)))
 		}
 	}
 	if len(s.Tools) > 0 {
-		line("tools", "%s", strings.Join(s.Tools, ", "))
+		b.line("tools", "%s", strings.Join(s.Tools, ", "))
 	}
 	b.WriteString("\n")
 	total := r.Messages

@@ -114,7 +114,7 @@ accepted and sent. What is still to be sent is sent first. There is no way back.
 			return c.withClient(cmd.Context(), func(client *admin.Client) error {
 				var names []string
 				for _, id := range ids { // all must exist, or none is deleted
-					s, err := client.Session(cmd.Context(), id, 1<<30)
+					s, err := client.Session(cmd.Context(), id, 1<<30, false)
 					if err != nil {
 						return err
 					}

@@ -34,55 +34,48 @@ func (c *cli) statusCmd() *cobra.Command {
 }
 
 func statusText(s admin.Status, now time.Time) string {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(&b, "%-10s %s\n", name, text.Line(fmt.Sprintf(format, args...)))
-	}
-	line("daemon", "hermesd %s, process %d, up %s", s.Version, s.PID, text.Span(now.Sub(s.Started)))
-	line("home", "%s", s.Home)
-	if s.Workspace != "" {
-		line("workspace", "%s", s.Workspace)
-	}
-	agentLines(line, s)
-	line("turns", "%d running, %d waiting for their turn", s.TurnsRunning, s.TurnsQueued)
-	line("inbox", "%d accepted since the start, %d wait, %d are worked on", s.Store.Accepted, s.Store.Waiting, s.Store.Claimed)
-	line("outbox", "%d to be delivered, %d given up", s.Store.Outbox, s.Store.Dead)
-	line("store", "%s, %s in %s", text.Bytes(s.Store.Bytes), text.Count(int(s.Store.Writes), "write"), text.Count(int(s.Store.Commits), "commit"))
-	line("terminals", "%d attached", s.Terminals)
+	b := sheet{width: 10}
+	b.line("daemon", "hermesd %s, process %d, up %s", s.Version, s.PID, text.Span(now.Sub(s.Started)))
+	b.line("home", "%s", s.Home)
+	b.optional("workspace", s.Workspace)
+	agentLines(&b, s)
+	b.line("turns", "%d running, %d waiting for their turn", s.TurnsRunning, s.TurnsQueued)
+	b.line("inbox", "%d accepted since the start, %d wait, %d are worked on", s.Store.Accepted, s.Store.Waiting, s.Store.Claimed)
+	b.line("outbox", "%d to be delivered, %d given up", s.Store.Outbox, s.Store.Dead)
+	b.line("store", "%s, %s in %s", text.Bytes(s.Store.Bytes), text.Count(int(s.Store.Writes), "write"), text.Count(int(s.Store.Commits), "commit"))
+	b.line("terminals", "%d attached", s.Terminals)
 	if s.Caching != "" {
-		line("caching", "%s", strings.Replace(s.Caching, "Prompt caching: ", "", 1))
+		b.line("caching", "%s", strings.Replace(s.Caching, "Prompt caching: ", "", 1))
 	}
-	line("reuse", "%s", reuseLine(s.CallStats))
-	if broken := breaksLine(s.Breaks); broken != "" {
-		line("breaks", "%s", broken)
-	}
+	b.line("reuse", "%s", reuseLine(s.CallStats))
+	b.optional("breaks", breaksLine(s.Breaks))
 	if counts := s.BackgroundCompactions.String(); counts != "" {
 		if s.BackgroundCompactions.Last != "made" && s.BackgroundCompactions.Last != "" {
 			counts += "; the last one: " + s.BackgroundCompactions.Last
 		}
-		line("hygiene", "%s", counts)
+		b.line("hygiene", "%s", counts)
 	}
 	if m := s.Memory; m != nil {
-		line("memory", "%s", memoryLine(*m))
+		b.line("memory", "%s", memoryLine(*m))
 	}
 	if f := s.Fallbacks; f.Count > 0 {
-		line("fallback", "%s answered %s (%s); %s since the start that another model did", f.Model, text.Ago(f.At, now), f.Reason, text.Count(f.Count, "time"))
+		b.line("fallback", "%s answered %s (%s); %s since the start that another model did", f.Model, text.Ago(f.At, now), f.Reason, text.Count(f.Count, "time"))
 	}
 	if n := s.Breaks[string(ledger.Undeclared)]; n > 0 {
-		line("PROBLEM", "%s (a bug in hermesd); `hermesd prompt trace SESSION` shows where", text.Count(n, "undeclared prefix break"))
+		b.line("PROBLEM", "%s (a bug in hermesd); `hermesd prompt trace SESSION` shows where", text.Count(n, "undeclared prefix break"))
 	}
 	if s.Store.Error != "" {
-		line("PROBLEM", "the store cannot be written: %s", s.Store.Error)
-		line("", "nothing new is taken in meanwhile; `hermesd doctor` looks at the disk, and when it takes writes again the daemon goes on by itself")
+		b.line("PROBLEM", "the store cannot be written: %s", s.Store.Error)
+		b.line("", "nothing new is taken in meanwhile; `hermesd doctor` looks at the disk, and when it takes writes again the daemon goes on by itself")
 	}
 	if s.Config.Problem != "" {
-		line("PROBLEM", "the configuration as it is now is not taken, the one before is in effect: %s", s.Config.Problem)
+		b.line("PROBLEM", "the configuration as it is now is not taken, the one before is in effect: %s", s.Config.Problem)
 	}
 	if len(s.Config.PendingRestart) > 0 {
-		line("restart", "needed for changed settings: %s", strings.Join(s.Config.PendingRestart, ", "))
+		b.line("restart", "needed for changed settings: %s", strings.Join(s.Config.PendingRestart, ", "))
 	}
 	if s.Store.Outbox+s.Store.Dead > 0 {
-		line("", "`hermesd outbox list` shows what is not delivered")
+		b.line("", "`hermesd outbox list` shows what is not delivered")
 	}
 	rows := make([][]string, len(s.Accounts))
 	for i, a := range s.Accounts {
@@ -93,13 +86,13 @@ func statusText(s admin.Status, now time.Time) string {
 }
 
 // agentLines writes the lines about the model and what it may use.
-func agentLines(line func(name, format string, args ...any), s admin.Status) {
-	line("model", "%s", s.Model)
+func agentLines(b *sheet, s admin.Status) {
+	b.line("model", "%s", s.Model)
 	if s.Toolset.Name != "" {
-		line("tools", "%s", s.Toolset)
+		b.line("tools", "%s", s.Toolset)
 	}
 	if s.Sandbox.Mode != "" {
-		line("sandbox", "%s", s.Sandbox.Describe())
+		b.line("sandbox", "%s", s.Sandbox.Describe())
 	}
 }
 

@@ -129,7 +129,7 @@ func TestASessionIsShownByLayerAndPage(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].ID != one {
 			t.Errorf("got %+v, %v", list, err)
 		}
-		s, err := c.Session(t.Context(), "aaaa1111", 1)
+		s, err := c.Session(t.Context(), "aaaa1111", 1, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,17 +142,17 @@ func TestASessionIsShownByLayerAndPage(t *testing.T) {
 		if len(s.Messages) != 2 || s.From != 1 || s.Messages[0].Text() != "my key is <secret>" || s.Messages[0].Raw != nil {
 			t.Errorf("messages %+v", s.Messages)
 		}
-		if s, err = c.Session(t.Context(), string(one), 99); err != nil || len(s.Messages) != 0 {
+		if s, err = c.Session(t.Context(), string(one), 99, false); err != nil || len(s.Messages) != 0 {
 			t.Errorf("past the end: %+v, %v", s.Messages, err)
 		}
-		_, err = c.Session(t.Context(), "20261121", 0)
+		_, err = c.Session(t.Context(), "20261121", 0, false)
 		wantError(t, err, http.StatusConflict, "2 sessions")
-		_, err = c.Session(t.Context(), "nope", 0)
+		_, err = c.Session(t.Context(), "nope", 0, false)
 		wantError(t, err, http.StatusNotFound, "sessions list")
-		_, err = c.Session(t.Context(), string(one), -1)
+		_, err = c.Session(t.Context(), string(one), -1, false)
 		wantError(t, err, http.StatusBadRequest, "from")
 		r.store.prompts[one] = []byte(`{"v":99}`)
-		_, err = c.Session(t.Context(), string(one), 0)
+		_, err = c.Session(t.Context(), string(one), 0, false)
 		wantError(t, err, http.StatusInternalServerError, "cannot be replayed")
 	})
 }

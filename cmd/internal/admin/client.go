@@ -188,15 +188,14 @@ func (c *Client) Sessions(ctx context.Context, most int) ([]session.Record, erro
 	return get[[]session.Record](ctx, c, "/sessions", q)
 }
 
-// Session returns a session and a page of its messages, from index from on. id
-// may be a part of the session's id.
-func (c *Client) Session(ctx context.Context, id string, from int) (Session, error) {
-	return get[Session](ctx, c, sessionPath(id, ""), url.Values{"from": {strconv.Itoa(from)}})
-}
-
-// SessionWithArchive is like Session but includes the archived messages.
-func (c *Client) SessionWithArchive(ctx context.Context, id string, from int) (Session, error) {
-	return get[Session](ctx, c, sessionPath(id, ""), url.Values{"from": {strconv.Itoa(from)}, "all": {"1"}})
+// Session returns a session and a page of its messages, from index from on; with all,
+// also archived ones. id may be a part of the session's id.
+func (c *Client) Session(ctx context.Context, id string, from int, all bool) (Session, error) {
+	q := url.Values{"from": {strconv.Itoa(from)}}
+	if all {
+		q.Set("all", "1")
+	}
+	return get[Session](ctx, c, sessionPath(id, ""), q)
 }
 
 // Prompt returns the cached prompt of a session. id may be a title or a part of

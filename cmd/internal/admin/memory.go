@@ -10,6 +10,7 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/gateway/memory"
+	"hermesd/gateway/store"
 )
 
 // memoryQueue lists the events that wait for the external memory.
@@ -46,24 +47,17 @@ func eventIDs(r *http.Request) ([]uint64, error) {
 	return ids, nil
 }
 
-func (h *Handler) retryMemoryEvents(r *http.Request) (any, error) {
-	ids, err := eventIDs(r)
-	if err != nil {
-		return nil, err
+// changeMemoryEvents returns the operation that calls do with the events of a request.
+func (h *Handler) changeMemoryEvents(do func(s store.Events, ctx context.Context, queue string, ids ...uint64) (int, error)) operation {
+	return func(r *http.Request) (any, error) {
+		ids, err := eventIDs(r)
+		if err != nil {
+			return nil, err
+		}
+		n, err := do(h.opts.Events, r.Context(), memory.Queue, ids...)
+		h.opts.Memory.Wake()
+		return n, err
 	}
-	n, err := h.opts.Events.RetryEvents(r.Context(), memory.Queue, ids...)
-	h.opts.Memory.Wake()
-	return n, err
-}
-
-func (h *Handler) dropMemoryEvents(r *http.Request) (any, error) {
-	ids, err := eventIDs(r)
-	if err != nil {
-		return nil, err
-	}
-	n, err := h.opts.Events.DropEvents(r.Context(), memory.Queue, ids...)
-	h.opts.Memory.Wake()
-	return n, err
 }
 
 // Forgotten is what comes of the request that a provider forgets a person.

@@ -142,7 +142,7 @@ func TestAWholeConversationHasItsArchivedMessagesFirst(t *testing.T) {
 	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: numbered{s}}))
 	defer func() { _ = c.Close(t.Context()) }()
 	for from, want := range map[int][]int{0: {1, 2, 3, 6, 10, 11, 12}, 2: {3, 6, 10, 11, 12}, 5: {11, 12}, 9: nil} {
-		got, err := c.SessionWithArchive(t.Context(), string(one), from)
+		got, err := c.Session(t.Context(), string(one), from, true)
 		if err != nil {
 			t.Fatal(err)
 		}

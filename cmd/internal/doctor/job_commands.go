@@ -131,7 +131,7 @@ func lastCommands(ctx context.Context, c *admin.Client, id schedule.JobID) ([]jo
 // sessionMessages returns the blocks of all messages of a session, archived ones included.
 func sessionMessages(ctx context.Context, c *admin.Client, id string) (all [][]llm.Block, err error) {
 	for {
-		s, err := c.SessionWithArchive(ctx, id, len(all))
+		s, err := c.Session(ctx, id, len(all), true)
 		if err != nil {
 			return nil, err
 		}
