@@ -75,8 +75,7 @@ func (c *cli) dial(ctx context.Context, f func(*admin.Client) error, otherwise f
 // explainUnanswered adds to an error about a locked home that the holder of the
 // lock does not respond.
 func explainUnanswered(err error) error {
-	var locked *storage.LockedError
-	if errors.As(err, &locked) {
+	if _, locked := errors.AsType[*storage.LockedError](err); locked {
 		return fmt.Errorf("%w; it does not answer on its control socket (yet)", err)
 	}
 	return err

@@ -74,8 +74,7 @@ func (c *cli) configCheck() error {
 		for _, p := range res.Warnings {
 			s += "warning: " + p.String() + "\n"
 		}
-		where := res.File
-		where = cmp.Or(where, report.Missing+" does not exist: the defaults")
+		where := cmp.Or(res.File, report.Missing+" does not exist: the defaults")
 		if res.OK {
 			return s + fmt.Sprintf("%s: ok, %s\nmodel: %s\n", where, text.Count(len(res.Warnings), "warning"), report.Model)
 		}

@@ -70,8 +70,7 @@ func (c *cli) execute(ctx context.Context, args []string) int {
 	if err == nil {
 		return 0
 	}
-	var silent *exitError
-	if !errors.As(err, &silent) {
+	if _, silent := errors.AsType[*exitError](err); !silent {
 		c.printErrors(err)
 	}
 	return code(err)
@@ -82,8 +81,7 @@ func (c *cli) printErrors(err error) {
 	for l := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
 		_, _ = fmt.Fprintln(c.errs, "hermesd: "+l) // a failure cannot be reported anywhere
 	}
-	var damage *storage.DamageError
-	if errors.As(err, &damage) {
+	if _, damaged := errors.AsType[*storage.DamageError](err); damaged {
 		_, _ = fmt.Fprintln(c.errs, "hermesd: `hermesd doctor --verify` says what is damaged; `hermesd restore` puts a backup in its place")
 	}
 }

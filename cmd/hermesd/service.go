@@ -42,27 +42,34 @@ on; with --system, or for root, one of the machine, under an account of its own.
 	cmd.AddCommand(c.serviceInstall(&u), c.serviceUninstall(&u), c.serviceStatus(&u), c.serviceLogs(&u))
 	for _, verb := range []struct {
 		name, short, done string
-		do                func(*service.Service, *cobra.Command) error
+		do                func(*service.Service, context.Context) error
 	}{
-		{"start", "Start it, and wait until it is ready", "is running", func(s *service.Service, cmd *cobra.Command) error { return s.Start(cmd.Context()) }},
-		{"stop", "Stop it; running turns may finish first", "is stopped", func(s *service.Service, cmd *cobra.Command) error { return s.Stop(cmd.Context()) }},
-		{"restart", "Stop it and start it again", "is running", func(s *service.Service, cmd *cobra.Command) error { return s.Restart(cmd.Context()) }},
+		{"start", "Start it, and wait until it is ready", "is running", (*service.Service).Start},
+		{"stop", "Stop it; running turns may finish first", "is stopped", (*service.Service).Stop},
+		{"restart", "Stop it and start it again", "is running", (*service.Service).Restart},
 	} {
-		cmd.AddCommand(&cobra.Command{
-			Use: verb.name, Short: verb.short, Args: args(0, 0),
-			RunE: func(cmd *cobra.Command, _ []string) error {
-				s, err := c.service(u)
-				if err != nil {
-					return err
-				}
-				if err := verb.do(s, cmd); err != nil {
-					return err
-				}
-				return c.print("The service " + verb.done + ".\n")
-			},
-		})
+		cmd.AddCommand(c.onService(&u, verb.name, verb.short, func(ctx context.Context, s *service.Service) error {
+			if err := verb.do(s, ctx); err != nil {
+				return err
+			}
+			return c.print("The service " + verb.done + ".\n")
+		}))
 	}
 	return cmd
+}
+
+// onService returns a command that calls do with the service that u selects.
+func (c *cli) onService(u *unit, use, short string, do func(context.Context, *service.Service) error) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := c.service(*u)
+			if err != nil {
+				return err
+			}
+			return do(cmd.Context(), s)
+		},
+	}
 }
 
 // service returns the service that the flags select.
@@ -110,23 +117,17 @@ func (c *cli) drain(home string) time.Duration {
 func (c *cli) serviceInstall(u *unit) *cobra.Command {
 	var how service.InstallOptions
 	var rest bool
-	cmd := &cobra.Command{
-		Use: "install", Short: "Write the unit file, switch the service on and start it; what this systemd cannot apply is left out and named", Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.service(*u)
-			if err != nil {
-				return err
+	const short = "Write the unit file, switch the service on and start it; what this systemd cannot apply is left out and named"
+	cmd := c.onService(u, "install", short, func(ctx context.Context, s *service.Service) error {
+		how.Start = !rest
+		r, err := s.Install(ctx, how)
+		if r.Changed || err == nil {
+			if perr := c.show(r, func() string { return installedText(r) }); perr != nil {
+				return perr
 			}
-			how.Start = !rest
-			r, err := s.Install(cmd.Context(), how)
-			if r.Changed || err == nil {
-				if perr := c.show(r, func() string { return installedText(r) }); perr != nil {
-					return perr
-				}
-			}
-			return err
-		},
-	}
+		}
+		return err
+	})
 	cmd.Flags().BoolVar(&rest, "no-start", false, "do not start it now")
 	cmd.Flags().BoolVar(&how.Force, "force", false, "replace a unit file that hermesd has not written")
 	return cmd
@@ -159,44 +160,30 @@ func installedText(r service.Report) string {
 
 func (c *cli) serviceUninstall(u *unit) *cobra.Command {
 	var force bool
-	cmd := &cobra.Command{
-		Use: "uninstall", Short: "Stop the service, switch it off and remove the unit file; the home stays", Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.service(*u)
-			if err != nil {
-				return err
-			}
-			if err := s.Uninstall(cmd.Context(), force); err != nil {
-				return err
-			}
-			return c.print("There is no service any more; the home is as it was.\n")
-		},
-	}
+	cmd := c.onService(u, "uninstall", "Stop the service, switch it off and remove the unit file; the home stays", func(ctx context.Context, s *service.Service) error {
+		if err := s.Uninstall(ctx, force); err != nil {
+			return err
+		}
+		return c.print("There is no service any more; the home is as it was.\n")
+	})
 	cmd.Flags().BoolVar(&force, "force", false, "also remove a unit file that hermesd has not written")
 	return cmd
 }
 
 func (c *cli) serviceStatus(u *unit) *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "Show what systemd says of the service, and what to do; fails if it does not run", Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.service(*u)
-			if err != nil {
-				return err
-			}
-			st, err := s.State(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := c.show(st, func() string { return serviceText(st) }); err != nil {
-				return err
-			}
-			if !st.Running() {
-				return &exitError{exitFailed}
-			}
-			return nil
-		},
-	}
+	return c.onService(u, "status", "Show what systemd says of the service, and what to do; fails if it does not run", func(ctx context.Context, s *service.Service) error {
+		st, err := s.State(ctx)
+		if err != nil {
+			return err
+		}
+		if err := c.show(st, func() string { return serviceText(st) }); err != nil {
+			return err
+		}
+		if !st.Running() {
+			return &exitError{exitFailed}
+		}
+		return nil
+	})
 }
 
 func serviceText(st service.State) string {
@@ -217,21 +204,14 @@ func serviceText(st service.State) string {
 func (c *cli) serviceLogs(u *unit) *cobra.Command {
 	var lines int
 	var follow bool
-	cmd := &cobra.Command{
-		Use: "logs", Short: "Print the last lines of the service's journal", Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := c.service(*u)
-			if err != nil {
-				return err
-			}
-			ctx, stop := c.untilSignal(cmd.Context(), "", nil)
-			defer stop()
-			if cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}); err == nil && cfg.Logging.File != "" {
-				c.printNote("the log goes to %s; the journal has what was written outside of it", cfg.LogFile(report.Home))
-			}
-			return s.Logs(ctx, c.out, lines, follow)
-		},
-	}
+	cmd := c.onService(u, "logs", "Print the last lines of the service's journal", func(ctx context.Context, s *service.Service) error {
+		ctx, stop := c.untilSignal(ctx, "", nil)
+		defer stop()
+		if cfg, report, err := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}); err == nil && cfg.Logging.File != "" {
+			c.printNote("the log goes to %s; the journal has what was written outside of it", cfg.LogFile(report.Home))
+		}
+		return s.Logs(ctx, c.out, lines, follow)
+	})
 	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "how many lines")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with new lines")
 	return cmd
@@ -323,8 +303,7 @@ func (b startRecord) ready() { _ = os.Remove(b.path) } // the file may not exist
 // ended removes the record of this start if it ended without an error, or did not
 // happen because another daemon runs in the home directory.
 func (b startRecord) ended(err error) {
-	var locked *storage.LockedError
-	if err != nil && !errors.As(err, &locked) {
+	if _, locked := errors.AsType[*storage.LockedError](err); err != nil && !locked {
 		return
 	}
 	if times := b.read(time.Now()); len(times) > 1 {

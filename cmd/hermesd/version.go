@@ -76,8 +76,7 @@ func (c *cli) versionCmd() *cobra.Command {
 
 func (b build) text(modules bool) string {
 	var s strings.Builder
-	commit := b.Commit
-	commit = cmp.Or(commit, "unknown commit")
+	commit := cmp.Or(b.Commit, "unknown commit")
 	if b.Modified {
 		commit += ", modified"
 	}

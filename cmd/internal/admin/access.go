@@ -77,8 +77,7 @@ func (h *Handler) addApproval(r *http.Request) (any, error) {
 // With a job they must be approvals for this job, which may be a removed one.
 func (h *Handler) removeApprovals(r *http.Request) (any, error) {
 	job, err := h.findJob(r)
-	var unknown *Error
-	if errors.As(err, &unknown) {
+	if _, unknown := errors.AsType[*Error](err); unknown {
 		job, err = schedule.JobID(r.FormValue("job")), nil
 	}
 	if err != nil {

@@ -67,8 +67,7 @@ func (h *Handler) keep(r *http.Request) (any, error) {
 func (h *Handler) send(r *http.Request) (any, error) {
 	var m Message
 	if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			return nil, &Error{http.StatusConflict, "the message is too long; send it as a file"}
 		}
 		return nil, &Error{http.StatusConflict, fmt.Sprintf("the message cannot be read: %v", err)}

@@ -120,8 +120,7 @@ func Load(o Options) (*Config, Report, error) {
 		return nil, Report{Secrets: &secret.Masker{}}, err
 	}
 	c := new(Config)
-	l := &loader{home: home, file: o.File, dotFile: filepath.Join(home, ".env"), env: env, secrets: &secret.Masker{}}
-	l.file = cmp.Or(l.file, filepath.Join(home, "config.yaml"))
+	l := &loader{home: home, file: cmp.Or(o.File, filepath.Join(home, "config.yaml")), dotFile: filepath.Join(home, ".env"), env: env, secrets: &secret.Masker{}}
 	l.Loader = yamlconf.New(c, yamlconf.Options{
 		File: l.file, LookupEnv: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(),
 		Nested: "extra", Foreign: upstreamKey, Strict: strictKey, Rewrite: l.rewrite,

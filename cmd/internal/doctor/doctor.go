@@ -149,8 +149,7 @@ func (v *checker) repairHome(level Level, do func() error, fix, format string, a
 
 // checkConfig reports the problems and warnings of the configuration.
 func (v *checker) checkConfig() {
-	where := v.o.Report.File
-	where = cmp.Or(where, "no config.yaml: the defaults")
+	where := cmp.Or(v.o.Report.File, "no config.yaml: the defaults")
 	var bad *config.Error
 	switch {
 	case errors.As(v.o.Err, &bad):

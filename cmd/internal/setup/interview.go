@@ -135,8 +135,7 @@ func (i *interview) askParts(ctx context.Context, parts []string) error {
 // confirm shows the plan and asks whether to write it.
 func (i *interview) confirm(ctx context.Context) (p *Plan, next string, err error) {
 	p, err = i.s.Plan(i.answers)
-	var bad *config.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*config.Error](err); ok {
 		for _, problem := range bad.Problems {
 			i.a.Say("Problem: " + problem.String())
 		}
@@ -175,17 +174,9 @@ func (i *interview) model(ctx context.Context) error {
 		i.answers.Model = &Model{Provider: "demo"}
 		return nil
 	}
-	for {
-		if err := i.modelPage(ctx, v, &m); err != nil {
-			return err
-		}
-		again, err := i.offerVerify(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyModel(ctx, m) })
-		if err != nil {
-			return err
-		}
-		if !again {
-			break
-		}
+	err := i.askVerified(ctx, func() error { return i.modelPage(ctx, v, &m) }, func(ctx context.Context) (string, error) { return i.s.VerifyModel(ctx, m) })
+	if err != nil {
+		return err
 	}
 	if m.BaseURL == v.BaseURL {
 		m.BaseURL = ""
@@ -251,17 +242,9 @@ func (i *interview) platform(ctx context.Context, p chat.Profile) error {
 	if l.Owners == nil {
 		l.Owners = i.s.owners(p.Platform)
 	}
-	for {
-		if err := i.loginPage(ctx, p, &l); err != nil {
-			return err
-		}
-		again, err := i.offerVerify(ctx, func(ctx context.Context) (string, error) { return i.s.VerifyToken(ctx, p.Platform, l) })
-		if err != nil {
-			return err
-		}
-		if !again {
-			break
-		}
+	err := i.askVerified(ctx, func() error { return i.loginPage(ctx, p, &l) }, func(ctx context.Context) (string, error) { return i.s.VerifyToken(ctx, p.Platform, l) })
+	if err != nil {
+		return err
 	}
 	i.answers.Platforms[p.Platform] = l
 	i.a.Say(fmt.Sprintf("%s: owner %s", p.Name, strings.Join(l.Owners, ", ")))
@@ -302,14 +285,21 @@ func (i *interview) loginPage(ctx context.Context, p chat.Profile, l *Login) err
 	return nil
 }
 
-// offerVerify offers to verify the answers and reports whether the user wants to
+// askVerified asks, offers to verify the answers, and asks again if the user wants to
 // correct them.
-func (i *interview) offerVerify(ctx context.Context, do func(context.Context) (string, error)) (correct bool, err error) {
-	answer, err := i.selectOne(ctx, "Try it now?", "", Option{"try", "Yes: ask the server, with what you gave"}, Option{"go", "No, go on"})
-	if err != nil || answer != "try" {
-		return false, err
+func (i *interview) askVerified(ctx context.Context, ask func() error, verify func(context.Context) (string, error)) error {
+	for {
+		if err := ask(); err != nil {
+			return err
+		}
+		answer, err := i.selectOne(ctx, "Try it now?", "", Option{"try", "Yes: ask the server, with what you gave"}, Option{"go", "No, go on"})
+		if err != nil || answer != "try" {
+			return err
+		}
+		if again, err := i.verify(ctx, verify); err != nil || !again {
+			return err
+		}
 	}
-	return i.verify(ctx, do)
 }
 
 // verify verifies the answers and reports whether the user wants to correct them.

@@ -105,8 +105,7 @@ func (p *Plan) model(m Model) {
 	}
 	p.value(m.Name, "model", "default")
 	p.value(m.BaseURL, "model", "base_url")
-	name := m.Name
-	name = cmp.Or(name, v.Model)
+	name := cmp.Or(m.Name, v.Model)
 	if n := p.doc.Text("model", "context_length"); n != "" && n != "0" && name != was.Model {
 		p.note("model.context_length stays %s; remove it if the new model takes another number of tokens", n)
 	}
@@ -340,8 +339,7 @@ func (p *Plan) problem(key, format string, args ...any) {
 
 // addFormProblem reports a key that cannot be written.
 func (p *Plan) addFormProblem(err error) {
-	var bad *yamledit.FormError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*yamledit.FormError](err); ok {
 		p.problems = append(p.problems, config.Problem{File: p.s.conf.path, Line: bad.Line, Column: min(bad.Line, 1), Key: bad.Key, Text: bad.Reason + ": write it by hand"})
 		return
 	}

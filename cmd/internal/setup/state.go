@@ -80,11 +80,7 @@ func Load(o Options) (*State, error) {
 		}
 		s.Found = true
 	}
-	name := o.File
-	if name == "" {
-		name = filepath.Join(home, "config.yaml")
-	}
-	if s.conf, err = read(name); err == nil {
+	if s.conf, err = read(cmp.Or(o.File, filepath.Join(home, "config.yaml"))); err == nil {
 		s.dot, err = read(filepath.Join(home, ".env"))
 	}
 	if err != nil {

@@ -109,8 +109,7 @@ func (s *State) endpoint(m Model) (config.Endpoint, error) {
 	if v.Name == "" {
 		return config.Endpoint{}, fmt.Errorf("there is no provider %q", m.Provider)
 	}
-	e := config.Endpoint{Provider: v.Name, Model: v.ModelName(m.Name), BaseURL: strings.TrimRight(m.BaseURL, "/"), APIKey: m.Key}
-	e.BaseURL = cmp.Or(e.BaseURL, v.BaseURL)
+	e := config.Endpoint{Provider: v.Name, Model: v.ModelName(m.Name), BaseURL: cmp.Or(strings.TrimRight(m.BaseURL, "/"), v.BaseURL), APIKey: m.Key}
 	if e.APIKey == "" {
 		e.APIKey = s.Report.Model.APIKey
 		if s.Report.Model.Provider != v.Name {
@@ -209,8 +208,7 @@ func fetch(r *http.Request, through secret.Value, to any) error {
 	c := &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	resp, err := c.Do(r)
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the URL, which may contain the token
 		}
 		return fmt.Errorf("%s is not reached: %w", r.URL.Host, err)
