@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,9 +57,7 @@ func (c *cli) backup(cmd *cobra.Command, name string, secrets bool) error {
 	if err := isHome(home); err != nil {
 		return err
 	}
-	if name == "" {
-		name = "hermesd-" + time.Now().Format("20060102-150405") + ".tar.gz"
-	}
+	name = cmp.Or(name, "hermesd-"+time.Now().Format("20060102-150405")+".tar.gz")
 	_, report, _ := config.Load(config.Options{Home: c.home, File: c.file, Env: c.env}) // only for masking; errors do not matter
 	o := backup.Options{
 		Home: home, Secrets: secrets, Mask: report.Secrets.Mask, Masked: secret.Value("any").String(),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,10 +155,7 @@ func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home st
 	if err != nil {
 		return err
 	}
-	file := cfg.LogFile(report.Home)
-	if file == "" {
-		file = filepath.Join(report.Home, "logs", "chat.log") // the terminal shows the conversation
-	}
+	file := cmp.Or(cfg.LogFile(report.Home), filepath.Join(report.Home, "logs", "chat.log")) // the terminal shows the conversation
 	log, _, closeLog, err := openLog(cfg.Logging, file, c.errs, report.Secrets)
 	if err != nil {
 		return err

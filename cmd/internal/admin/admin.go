@@ -168,9 +168,9 @@ func NewHandler(o Options) *Handler {
 		})
 	}
 	h.mux.HandleFunc("GET /metrics", h.metrics)
-	h.mux.HandleFunc("POST /backup", h.long(h.backup))
-	h.mux.HandleFunc("POST /compact", h.long(compact))
-	h.mux.HandleFunc("POST /verify", h.long(verify))
+	for pattern, work := range map[string]func(context.Context, Maintenance) (any, error){"POST /backup": h.backup, "POST /compact": compact, "POST /verify": verify} {
+		h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h.serveLong(w, r, work) })
+	}
 	h.mux.HandleFunc("POST /attach", h.attach)
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, &Error{http.StatusNotFound, "the daemon knows no " + r.Method + " " + r.URL.Path + "; is it of another version?"})

@@ -114,29 +114,38 @@ func send[T any](ctx context.Context, c *Client, path string, body any) (v T, er
 	return v, err
 }
 
-// exchange sends a request and decodes the response. target is the path with the query,
-// both escaped.
+// exchange sends a request like request and decodes the response.
 func (c *Client) exchange(ctx context.Context, method, target string, body io.Reader, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, "http://hermesd"+target, body)
+	raw, err := c.request(ctx, method, target, body)
 	if err != nil {
-		return fmt.Errorf("ask the daemon: %w", err)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask the daemon: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("ask the daemon: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return refusal(resp.StatusCode, raw)
+		return err
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
 		return fmt.Errorf("the daemon's answer cannot be read; is it of another version? %w", err)
 	}
 	return nil
+}
+
+// request sends a request and returns the response. target is the path with the query,
+// both escaped.
+func (c *Client) request(ctx context.Context, method, target string, body io.Reader) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://hermesd"+target, body)
+	if err != nil {
+		return nil, fmt.Errorf("ask the daemon: %w", err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the daemon: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was only read
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("ask the daemon: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, refusal(resp.StatusCode, raw)
+	}
+	return raw, nil
 }
 
 func refusal(code int, raw []byte) error {

@@ -55,12 +55,8 @@ type VerifyReport struct {
 	Findings []string `json:"findings"`
 }
 
-// long returns a handler that responds with the result of work, without a time limit.
-// The header is sent before work starts, so an error is reported in the body.
-func (h *Handler) long(work func(ctx context.Context, u Maintenance) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { h.serveLong(w, r, work) }
-}
-
+// serveLong responds with the result of work, without a time limit. The header is sent
+// before work starts, so an error is reported in the body.
 func (h *Handler) serveLong(w http.ResponseWriter, r *http.Request, work func(ctx context.Context, u Maintenance) (any, error)) {
 	if h.opts.Upkeep == nil {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "the store cannot be reached from here; is the daemon of another version?"})
@@ -129,10 +125,9 @@ type streamed[T any] struct {
 }
 
 func (l *streamed[T]) UnmarshalJSON(raw []byte) error {
-	type plain struct {
+	var p struct {
 		Error string `json:"error"`
 	}
-	var p plain
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return err
 	}

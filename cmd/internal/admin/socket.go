@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,11 +138,7 @@ func (s *Server) listen(home string) (net.Listener, error) {
 		s.drop = []string{s.path}
 		return open(s.path)
 	}
-	base := os.Getenv("XDG_RUNTIME_DIR")
-	if base == "" {
-		base = os.TempDir()
-	}
-	dir, err := os.MkdirTemp(base, dirPrefix) // mode 0700, owned by this process
+	dir, err := os.MkdirTemp(cmp.Or(os.Getenv("XDG_RUNTIME_DIR"), os.TempDir()), dirPrefix) // mode 0700, owned by this process
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -192,21 +191,6 @@ func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
 
 // Metrics returns the metrics of the daemon in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://hermesd/metrics", http.NoBody)
-	if err != nil {
-		return "", fmt.Errorf("ask the daemon: %w", err)
-	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("ask the daemon: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }() // it was only read
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return "", fmt.Errorf("ask the daemon: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", refusal(resp.StatusCode, raw)
-	}
-	return string(raw), nil
+	raw, err := c.request(ctx, http.MethodGet, "/metrics", http.NoBody)
+	return string(raw), err
 }

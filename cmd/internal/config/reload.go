@@ -38,7 +38,7 @@ func Changed(old, now *Config, oldReport, nowReport Report) []string {
 			names = append(names, name)
 		}
 	}
-	if !slices.ContainsFunc(names, func(n string) bool { return n == "model.api_key" }) &&
+	if !slices.Contains(names, "model.api_key") &&
 		(oldReport.Model != nowReport.Model || oldReport.Summary != nowReport.Summary || oldReport.Vision != nowReport.Vision || oldReport.Titles != nowReport.Titles || oldReport.Approval != nowReport.Approval || !slices.Equal(oldReport.Fallbacks, nowReport.Fallbacks)) {
 		names = append(names, "model")
 	}
