@@ -115,6 +115,7 @@ func (a *answer) handle(raw apiclient.Event, send func(llm.Event) error) (done b
 		if err != nil {
 			return false, err
 		}
+		a.call.Complete()
 		return true, send(d)
 	case "error":
 		return false, a.call.Refused(200, raw.Data)

@@ -115,6 +115,7 @@ func (a *answer) readChunks(send func(llm.Event) error) error {
 			if a.stop == "" {
 				return a.call.Cut()
 			}
+			a.call.Complete()
 			return nil
 		}
 		if len(bytes.TrimSpace(e.Data)) == 0 {

@@ -80,6 +80,8 @@ type Call struct {
 	events *events
 	large  bool
 	header http.Header
+	// isComplete is true if nothing is missing in the events that were read.
+	isComplete bool
 }
 
 // largeBody is the body size, in bytes, from which a rejection without an explanation is
@@ -157,8 +159,31 @@ func (call *Call) Next() (Event, error) {
 	return Event{}, call.failed(err)
 }
 
-// Close stops the request and releases its resources.
+// Complete reports that the answer is complete, although the response has not ended.
+func (call *Call) Complete() { call.isComplete = true }
+
+// The rest of a response is read for at most drainTimeout, and at most maxDrain bytes of it.
+const (
+	drainTimeout = time.Second
+	maxDrain     = 64 << 10
+)
+
+// Close stops the request and releases its resources. After Complete it does so in the
+// background, once the response has ended: an HTTP/1.1 connection whose response was not
+// read to the end cannot serve the next request.
 func (call *Call) Close() {
+	if !call.isComplete {
+		call.release()
+		return
+	}
+	call.timer.Reset(drainTimeout)
+	go func() {
+		defer call.release()
+		_, _ = io.CopyN(io.Discard, call.body, maxDrain) // a failure ends the connection, as without Complete
+	}()
+}
+
+func (call *Call) release() {
 	call.timer.Stop()
 	call.cancel(context.Canceled)
 	call.stop()
