@@ -33,39 +33,25 @@ func (s *Store) Accept(ctx context.Context, admissions []store.Admission) ([]sto
 	return write(ctx, s, "accept", size, func(b *batch) ([]store.Acceptance, error) {
 		accepted := make([]store.Acceptance, len(admissions))
 		for i, a := range admissions {
+			a.Claim = a.Claim && isAlone(i, admissions)
 			var err error
 			if accepted[i], err = b.accept(a); err != nil {
 				return nil, err
 			}
 		}
-		return accepted, b.claimAccepted(admissions, accepted)
+		return accepted, nil
 	})
 }
 
-// claimAccepted claims the entries whose admissions ask for it and that are alone in
-// their lanes.
-func (b *batch) claimAccepted(admissions []store.Admission, accepted []store.Acceptance) error {
-	for i, a := range admissions {
-		if !a.Claim || !accepted[i].IsNew {
-			continue
-		}
-		lane := a.Entry.Lane
-		positions, err := b.lanePositions(lane)
-		if err != nil {
-			return err
-		}
-		if len(positions) != 1 || positions[0].isClaimed || positions[0].turn != "" {
-			continue
-		}
-		c, err := b.claim(lane, 1)
-		if err != nil {
-			return err
-		}
-		if c.Turn != "" {
-			accepted[i].Claim = &c
+// isAlone reports whether the i-th entry can be claimed while the others are accepted: none
+// of them is for its lane, or changes what waits.
+func isAlone(i int, admissions []store.Admission) bool {
+	for j, a := range admissions {
+		if j != i && (a.Entry.Lane == admissions[i].Entry.Lane || a.Entry.Inbound.Kind == chat.Edit) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // A keyRecord is the stored record of an idempotency key.
@@ -126,7 +112,24 @@ func (b *batch) accept(a store.Admission) (store.Acceptance, error) {
 		}
 	}
 	b.accepted++
-	return store.Acceptance{ID: e.ID, IsNew: true, Refused: refused}, b.putEntry(e, "")
+	claim, err := b.putNew(e, a.Claim)
+	return store.Acceptance{ID: e.ID, IsNew: true, Refused: refused, Claim: claim}, err
+}
+
+// putNew stores the new entry e. With claim it claims e if its lane is empty.
+func (b *batch) putNew(e inbox.Entry, claim bool) (*store.Claim, error) {
+	if !claim || e.State != inbox.Waiting {
+		return nil, b.putEntry(e, "")
+	}
+	if positions, err := b.lanePositions(e.Lane); err != nil {
+		return nil, err
+	} else if len(positions) > 0 {
+		return nil, b.putEntry(e, "")
+	}
+	t := b.newTurn(e.Lane)
+	e.State = "" // it is not counted yet
+	entries, err := b.claimEntries(&t, []inbox.Entry{e})
+	return &store.Claim{Lane: e.Lane, Turn: t.ID, Epoch: b.s.epoch, Entries: entries}, err
 }
 
 // countWaiting returns the number of unclaimed entries of a lane.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/inbox"
@@ -46,11 +45,13 @@ func endSize(m store.End) int { return 4096 + len(m.Trace) + rowsSize(m.Rows) + 
 
 func (b *batch) commitTurn(c store.Claim, m store.Turn) ([]outbox.Row, error) {
 	t, err := b.claimedTurn(c)
+	var old sessionRecord
+	var known bool
 	if err == nil {
-		err = b.checkTurn(m)
+		old, known, err = b.checkTurn(m)
 	}
 	if err == nil {
-		err = b.saveConversation(m)
+		err = b.saveConversation(m, old, known)
 	}
 	if err == nil {
 		err = b.finishEntries(t, m.End)
@@ -126,36 +127,40 @@ func (b *batch) endTurn(t turnRecord, m store.End, deletions []outbox.Row) ([]ou
 	return added, b.saveTurn(t)
 }
 
-// checkTurn validates m before anything is written.
-func (b *batch) checkTurn(m store.Turn) error {
+// checkTurn validates m before anything is written, and returns the stored record of its
+// session, if known.
+func (b *batch) checkTurn(m store.Turn) (old sessionRecord, known bool, err error) {
 	if m.Session.ID == "" {
-		return fmt.Errorf("%w: a turn without a session", store.ErrConflict)
+		return old, false, fmt.Errorf("%w: a turn without a session", store.ErrConflict)
 	}
-	old, _, err := b.session(m.Session.ID)
-	if err != nil {
-		return err
+	if old, known, err = b.session(m.Session.ID); err != nil {
+		return old, false, err
 	}
 	have, err := lengthAfterCompactions(m.Session.ID, old.Messages, m.Compactions)
 	if err != nil {
-		return err
+		return old, false, err
 	}
 	if want := m.Session.Messages - len(m.Messages); have != want {
-		return lengthError(m.Session.ID, have, want)
+		return old, false, lengthError(m.Session.ID, have, want)
 	}
 	if want := m.Session.Calls - len(m.Calls); old.Calls != want {
-		return fmt.Errorf("%w: the ledger of %s has %d calls, not %d", store.ErrConflict, m.Session.ID, old.Calls, want)
+		return old, false, fmt.Errorf("%w: the ledger of %s has %d calls, not %d", store.ErrConflict, m.Session.ID, old.Calls, want)
 	}
-	return nil
+	return old, known, nil
 }
 
-// saveConversation stores the session changes of a turn.
-func (b *batch) saveConversation(m store.Turn) error {
+// saveConversation stores the session changes of a turn whose session has the stored record
+// old, if known.
+func (b *batch) saveConversation(m store.Turn, old sessionRecord, known bool) (err error) {
 	if m.Create != nil {
 		if err := b.createSession(*m.Create, true); err != nil {
 			return err
 		}
+		if old, known, err = b.session(m.Session.ID); err != nil {
+			return err
+		}
 	}
-	if err := b.replaceSession(m.Session, m.Compactions, m.Messages); err != nil {
+	if err := b.replaceSession(m, old, known); err != nil {
 		return err
 	}
 	if err := b.appendCalls(m.Session, m.Calls); err != nil {
@@ -285,14 +290,11 @@ func putRows[T ~[]byte](b *batch, id session.ID, first int, rows []T) error {
 	return nil
 }
 
-// replaceSession stores rec over the record of the session, applies compactions
+// replaceSession stores the session of m over the record old, if known, applies compactions
 // and appends messages. Changes from outside the turn are kept: a title, a chat
 // migration.
-func (b *batch) replaceSession(rec session.Record, passes []store.Compaction, messages []store.Doc[llm.Message]) error {
-	old, known, err := b.session(rec.ID)
-	if err != nil {
-		return err
-	}
+func (b *batch) replaceSession(m store.Turn, old sessionRecord, known bool) (err error) {
+	rec := m.Session
 	next := sessionRecord{Record: rec}
 	if next.Key, next.Address, err = b.resolveKey(rec.Key, rec.Address); err != nil {
 		return err
@@ -302,12 +304,12 @@ func (b *batch) replaceSession(rec session.Record, passes []store.Compaction, me
 		next.Settings = old.Settings
 	}
 	next.Start, next.Archive = old.Start, slices.Clone(old.Archive)
-	for _, p := range passes {
+	for _, p := range m.Compactions {
 		if err := b.applyCompaction(&next.Record, p); err != nil {
 			return err
 		}
 	}
-	if err := putRows(b, rec.ID, next.Start+rec.Messages-len(messages), messages); err != nil {
+	if err := putRows(b, rec.ID, next.Start+rec.Messages-len(m.Messages), m.Messages); err != nil {
 		return err
 	}
 	return b.putSessionOver(old, known, next)
