@@ -296,7 +296,8 @@ func (b *Body) reader() io.ReadCloser {
 	for piece := range b.pieces {
 		readers = append(readers, bytes.NewReader(piece))
 	}
-	return io.NopCloser(io.MultiReader(readers...))
+	// Without its WriteTo method, which would allocate a buffer that it does not use.
+	return io.NopCloser(struct{ io.Reader }{io.MultiReader(readers...)})
 }
 
 func (b *Body) pieces(yield func([]byte) bool) {
