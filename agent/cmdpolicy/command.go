@@ -216,7 +216,7 @@ func (e *evaluator) permitted(c *call) {
 		e.connect(c)
 	}
 	if c.kind == "ask" || c.kind == "block" || c.kind == "wrap" && c.rule != "" {
-		e.find(c.rule, title(c.argv, c.row), c.shape())
+		e.find(c.rule, title(c.argv, c.row), c.narrowShape())
 	}
 	files := slices.Concat(c.operands, c.values)
 	for _, f := range files {
@@ -230,8 +230,8 @@ func (e *evaluator) permitted(c *call) {
 	e.statements(c)
 	e.use(c, makes, c.outputs...)
 	e.uses(c, files)
-	if c.program() == "ln" && len(files) > 0 {
-		e.written[e.resolve(files[len(files)-1])] = linked
+	if mark := map[string]string{"ln": linked, "mv": moved}[c.program()]; mark != "" && len(files) > 0 {
+		e.written[e.resolve(files[len(files)-1])] = mark
 	}
 	if c.kind != "wrap" {
 		e.output = e.outputOf(c)
@@ -245,7 +245,7 @@ func (e *evaluator) statements(c *call) {
 		return
 	}
 	if strings.Contains(text, hole) || c.matches("never", text) || !c.matches("value", strings.TrimSpace(text)) {
-		e.find(c.rule, title(c.argv, c.row), c.shape())
+		e.find(c.rule, title(c.argv, c.row), c.narrowShape())
 	}
 }
 
@@ -333,7 +333,7 @@ func (e *evaluator) loaded(c *call) {
 			option, value = c.args[i-1], a
 		}
 		switch {
-		case !strings.HasPrefix(option, "-") || slices.Contains(c.data, value):
+		case !strings.HasPrefix(option, "-") || option == "--" || slices.Contains(c.data, value):
 		case e.table.patterns["output-option"].MatchString(option):
 			e.written[e.resolve(value)] = ":" // this command line makes it
 		case e.foreign(value):

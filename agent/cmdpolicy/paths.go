@@ -288,7 +288,7 @@ func (e *evaluator) remove(c *call) {
 		case recursive && e.root(p):
 			e.find(map[bool]string{true: "delete-home", false: "delete-root"}[home], p, "")
 			continue
-		case !inside && underAny(p, e.table.sets["temporary"]) && strings.Trim(name, "*?.") != "" && strings.Count(p, "/") > 1:
+		case !inside && e.written[p] != moved && underAny(p, e.table.sets["temporary"]) && strings.Trim(name, "*?.") != "" && strings.Count(p, "/") > 1:
 		case recursive && !e.disposable(at) && !(inside && e.table.in("plain", path.Ext(name)) && !strings.ContainsAny(name, "*?[")), inside && strings.Contains(name, "*") && !e.disposable(at):
 			e.find("delete-recursive", at, withTarget(c.shape(), at))
 		}

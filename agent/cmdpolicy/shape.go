@@ -56,6 +56,27 @@ func (c *call) shape() string {
 	return words + " *"
 }
 
+// narrowShape returns the shape for the rule of the row. For some rules it has the options and
+// the first two operands: the image of a container and its program, the key of a setting, the
+// command for a server.
+func (c *call) narrowShape() string {
+	words, ok := strings.CutSuffix(c.shape(), " *")
+	if !ok || !builtIn().in("narrow", c.rule) {
+		return c.shape()
+	}
+	operands := 0
+	for _, a := range c.argv[min(len(strings.Fields(words)), len(c.argv)):] {
+		name, _, _ := strings.Cut(a, "=")
+		if words += " " + name; !strings.HasPrefix(a, "-") {
+			operands++
+		}
+		if operands == 2 {
+			break
+		}
+	}
+	return words + " *"
+}
+
 // withTarget returns a shape that covers only one file or address.
 func withTarget(shape, target string) string {
 	if shape == "" || strings.ContainsAny(target, "*?["+hole) {

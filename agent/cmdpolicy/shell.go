@@ -16,6 +16,7 @@ const (
 	fed      = hole + " " // unknown input of a pipe or a file
 	measured = "\x1d"     // unknown, but no path: the output of hostname, for example
 	linked   = "link"     // the text of a symbolic link
+	moved    = "move"     // the text of what was moved away
 	listed   = "0"        // the name of a file that another command lists
 )
 
