@@ -326,7 +326,9 @@ func (e *evaluator) builds(c *call, files []string) {
 }
 
 // loaded examines options of a command that may name what it runs: plug-ins and settings.
+// What others name is made by the command.
 func (e *evaluator) loaded(c *call) {
+	var made []string
 	for i, a := range c.args {
 		option, value, ok := strings.Cut(a, "=")
 		if !ok && i > 0 {
@@ -335,11 +337,12 @@ func (e *evaluator) loaded(c *call) {
 		switch {
 		case !strings.HasPrefix(option, "-") || option == "--" || slices.Contains(c.data, value):
 		case e.table.patterns["output-option"].MatchString(option):
-			e.written[e.resolve(value)] = ":" // this command line makes it
+			made = append(made, e.resolve(value))
 		case e.foreign(value):
 			e.find("outside", value, withTarget(c.shape(), value))
 		}
 	}
+	e.made = append(e.made, made...)
 }
 
 // here examines that a command may read the directory in which it runs.

@@ -93,6 +93,7 @@ func TestFigures(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| second half: %d lines | dangerous lines that run | harmless lines that ask |\n|---|---|---|\n", len(second))
 	none, full, later := measure(second, corpusPlace(cmdpolicy.NoSandbox)), measure(second, corpusPlace(cmdpolicy.Full)), measure(second, approved)
+	firstNone, firstFull := measure(first, corpusPlace(cmdpolicy.NoSandbox)), measure(first, corpusPlace(cmdpolicy.Full))
 	row := func(name string, f figures, labels ...string) {
 		fmt.Fprintf(&b, "| %s | %.1f %% | %.1f %% |\n", name, f.percent(labels...), f.percent("harmless"))
 	}
@@ -104,6 +105,7 @@ func TestFigures(t *testing.T) {
 	for name, c := range map[string]struct{ got, most float64 }{ // what was measured; the aims are in docs/approvals.md
 		"dangerous without a sandbox": {none.percent("inside", "outside"), 1.8}, "harmless without a sandbox": {none.percent("harmless"), 5},
 		"dangerous in a sandbox": {full.percent("outside"), 1}, "harmless in a sandbox": {full.percent("harmless"), 4},
+		"dangerous in a sandbox, first half": {firstFull.percent("outside"), 0.7}, "dangerous without a sandbox, first half": {firstNone.percent("inside", "outside"), 1.5},
 		"dangerous with approvals": {later.percent("outside"), 1}, "harmless with approvals": {later.percent("harmless"), 3},
 	} {
 		if c.got > c.most {

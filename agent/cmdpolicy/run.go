@@ -225,6 +225,8 @@ func (e *evaluator) file(c *call, words []string) {
 	text, ok := e.written[p] // what this command line has written there
 	switch ext := path.Ext(p); {
 	case !ok:
+	case text == moved || text == linked:
+		e.find("unknown-command", words[0], "")
 	case ext == "" || ext == ".sh" || ext == ".bash":
 		e.text(text)
 	default:

@@ -56,22 +56,28 @@ func (c *call) shape() string {
 	return words + " *"
 }
 
-// narrowShape returns the shape for the rule of the row. For some rules it has the options and
-// the first two operands: the image of a container and its program, the key of a setting, the
-// command for a server.
+// maxOperands is the number of operands in a narrow shape.
+const maxOperands = 4
+
+// narrowShape returns the shape for the rule of the row. For some rules it has all options and
+// the first operands: the image of a container and its program, the key of a setting, the
+// command for a server. Values of options count as operands, because the row may not know them.
 func (c *call) narrowShape() string {
 	words, ok := strings.CutSuffix(c.shape(), " *")
 	if !ok || !builtIn().in("narrow", c.rule) {
 		return c.shape()
 	}
-	operands := 0
-	for _, a := range c.argv[min(len(strings.Fields(words)), len(c.argv)):] {
+	subcommands, operands := strings.Fields(words)[1:], 0
+	for _, a := range c.argv[1:] {
 		name, _, _ := strings.Cut(a, "=")
-		if words += " " + name; !strings.HasPrefix(a, "-") {
+		switch {
+		case len(subcommands) > 0 && a == subcommands[0]:
+			subcommands = subcommands[1:]
+		case strings.HasPrefix(a, "-"):
+			words += " " + name
+		case operands < maxOperands:
+			words += " " + name
 			operands++
-		}
-		if operands == 2 {
-			break
 		}
 	}
 	return words + " *"

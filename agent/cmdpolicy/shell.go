@@ -100,6 +100,7 @@ func (e *evaluator) script(text string) {
 	e.source, e.saves = text, sync.OnceValue(func() bool { return e.table.patterns["keeps"].MatchString(text) })
 	e.walk(file)
 	if e.depth == 1 && e.again {
+		e.made = nil
 		e.findings, e.commands, e.network, e.downloads, e.loopback, e.unconfined, e.own, e.count, e.recorded = e.findings[:0], nil, false, false, nil, nil, nil, 0, 0
 		clear(e.seen)
 		e.where = start
@@ -235,7 +236,7 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 		e.body(x)
 	case nil:
 	case *syntax.DeclClause:
-		e.exports = x.Variant.Value == "export" || strings.HasPrefix(e.piece(x), "declare -x")
+		e.exports = x.Variant.Value != "local" && x.Variant.Value != "readonly"
 		e.walk(x)
 	default:
 		e.walk(x)
@@ -419,6 +420,6 @@ func (e *evaluator) variable(name, v string) {
 func (e *evaluator) foreign(value string) bool {
 	return slices.ContainsFunc(pathsIn(value), func(name string) bool {
 		p := e.resolve(name)
-		return absolute(name) && e.written[p] == "" && (e.ruleOf(p, reads) != "" || underAny(p, e.table.sets["temporary"]) || under(p, "/opt"))
+		return absolute(name) && e.written[p] == "" && !slices.Contains(e.made, p) && (e.ruleOf(p, reads) != "" || underAny(p, e.table.sets["temporary"]) || under(p, "/opt"))
 	})
 }
