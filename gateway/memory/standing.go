@@ -39,34 +39,38 @@ func (s *Service) refreshStanding(ctx context.Context, scope provider.Scope) {
 	n := s.standing[s.who(scope)]
 	s.standing[s.who(scope)] = (n + 1) % standingCadence
 	s.mu.Unlock()
-	if n == 0 {
-		s.fetchStanding(ctx, scope)
+	if n == 0 && !s.fetchStanding(ctx, scope) { // the next recall tries again
+		s.mu.Lock()
+		delete(s.standing, s.who(scope))
+		s.mu.Unlock()
 	}
 }
 
-// fetchStanding stores the standing text of a person for the next session.
-func (s *Service) fetchStanding(ctx context.Context, scope provider.Scope) {
+// fetchStanding stores the standing text of a person for the next session. It reports
+// whether the provider answered.
+func (s *Service) fetchStanding(ctx context.Context, scope provider.Scope) bool {
 	if s.about.NoRecall {
-		return
+		return true
 	}
 	if !s.acquire(background) {
-		return
+		return false
 	}
 	began := time.Now()
 	text, err := s.parts.Provider.Standing(ctx, scope)
 	s.result(background, "standing", began, err)
 	if err != nil {
-		return
+		return false
 	}
 	key := s.standingKey(scope)
 	known := standing{shorten.To(text, maxStanding-1), time.Now()}
 	old, err := store.Load[standing](ctx, s.parts.Store, key)
 	if err == nil && old.Text == known.Text && (text == "" || known.At.Sub(old.At) < sameStanding) {
-		return // the write is saved
+		return true // the write is saved
 	}
 	if err := store.Save(ctx, s.parts.Store, key, known); err != nil && ctx.Err() == nil {
 		s.parts.Log.Error("cannot store the standing text of the memory provider", zap.Error(err))
 	}
+	return true
 }
 
 // Static returns the provider's part of the prompt of a new session: its constant text,

@@ -115,6 +115,31 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestStandingTextIsFetchedAfterAFailure: else the memory would count as failing for further
+// recalls, although it answers.
+func TestStandingTextIsFetchedAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, n := newFake(), 0
+		f.standing = func(provider.Scope) (string, error) {
+			if n++; n == 1 {
+				return "", errors.New("no answer")
+			}
+			return "Anna is a pilot.", nil
+		}
+		b := open(t, f, newQueue(), settings())
+		b.begin(owner("s", 0, question))
+		later(0)
+		if b.Status().Up {
+			t.Error("the failure is not shown")
+		}
+		b.begin(owner("s", 1, question))
+		later(0)
+		if !b.Status().Up || n != 2 {
+			t.Errorf("up: %t, %d calls", b.Status().Up, n)
+		}
+	})
+}
+
 func TestStandingText(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, q, n := newFake(), newQueue(), 0
