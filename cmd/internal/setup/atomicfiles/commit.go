@@ -203,6 +203,9 @@ func removeStale(dirs []string) (err error) {
 		left, bad := filepath.Glob(filepath.Join(dir, stagedPrefix+"*"))
 		err = errors.Join(err, bad)
 		for _, name := range left {
+			if strings.Trim(strings.TrimPrefix(filepath.Base(name), stagedPrefix), "0123456789") != "" {
+				continue // not a name of os.CreateTemp
+			}
 			if info, serr := os.Stat(name); serr == nil && time.Since(info.ModTime()) > time.Minute {
 				err = errors.Join(err, remove(name))
 			}

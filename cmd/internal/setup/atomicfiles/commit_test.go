@@ -125,7 +125,7 @@ func TestWriteRemovesWhatAnEarlierOneHasLeft(t *testing.T) {
 	other := t.TempDir()
 	b := atomicfiles.File{Path: filepath.Join(other, "b"), New: []byte("new b"), Mode: 0o600}
 	for _, dir := range []string{home, other} {
-		for name, age := range map[string]time.Duration{".setup-1": time.Hour, ".setup-2": 0} {
+		for name, age := range map[string]time.Duration{".setup-1": time.Hour, ".setup-2": 0, ".setup-mine": time.Hour} {
 			path, at := filepath.Join(dir, name), time.Now().Add(-age)
 			if err := errors.Join(os.WriteFile(path, []byte("x"), 0o600), os.Chtimes(path, at, at)); err != nil {
 				t.Fatal(err)
@@ -135,7 +135,7 @@ func TestWriteRemovesWhatAnEarlierOneHasLeft(t *testing.T) {
 	if err := atomicfiles.Write(home, a, b); err != nil {
 		t.Fatal(err)
 	}
-	if got := contents(t, home) + ", " + contents(t, other); got != ".setup-2=x a=new a, .setup-2=x b=new b" {
+	if got := contents(t, home) + ", " + contents(t, other); got != ".setup-2=x .setup-mine=x a=new a, .setup-2=x .setup-mine=x b=new b" {
 		t.Errorf("left: %s", got)
 	}
 }
