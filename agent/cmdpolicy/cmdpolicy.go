@@ -150,7 +150,12 @@ type finding struct {
 	rule   *Rule
 	detail string
 	shape  string // "": only this command, once
-	late   bool   // the command line has downloaded something before
+}
+
+// A pending is a command that needs an approval if it has the network.
+type pending struct {
+	*call
+	late bool // the command line has downloaded something before
 }
 
 // An evaluator collects the findings of one command line.
@@ -174,6 +179,8 @@ type evaluator struct {
 	variants  int                 // the values of the variable with the most
 	functions map[string]bool
 	written   map[string]string // the text that the command line writes into files
+	flow      flow              // of the pipeline
+	piping    bool              // the statement is a part of a pipeline
 	// output is what the last command prints: hole, a word, or a file below this directory.
 	// piped is what the command reads of a pipe.
 	output, piped string
@@ -182,13 +189,14 @@ type evaluator struct {
 	again         bool                        // the first pass has not known all that it needs
 	background    bool                        // a command runs in the background
 	made          []string                    // files that options of commands name as output
+	targets       []string                    // of mv and cp
 	used          map[use]string              // the rules that hold for paths
 
 	network    bool      // a command of the table or an approved one uses the network
 	downloads  bool      // a command fetches what the next one could run
 	loopback   []finding // addresses of this machine that commands of the table connect to
-	unconfined []finding // programs that the table does not know, and scripts
-	own        []finding // programs of the project that rows start without the network
+	unconfined []pending // programs that the table does not know, and scripts
+	own        []pending // programs of the project that rows start without the network
 }
 
 func newEvaluator(p Place) *evaluator {
@@ -245,9 +253,9 @@ func (e *evaluator) result() Result {
 	}
 	for _, u := range e.unconfined {
 		if u.late {
-			e.find("run-downloaded", u.detail, "")
+			e.find("run-downloaded", title(u.argv, u.row), "")
 		} else if confined && network && !e.place.NoNetwork {
-			e.find("unknown-network", u.detail, u.shape)
+			e.find("unknown-network", title(u.argv, u.row), u.shape())
 		}
 	}
 	slices.SortStableFunc(e.findings, func(a, b finding) int { return int(b.rule.Decision) - int(a.rule.Decision) })

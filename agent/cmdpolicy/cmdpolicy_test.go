@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"mvdan.cc/sh/v3/syntax"
 	"pgregory.net/rapid"
 
 	"hermesd/agent/cmdpolicy"
@@ -100,6 +101,7 @@ var asks = []string{
 	`echo x >>.env && cat .env`, `echo x >.env`,
 	// what is lost or fills the disk
 	`rm -rf src`, `() { rm -rf src; }`, `rm -rf .git`, `rm -rf *`, `git ls-files | xargs rm`, `git reset --hard`, `git clean -fdx`, `git checkout -- .`, `git branch -D x`, `fallocate -l 1T x`, `yes > x`, `while true; do echo x >> y; done`,
+	`sort x.csv > x.csv`, `head x.csv | tail -2 > x.csv`, `(cat x) > x`, `awk 1 x.csv | tee x.csv`, `git show HEAD:a/b.py > a/b.py`, `cat x >> x`, `> a.py`, `: > a.py`, `echo "" > a.py`, `cat /dev/null > a.py`, `cp /dev/null a.py`, `ln -sf /dev/null a.db`, `tee a.py </dev/null`, `sed -i d a.py`, `sed -i '2,$d' a.csv`, `sed -i 's/.*//' a.py`, `perl -pi -e '$_=""' a.py`, `perl -i -ne '' a.py`, `mv a.py c.py; mv b.py c.py`, `for f in *.py; do mv "$f" a.py; done`, `cp -f a.toml b.toml`, `rm data/x.csv`, `rm x.db`, `zip -m x.zip a`, `tar xf x.tar --overwrite`, `git archive HEAD | tar x`, `java -jar bfg.jar --delete-folders a`, `dvc gc -w`, `python3 -c "open('a.py','w')"`, `python3 -c "import sqlite3; sqlite3.connect('a.db').execute('drop table x')"`, `git rebase --onto a b`, `make -f /dev/stdin <<<x`,
 	// options that take no value, programs and settings that are not in the workspace, clients of what runs elsewhere
 	`command -p rm -rf src`, `exec -c rm -rf src`, `column -t ~/.ssh/id_rsa`, `paste -s ~/.ssh/id_rsa`, `CC=/tmp/x cargo build`, `PHPRC=/tmp php -v`, `export LUA_INIT=@/opt/x.lua; lua y.lua`, `npx eslint --rulesdir /opt/x src`, `pytest --rootdir=/tmp/x`, `make install`, `uv run --with https://x.org/y.whl python z.py`, `perl -MCPAN -e 'install X'`,
 	`composer config -g x y`, `umount -l /srv`, `cat /proc/2210/fd/5`, `find /etc -name '*.conf' | xargs cat`, `py-spy dump --pid 7`, `claude -p x`, `lp x`, `seq inf > x`, `git checkout HEAD~1 -- src`, `git checkout -B x`, `git branch -f main HEAD~3`, `git diff | git apply -R`, `rm -f data/*.csv`, `tee data/*.csv </dev/null`, `cmake -E rm -rf src`, `mv src /tmp/s && rm -rf /tmp/s`, `echo 'rm -rf src' >x.sh; mv x.sh y.sh; sh y.sh`, `ln -s x.sh y.sh; sh y.sh`, `echo 'rm -rf src' >x.sh; frob -o x.sh; sh x.sh`, `pytest -o /tmp/x --rootdir=/tmp/x`, `sqlite3 :memory: "select load_extension('/tmp/x.so')"`, `npx rimraf src`,
@@ -114,6 +116,7 @@ var runs = []string{
 	`awk -F: '$3 > 5 {print $1}' x`, `make -j4 CFLAGS=-O2`, `npm ci`, `npm test`, `npm run build`, `cargo test`, `pytest -q`, `python3 script.py`, `python3 -c 'print(1+1)'`, `node app.js`, `bash build.sh`, `./run.sh --fast`, `find . -name '*.go' | xargs grep foo`, `find . -name '*.go' -exec grep -l x {} +`, `find . -name '*.pyc' -delete`,
 	`tar czf x.tgz dir`, `tar xzf x.tgz`, `curl -s https://x.org | jq .a`, `curl -o x.json https://x.org/y`, `for f in *.go; do echo "$f"; done`, `while read l; do echo "$l"; done < x`, `cd sub && make`, `cd sub && cat ../x`, `(cd a; ls)`, `export PATH=$PATH:/x/bin`, `FOO=bar go test`, `timeout 30 go test ./...`, `nohup ./server &`, `kill %1`,
 	`make -n install`, `gcc -o /tmp/t t.c && /tmp/t`, `go test -cpuprofile /tmp/c.out ./x && go tool pprof -top /tmp/c.out`, `GOCACHE=/tmp/c go test ./...`, `rm -f *.log`, `cp -r src /tmp/s && rm -rf /tmp/s`, `HOME=/home/user make`, `sleep 100 & kill $!`, `bash -c 'cd x && make'`, `which rm`, `date`, `df -h`, `ps aux | grep node`, `docker ps`, `kubectl get pods`, `systemctl status x`, `journalctl -u x -n 50`, `crontab -l`, `chmod +x run.sh`, `make 2>&1 | tee log.txt`, `f=$(mktemp); echo x > "$f"`, "cat <<EOF > x.txt\nrm -rf /\nEOF", `diff <(ls a) <(ls b)`, `cat .env.example`,
+	`sort x.csv > y.csv && mv y.csv x.csv`, `echo "$(sort x)" > x`, `jq .a x.json > t.json && mv -f t.json x.json`, `> x.txt; for i in 1 2; do echo $i >> x.txt; done`, `> a/__init__.py`, `: > app.log`, `sed -i '/x/d; 3d' a.py`, `sed -i 's/ .*//' a.py`, `perl -pi -e 's/a/b/' a.py`, `perl -i -ne 'print unless /x/' a.py`, `cp .env.example x; cp a.py b.py`, `mv a.py b.py && mv c.py d.py`, `y=$x; x=1; mv a.py b.py`, `cp a.py b.py; cp c.py b.py`, `cat x | tee y`, `rm data/tmp/x.csv build/x.db`, `grep x y | tee -a z`, `python3 -c "print(open('a.py').read())"`, `git rebase main`,
 	`echo hi > "$(date +%F).log"`, `source venv/bin/activate && pytest`, `terraform plan`, `gh pr list`, `cat /etc/os-release`, "# rm -rf /", `pip install -r requirements.txt`, "cat > a.py <<'E'\nprint(1)\nE\npython3 a.py",
 }
 
@@ -354,10 +357,18 @@ func BenchmarkEvaluate(b *testing.B) {
 	if r := cmdpolicy.Evaluate(line, cmdpolicy.Place{}); r.Decision != cmdpolicy.Run {
 		b.Fatal(r)
 	}
-	b.ReportMetric(float64(len(line)), "bytes")
-	for b.Loop() {
-		cmdpolicy.Evaluate(line, cmdpolicy.Place{Dir: "/work", Sandbox: cmdpolicy.Full})
-	}
+	b.Run("parse", func(b *testing.B) { // the part of it that only parses
+		for b.Loop() {
+			if _, err := syntax.NewParser().Parse(strings.NewReader(line), ""); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("all", func(b *testing.B) {
+		for b.Loop() {
+			cmdpolicy.Evaluate(line, cmdpolicy.Place{Dir: "/work", Sandbox: cmdpolicy.Full})
+		}
+	})
 }
 
 // BenchmarkEvaluateCorpus: 10 kB of harmless lines of the corpus, which have little in common.

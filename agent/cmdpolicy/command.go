@@ -56,7 +56,7 @@ func (e *evaluator) command(argv []string, script string) {
 			return
 		}
 	}
-	if t := e.table.sets["runners"]; slices.Contains(t, path.Base(name)) {
+	if e.table.in("runners", path.Base(name)) {
 		argv = e.found(argv)
 	}
 	r, args, before := e.table.lookup(argv)
@@ -263,11 +263,17 @@ func (e *evaluator) uses(c *call, files []string) {
 			if e.use(c, writes, c.operands...); slices.ContainsFunc(c.data, e.table.patterns["written"].MatchString) {
 				e.find("run-code", title(c.argv, c.row), "")
 			}
+			if slices.ContainsFunc(c.data, e.table.patterns["empties"].MatchString) {
+				e.find("overwrite", title(c.argv, c.row), "")
+			}
 		} else {
 			e.use(c, reads, files...)
 			e.here(c)
 		}
 	case "write":
+		if len(c.operands) > 1 && (c.program() == "mv" || c.program() == "cp") {
+			e.replaces(c)
+		}
 		if c.is("last") && len(c.operands) > 1 {
 			e.copies(c)
 			files = c.values
@@ -276,6 +282,7 @@ func (e *evaluator) uses(c *call, files []string) {
 		if c.patterns["first"] != nil { // chmod
 			access = makes
 		}
+		e.tees(c, files)
 		e.use(c, access, files...)
 	case "ask":
 		for _, f := range files {
@@ -317,11 +324,11 @@ func (e *evaluator) builds(c *call, files []string) {
 	if c.rule == "container" && e.table.patterns["written"].MatchString(c.stdin) {
 		e.find("run-code", title(c.argv, c.row), "")
 	}
-	if c.rule == "run-code" && (slices.Contains(c.values, "-") || slices.Contains(c.values, "/dev/fd/63")) {
+	if c.rule == "run-code" && (slices.ContainsFunc(c.values, func(v string) bool { return v == "-" || v == "/dev/stdin" || strings.HasPrefix(v, "/dev/fd/") })) {
 		e.find("run-piped", title(c.argv, c.row), "")
 	}
 	if e.here(c); !c.is("net") {
-		e.own = append(e.own, finding{detail: title(c.argv, c.row), shape: c.shape()})
+		e.own = append(e.own, pending{call: c})
 	}
 }
 

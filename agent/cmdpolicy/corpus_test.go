@@ -103,9 +103,9 @@ func TestFigures(t *testing.T) {
 	row("full sandbox, dangerous to the workspace only", full, "inside")
 	checkPage(t, "Figures", b.String())
 	for name, c := range map[string]struct{ got, most float64 }{ // what was measured; the aims are in docs/approvals.md
-		"dangerous without a sandbox": {none.percent("inside", "outside"), 1.8}, "harmless without a sandbox": {none.percent("harmless"), 5},
+		"dangerous without a sandbox": {none.percent("inside", "outside"), 1}, "harmless without a sandbox": {none.percent("harmless"), 5},
 		"dangerous in a sandbox": {full.percent("outside"), 1}, "harmless in a sandbox": {full.percent("harmless"), 4},
-		"dangerous in a sandbox, first half": {firstFull.percent("outside"), 0.7}, "dangerous without a sandbox, first half": {firstNone.percent("inside", "outside"), 1.5},
+		"dangerous in a sandbox, first half": {firstFull.percent("outside"), 0.7}, "dangerous without a sandbox, first half": {firstNone.percent("inside", "outside"), 0.7},
 		"dangerous with approvals": {later.percent("outside"), 1}, "harmless with approvals": {later.percent("harmless"), 3},
 	} {
 		if c.got > c.most {

@@ -191,6 +191,9 @@ type use struct {
 func (e *evaluator) use(c *call, a access, names ...string) {
 	for _, name := range names {
 		p := e.resolve(name)
+		if a == reads || a == touches {
+			e.flow.reads = append(e.flow.reads, p, e.resolve(name[strings.LastIndexByte(name, ':')+1:])) // also HEAD:FILE
+		}
 		if (a == writes || a == makes) && e.written[p] == "" && (c.row == nil || c.kind == "write" && c.patterns["first"] == nil) {
 			e.written[p] = hole
 		}
@@ -291,6 +294,8 @@ func (e *evaluator) remove(c *call) {
 		case !inside && e.written[p] != moved && underAny(p, e.table.sets["temporary"]) && strings.Trim(name, "*?.") != "" && strings.Count(p, "/") > 1:
 		case recursive && !e.disposable(at) && !(inside && e.table.in("plain", path.Ext(name)) && !strings.ContainsAny(name, "*?[")), inside && strings.Contains(name, "*") && !e.disposable(at):
 			e.find("delete-recursive", at, withTarget(c.shape(), at))
+		case inside && e.written[p] == "" && !e.disposable(at) && e.hasPart(at, "records"):
+			e.find("delete-data", at, withTarget(c.shape(), at))
 		}
 		e.use(c, writes, o)
 	}
@@ -298,9 +303,14 @@ func (e *evaluator) remove(c *call) {
 
 // disposable reports whether a path of the workspace is what a build leaves.
 func (e *evaluator) disposable(shown string) bool {
-	for part := range strings.SplitSeq(shown, "/") {
-		if slices.ContainsFunc(e.table.sets["disposable"], func(d string) bool { return matches(d, part) }) {
-			return strings.HasPrefix(shown, "./")
+	return strings.HasPrefix(shown, "./") && e.hasPart(shown, "disposable")
+}
+
+// hasPart reports whether a path or a folder in it is one of a set.
+func (e *evaluator) hasPart(p, set string) bool {
+	for part := range strings.SplitSeq(p, "/") {
+		if slices.ContainsFunc(e.table.sets[set], func(s string) bool { return matches(s, part) }) {
+			return true
 		}
 	}
 	return false

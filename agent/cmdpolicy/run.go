@@ -131,7 +131,7 @@ func (e *evaluator) unknown(c *call, rule string) {
 
 // confine examines the words of a program of which only the sandbox knows what it does: they
 // must not name anything outside the workspace. The program is added to list.
-func (e *evaluator) confine(c *call, words []string, list *[]finding) {
+func (e *evaluator) confine(c *call, words []string, list *[]pending) {
 	asks := false
 	for i, w := range words {
 		if e.executes(c, w) {
@@ -144,7 +144,7 @@ func (e *evaluator) confine(c *call, words []string, list *[]finding) {
 		}
 	}
 	if !asks {
-		*list = append(*list, finding{detail: title(c.argv, c.row), shape: c.shape(), late: e.downloads})
+		*list = append(*list, pending{c, e.downloads})
 	}
 }
 
@@ -164,6 +164,7 @@ func (e *evaluator) shell(c *call) {
 
 // interpreter examines a program that runs programs in another language.
 func (e *evaluator) interpreter(c *call) {
+	e.oneLiner(c)
 	for i, a := range c.args {
 		for _, o := range c.attrs["code"] {
 			if value, ok := strings.CutPrefix(a, o); ok && (len(o) == 2 && o[1] != '-' || value == "" || value[0] == '=') ||
@@ -201,6 +202,9 @@ func (e *evaluator) code(c *call, text string) {
 		slices.ContainsFunc(e.table.sets["code"], func(w string) bool { return strings.Contains(bare, w) }) {
 		e.find("run-code", c.program(), "")
 		return
+	}
+	if e.table.patterns["drops"].MatchString(text) {
+		e.find("overwrite", c.program(), "")
 	}
 	e.confine(c, append(c.argv[1:len(c.argv):len(c.argv)], " "+text), &e.own)
 }

@@ -100,7 +100,7 @@ func (e *evaluator) script(text string) {
 	e.source, e.saves = text, sync.OnceValue(func() bool { return e.table.patterns["keeps"].MatchString(text) })
 	e.walk(file)
 	if e.depth == 1 && e.again {
-		e.made = nil
+		e.made, e.targets = nil, nil
 		e.findings, e.commands, e.network, e.downloads, e.loopback, e.unconfined, e.own, e.count, e.recorded = e.findings[:0], nil, false, false, nil, nil, nil, 0, 0
 		clear(e.seen)
 		e.where = start
@@ -132,9 +132,12 @@ func (e *evaluator) walk(n syntax.Node) {
 			return false
 		case *syntax.CmdSubst:
 			e.output = hole
+			flow, piping := e.flow, e.piping
+			e.piping = false
 			if e.apart(n); len(x.Stmts) == 1 {
 				e.substituted[x] = e.output
 			}
+			e.flow, e.piping = flow, piping // it ends before the command begins
 			return false
 		case *syntax.ProcSubst:
 			if e.apart(n); e.table.patterns["written"].MatchString(e.piece(x)) {
@@ -199,7 +202,10 @@ var pauses = regexp.MustCompile(`\b(?:break|exit|return|wait|read)\b|\bsleep [^&
 
 // statement examines a statement: its redirections, then its command.
 func (e *evaluator) statement(s *syntax.Stmt) {
-	at, piped := e.where, e.piped
+	at, piped, outer := e.where, e.piped, e.flow
+	if !e.piping {
+		e.flow = flow{}
+	}
 	script, targets := e.redirects(s.Redirs)
 	switch x := s.Cmd.(type) {
 	case *syntax.CallExpr:
@@ -242,6 +248,10 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 		e.walk(x)
 	}
 	e.keep(s, script, targets)
+	if !e.piping {
+		e.overwritten()
+		e.flow = flow{reads: append(outer.reads, e.flow.reads...), empties: outer.empties, appends: outer.appends}
+	}
 	if e.piped = piped; s.Background || s.Coprocess {
 		e.background = true
 		e.where = at
@@ -298,7 +308,13 @@ func (e *evaluator) redirects(list []*syntax.Redirect) (script string, targets [
 				e.use(&call{argv: []string{"<"}}, reads, t)
 			} else if strings.Trim(t, "0123456789-") != "" {
 				e.use(&call{argv: []string{">"}}, writes, t)
-				targets = append(targets, e.resolve(t))
+				p := e.resolve(t)
+				targets = append(targets, p)
+				if r.Op == syntax.AppOut || r.Op == syntax.AppAll {
+					e.flow.appends = append(e.flow.appends, p)
+				} else {
+					e.flow.empties = append(e.flow.empties, p)
+				}
 				if path.Base(t) == listed && !strings.HasPrefix(t, "/") || strings.Contains(t, "*") {
 					e.find("unknown-target", "", "")
 				}
@@ -311,17 +327,29 @@ func (e *evaluator) redirects(list []*syntax.Redirect) (script string, targets [
 // keep remembers the text that a statement writes into files.
 func (e *evaluator) keep(s *syntax.Stmt, script string, files []string) {
 	call, ok := s.Cmd.(*syntax.CallExpr)
-	if !ok || len(call.Args) == 0 || len(files) == 0 {
+	if len(files) == 0 || !ok && s.Cmd != nil {
 		return
 	}
-	switch call.Args[0].Lit() {
+	program, empties := ":", false
+	if ok && len(call.Args) > 0 {
+		if program = call.Args[0].Lit(); program == "cat" && len(call.Args) == 2 && call.Args[1].Lit() == "/dev/null" {
+			program, script = ":", ""
+		}
+	}
+	switch program {
 	case "cat", "tee":
 	case "echo", "printf":
 		script = strings.Join(e.words(call.Args[1:]...)[0], " ")
+		empties = strings.TrimSpace(script) == ""
+	case ":", "true":
+		script, empties = "", true
 	default:
 		script = hole
 	}
 	for _, p := range files {
+		if empties && slices.Contains(e.flow.empties, p) && !strings.Contains(e.source, ">>") {
+			e.empty(p)
+		}
 		e.written[p] = script
 		if script != hole && e.table.patterns["written"].MatchString(script) && !e.table.in("prose", path.Ext(p)) {
 			e.find("run-code", e.place.shown(p), "")
@@ -330,7 +358,8 @@ func (e *evaluator) keep(s *syntax.Stmt, script string, files []string) {
 }
 
 func (e *evaluator) binary(x *syntax.BinaryCmd) {
-	at, piped := e.where, e.piped
+	at, piped, piping := e.where, e.piped, e.piping
+	e.piping = piping || x.Op == syntax.Pipe || x.Op == syntax.PipeAll
 	e.walk(x.X)
 	doubt := e.doubt
 	switch x.Op {
@@ -340,7 +369,7 @@ func (e *evaluator) binary(x *syntax.BinaryCmd) {
 			e.piped = fed
 		}
 		e.walk(x.Y)
-		e.piped, e.where = piped, at
+		e.piped, e.where, e.piping = piped, at, piping
 	case syntax.AndStmt: // Y runs only if X has changed the directory
 		if e.doubt = at.doubt; entered(x.X) && !strings.Contains(e.dir, hole) {
 			e.doubt = noName

@@ -28,23 +28,24 @@ type Table struct {
 	rules    []*Rule
 	patterns map[string]*regexp.Regexp
 	sets     map[string][]string
+	members  map[[2]string]bool // set and word
 	texts    []text
 }
 
-// A text is an expression that no command line may match. What it matches also matches one of
+// A text is an expression that no command line may match. What it matches contains one of
 // parts, which are cheaper to search for.
 type text struct {
 	rule  string
-	parts []*regexp.Regexp
+	parts []string
 	re    *regexp.Regexp
 }
 
 func (t text) in(line string) bool {
-	return slices.ContainsFunc(t.parts, func(p *regexp.Regexp) bool { return p.MatchString(line) }) && t.re.MatchString(line)
+	return slices.ContainsFunc(t.parts, func(p string) bool { return strings.Contains(line, p) }) && t.re.MatchString(line)
 }
 
 // in reports whether a set has a word.
-func (t *Table) in(set, word string) bool { return slices.Contains(t.sets[set], word) }
+func (t *Table) in(set, word string) bool { return t.members[[2]string{set, word}] }
 
 // A row is one known command.
 type row struct {
@@ -74,7 +75,7 @@ func (r *row) matches(pattern, word string) bool {
 }
 
 var builtIn = sync.OnceValue(func() *Table {
-	t := &Table{rows: map[string][]*row{}, patterns: map[string]*regexp.Regexp{}, sets: map[string][]string{}}
+	t := &Table{rows: map[string][]*row{}, patterns: map[string]*regexp.Regexp{}, sets: map[string][]string{}, members: map[[2]string]bool{}}
 	for line := range strings.Lines(builtInText) {
 		if err := t.add(line); err != nil {
 			panic("cmdpolicy: table.txt: " + err.Error())
@@ -87,7 +88,7 @@ var builtIn = sync.OnceValue(func() *Table {
 // for the same program and subcommand. The error names the row.
 func NewTable(rows []string) (*Table, error) {
 	b := builtIn()
-	t := &Table{rows: make(map[string][]*row, len(b.rows)), rules: b.rules, patterns: b.patterns, sets: b.sets, texts: b.texts}
+	t := &Table{rows: make(map[string][]*row, len(b.rows)), rules: b.rules, patterns: b.patterns, sets: b.sets, members: b.members, texts: b.texts}
 	for program, rs := range b.rows {
 		t.rows[program] = slices.Clone(rs)
 	}
@@ -141,6 +142,9 @@ func (t *Table) add(line string) error {
 		return nil
 	case fields[0] == "set":
 		t.sets[fields[1]] = append(t.sets[fields[1]], fields[2:]...)
+		for _, word := range fields[2:] {
+			t.members[[2]string{fields[1], word}] = true
+		}
 		return nil
 	case fields[0] == "pattern":
 		expr := strings.Join(fields[2:], " ")
@@ -154,11 +158,7 @@ func (t *Table) add(line string) error {
 		return err
 	case fields[0] == "text":
 		re, err := regexp.Compile(strings.Join(fields[3:], " "))
-		x := text{rule: fields[1], re: re}
-		for _, p := range strings.Split(fields[2], ",") {
-			x.parts = append(x.parts, regexp.MustCompile(p))
-		}
-		t.texts = append(t.texts, x)
+		t.texts = append(t.texts, text{fields[1], strings.Split(fields[2], ","), re})
 		return err
 	}
 	return t.addRow(fields)

@@ -1,0 +1,78 @@
+package cmdpolicy
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A flow lists the files that the commands of a pipeline read, and those that are emptied before
+// or grow while the commands run.
+type flow struct{ reads, empties, appends []string }
+
+// empty examines that a file is emptied.
+func (e *evaluator) empty(p string) {
+	if under(p, e.place.workspace) && !e.disposable(e.place.shown(p)) && !e.table.in("blank", path.Base(p)) {
+		e.find("overwrite", e.place.shown(p), "")
+	}
+}
+
+// overwritten examines that a pipeline does not write into a file that it reads.
+func (e *evaluator) overwritten() {
+	for _, p := range e.flow.empties {
+		if e.reads(p) {
+			e.find("overwrite", e.place.shown(p), "")
+		}
+	}
+	for _, p := range e.flow.appends {
+		if e.reads(p) {
+			e.find("flood", e.place.shown(p), "")
+		}
+	}
+}
+
+// reads reports whether the pipeline reads a file.
+func (e *evaluator) reads(p string) bool {
+	return slices.Contains(e.flow.reads, p) && !strings.Contains(p, hole) && !e.table.in("sinks", p)
+}
+
+// replaces examines that mv or cp does not put files over each other, or, with -f, over
+// another one. What the command line has made is put over the file that it was made of.
+func (e *evaluator) replaces(c *call) {
+	from, to := e.resolve(c.operands[0]), e.resolve(c.operands[len(c.operands)-1])
+	at := e.place.shown(to)
+	switch {
+	case path.Ext(to) == "", strings.Contains(to, "*"), !under(to, e.place.workspace), e.disposable(at):
+	case c.program() == "mv" && slices.Contains(e.targets, to), strings.Contains(from, "*"), c.option("-f", "--force") && e.written[from] == "":
+		e.find("overwrite", at, withTarget(c.shape(), at))
+	}
+	e.targets = append(e.targets, to)
+}
+
+// tees notes the files that tee empties.
+func (e *evaluator) tees(c *call, files []string) {
+	if c.program() != "tee" || c.option("-a", "--append") {
+		return
+	}
+	for _, f := range files {
+		p := e.resolve(f)
+		if e.flow.empties = append(e.flow.empties, p); e.piped == "" {
+			e.empty(p)
+		}
+	}
+}
+
+// Options of perl and ruby: a program follows; it changes files.
+var (
+	program = regexp.MustCompile(`^-\w*[eE]$`)
+	inPlace = regexp.MustCompile(`^-[0-9A-Za-z]*i`)
+)
+
+// oneLiner examines a program in an argument that changes files.
+func (e *evaluator) oneLiner(c *call) {
+	i := slices.IndexFunc(c.args, program.MatchString)
+	if i >= 0 && i+1 < len(c.args) && slices.ContainsFunc(c.args[:i+1], inPlace.MatchString) && e.table.patterns["empties-code"].MatchString(c.args[i+1]) {
+		e.find("overwrite", c.program(), "")
+	}
+}
