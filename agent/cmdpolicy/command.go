@@ -271,6 +271,9 @@ func (e *evaluator) uses(c *call, files []string) {
 			e.here(c)
 		}
 	case "write":
+		if e.table.in("extracts", c.program()) {
+			e.use(c, makes, ".")
+		}
 		if len(c.operands) > 1 && (c.program() == "mv" || c.program() == "cp") {
 			e.replaces(c)
 		}

@@ -44,7 +44,7 @@ func (e *evaluator) replaces(c *call) {
 	at := e.place.shown(to)
 	switch {
 	case path.Ext(to) == "", strings.Contains(to, "*"), !under(to, e.place.workspace), e.disposable(at):
-	case c.program() == "mv" && slices.Contains(e.targets, to), strings.Contains(from, "*"), c.option("-f", "--force") && e.written[from] == "":
+	case c.program() == "mv" && slices.Contains(e.targets, to), strings.Contains(from, "*"), (c.option("-f", "--force") || c.program() == "mv" && e.disposable(e.place.shown(from))) && e.written[from] == "":
 		e.find("overwrite", at, withTarget(c.shape(), at))
 	}
 	e.targets = append(e.targets, to)

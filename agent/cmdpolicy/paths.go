@@ -192,7 +192,10 @@ func (e *evaluator) use(c *call, a access, names ...string) {
 	for _, name := range names {
 		p := e.resolve(name)
 		if a == reads || a == touches {
-			e.flow.reads = append(e.flow.reads, p, e.resolve(name[strings.LastIndexByte(name, ':')+1:])) // also HEAD:FILE
+			in := e.resolve(name[strings.LastIndexByte(name, ':')+1:]) // HEAD:FILE
+			if e.flow.reads = append(e.flow.reads, p, in); in != p && e.secret(in) {
+				e.find("secrets", in, withTarget(c.shape(), in))
+			}
 		}
 		if (a == writes || a == makes) && e.written[p] == "" && (c.row == nil || c.kind == "write" && c.patterns["first"] == nil) {
 			e.written[p] = hole
