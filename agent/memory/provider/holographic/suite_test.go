@@ -15,7 +15,8 @@ func TestSuite(t *testing.T) {
 			}}
 		},
 		ByID: map[string]string{
-			"fact_store": `{"action":"remove","fact_id":ID}`,
+			"fact_store":    `{"action":"remove","fact_id":ID}`,
+			"fact_feedback": `{"action":"unhelpful","fact_id":ID}`,
 		},
 		Inputs: map[string]string{
 			"fact_store":    `{"action":"add","content":"I prefer papaya"}`,

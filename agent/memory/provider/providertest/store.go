@@ -211,7 +211,14 @@ func storesToolUses(s *subject) {
 	}
 }
 
+var idProperty = regexp.MustCompile(`"(\w+_)?(id|uri)s?":\{`)
+
 func changesOnlyTheirs(s *subject) {
+	for _, tool := range s.Provider.About().Tools {
+		if s.o.ByID[tool.Name] == "" && tool.Writes && !tool.Owners && idProperty.Match(tool.Schema) {
+			s.t.Errorf("%s changes what it names by an ID, and ByID has no input of it", tool.Name)
+		}
+	}
 	if len(s.o.ByID) == 0 || s.Count == nil {
 		return
 	}
@@ -246,7 +253,7 @@ func changesOnlyTheirs(s *subject) {
 	if n := s.Count(fruitText); n != 1 {
 		s.t.Errorf("%d copies are left after calls of another person", n)
 	}
-	if !s.o.AnyID && !slices.ContainsFunc(others, func(id string) bool { return slices.Contains(ids, id) }) { // numbers of their own
+	if !slices.ContainsFunc(others, func(id string) bool { return slices.Contains(ids, id) }) { // numbers of their own
 		if !s.recalled(Other("two"), coffeeText, "espresso") {
 			s.t.Fatal("what another person has is not there")
 		}

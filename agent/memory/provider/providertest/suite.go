@@ -31,12 +31,9 @@ type Options struct {
 	KeepsFacts bool
 	// Inputs has a valid input of each tool.
 	Inputs map[string]string
-	// ByID has an input of each tool that changes or deletes what it names by an ID; ID
-	// stands for it.
+	// ByID has an input of each tool of everybody that changes or deletes what it names by an
+	// ID; ID stands for it.
 	ByID map[string]string
-	// AnyID: the provider does not tell whose an ID is, so the owner's tools change what
-	// other people have too.
-	AnyID bool
 	// NoFaults leaves out the tests with faults, which another mode of the provider has to
 	// pass.
 	NoFaults bool

@@ -111,7 +111,7 @@ func TestSuite(t *testing.T) {
 			providertest.Suite(t, providertest.Options{
 				Settle: 3 * time.Second,
 				Inputs: inputs,
-				ByID:   map[string]string{"retaindb_forget": `{"memory_id":"ID"}`}, AnyID: true,
+				ByID:   map[string]string{"retaindb_forget": `{"memory_id":"ID"}`},
 				New: func(t *testing.T) providertest.Target {
 					s := sim.New(sim.Options{Keys: []string{key}, Own: own})
 					t.Cleanup(s.Close)
@@ -264,6 +264,11 @@ func TestOthersAreNotToldOfTheOwner(t *testing.T) {
 	}
 	own := s.Memories("default-ann-49915e0d", "ann")[0].ID
 	if out := call(t, p, ann, "forget", `{"memory_id":"`+own+`"}`); !strings.Contains(out, `"success":true`) || len(s.Memories("default-ann-49915e0d", "ann")) != 0 {
+		t.Errorf("%s", out)
+	}
+	sync(t, p, provider.Event{Key: "t2", Kind: provider.Turn, Scope: provider.Scope{UserID: "7", Session: "p"}, Messages: []provider.Message{{Role: "user", Text: "I like milk."}}})
+	other := s.Memories("default", "7")[0].ID // of another owner, in the same project
+	if out := call(t, p, provider.Scope{Session: "o"}, "forget", `{"memory_id":"`+other+`"}`); !strings.Contains(out, "lists no such memory") || len(s.Memories("default", "7")) != 1 {
 		t.Errorf("%s", out)
 	}
 	before := len(s.Calls())

@@ -180,15 +180,15 @@ func rememberTool(c *client, ctx context.Context, in call) (any, error) {
 	return &out, c.add(ctx, m, "", &out)
 }
 
+// forgetTool deletes a memory that the profile of the person lists: the service deletes any
+// memory of any project, and no call tells whose an ID is.
 func forgetTool(c *client, ctx context.Context, in call) (any, error) {
-	if in.other { // an ID is valid in all projects
-		var own memories
-		if err := c.profile(ctx, in.scope, &own); err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(own.Memories, func(m memory) bool { return m.ID == in.value }) {
-			return refusal("there is no such memory"), nil
-		}
+	var own memories
+	if err := c.profile(ctx, in.scope, &own); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(own.Memories, func(m memory) bool { return m.ID == in.value }) {
+		return refusal("the profile of this person lists no such memory"), nil
 	}
 	var out json.RawMessage
 	return &out, c.remove(ctx, in.value, &out)
