@@ -209,6 +209,10 @@ func (q *queue) EnqueueEvents(_ context.Context, events []store.Event, key strin
 	}
 	for _, e := range events {
 		q.rows = slices.DeleteFunc(q.rows, func(r store.QueuedEvent) bool { return r.Key == e.Key })
+		first := slices.IndexFunc(q.rows, func(r store.QueuedEvent) bool { return r.Group == e.Group && r.Aside == "" })
+		if e.Reschedules && first >= 0 && q.rows[first].Tries == 0 && q.rows[first].Due.After(time.Now()) {
+			q.rows[first].Due, q.rows[first].Added = e.Due, time.Now()
+		}
 		q.id++
 		q.rows = append(q.rows, store.QueuedEvent{Event: e, ID: q.id, Added: time.Now()})
 	}
@@ -263,13 +267,16 @@ func (q *queue) SettleEvent(_ context.Context, s store.EventSettlement) error {
 	if s.Done {
 		q.rows = slices.Delete(q.rows, i, i+1)
 	}
+	q.rows = slices.DeleteFunc(q.rows, func(r store.QueuedEvent) bool { return slices.Contains(s.Merged, r.ID) })
 	return nil
 }
 
-func (q *queue) QueuedEvents(context.Context, string) ([]store.QueuedEvent, error) {
+func (q *queue) QueuedEvents(_ context.Context, _ string, groups ...string) ([]store.QueuedEvent, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return slices.Clone(q.rows), nil
+	return slices.DeleteFunc(slices.Clone(q.rows), func(r store.QueuedEvent) bool {
+		return len(groups) > 0 && (r.Aside != "" || !slices.Contains(groups, r.Group))
+	}), nil
 }
 
 func (q *queue) LastEvent(context.Context, string) (last uint64, _ error) {

@@ -19,6 +19,9 @@ type Event struct {
 	Group string
 	Doc   json.RawMessage // opaque to the store
 	Due   time.Time       // not before; zero: at once
+	// Reschedules: the first event of the group that waits is due when this one is, and
+	// counts as added now, unless it is due already or was told before.
+	Reschedules bool
 }
 
 // A QueuedEvent is an event in its queue.
@@ -52,8 +55,9 @@ type Events interface {
 	// SettleEvent stores what came of telling an event. It does nothing if the event is
 	// not there any more.
 	SettleEvent(ctx context.Context, s EventSettlement) error
-	// QueuedEvents returns all events of a queue in order of their ID.
-	QueuedEvents(ctx context.Context, queue string) ([]QueuedEvent, error)
+	// QueuedEvents returns all events of a queue in order of their ID; with groups only those
+	// that wait in them, one group after the other.
+	QueuedEvents(ctx context.Context, queue string, groups ...string) ([]QueuedEvent, error)
 	// LastEvent returns the ID of the newest event of a queue; 0 if there is none. It reads
 	// no other event.
 	LastEvent(ctx context.Context, queue string) (uint64, error)
@@ -78,6 +82,9 @@ type EventSettlement struct {
 	Accepted bool
 	Due      time.Time
 	Doc      json.RawMessage // replaces that of the event; nil: it stays
+	// Merged are IDs of other events of the queue that are deleted, because Doc has what
+	// they say.
+	Merged []uint64
 	// Key and Value, if Key is not "", store a value in the same write; see Values.
 	Key   string
 	Value []byte

@@ -136,12 +136,23 @@ func (r reader) nextEvents(queue string, max int, except []uint64) (due []store.
 	return due, time.Time{}, nil
 }
 
-// QueuedEvents returns all events of a queue in order of their ID. Those that cannot be
-// read are omitted; Verify reports them.
-func (s *Store) QueuedEvents(ctx context.Context, queue string) ([]store.QueuedEvent, error) {
+// QueuedEvents returns all events of a queue in order of their ID; with groups only those
+// that wait in them, one group after the other. Those that cannot be read are omitted;
+// Verify reports them.
+func (s *Store) QueuedEvents(ctx context.Context, queue string, groups ...string) ([]store.QueuedEvent, error) {
 	return read(ctx, s, "list events of "+queue, func(r reader) (list []store.QueuedEvent, err error) {
 		if !r.hasEvents() {
 			return nil, nil
+		}
+		for _, group := range groups {
+			for k := range r.scan(bEventIndex, append(groupIndexPrefix(eventGroup{boundedKey(queue), boundedKey(group)}), '0')) {
+				if e, ok, err := r.event(queue, keyID(k)); ok && err == nil {
+					list = append(list, e.queued())
+				}
+			}
+		}
+		if len(groups) > 0 {
+			return list, nil
 		}
 		for k, v := range r.scan(bEvents, eventPrefix(queue)) {
 			if e, err := decodeEvent(k, v); err == nil {
@@ -202,6 +213,15 @@ func (b *batch) settleEvent(t store.EventSettlement) error {
 			next.Group = store.AcceptedGroup(e.Group)
 		}
 		err = b.replaceEvent(e, next)
+	}
+	for _, id := range t.Merged {
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if e, ok, err = b.event(t.Queue, id); ok {
+			err = b.removeEvent(e)
+		}
 	}
 	if err != nil || t.Key == "" {
 		return err
@@ -297,6 +317,11 @@ func (b *batch) addEvent(e store.Event) error {
 			return err
 		}
 	}
+	if e.Reschedules {
+		if err := b.rescheduleGroup(e); err != nil {
+			return err
+		}
+	}
 	id, err := b.nextID(bEvents)
 	if err != nil {
 		return err
@@ -304,6 +329,24 @@ func (b *batch) addEvent(e store.Event) error {
 	return b.putEvent(eventRecord{
 		ID: id, Queue: e.Queue, Key: e.Key, Group: e.Group, Due: b.dueAt(e.Due), Added: b.now.Round(0), doc: e.Doc,
 	})
+}
+
+// rescheduleGroup makes the first waiting event of the group of e due when e is, unless it
+// is due already or was told before.
+func (b *batch) rescheduleGroup(e store.Event) error {
+	r := eventRecord{Queue: e.Queue, Group: e.Group}
+	first, err := b.firstWaiting(r.group())
+	if err != nil || first.id == 0 || first.due <= nanos(b.now) {
+		return err
+	}
+	r.ID = first.id
+	old, err := b.indexedEvent(r.groupIndexKey(), e.Queue, first.id)
+	if err != nil || old.Tries > 0 {
+		return err
+	}
+	next := old
+	next.Due, next.Added = b.dueAt(e.Due), b.now.Round(0)
+	return b.replaceEvent(old, next)
 }
 
 // dueAt returns when an event is due that is not to be told before t.

@@ -134,6 +134,41 @@ func eventTests() map[string]func(*harness) {
 			w.nextEvents(9, "a2", "b1", "c1")
 			equal(w, "document", len(w.queuedEvents("other", "a1")[0].Doc), 0)
 		},
+		"an event reschedules the first of its group": func(w *harness) {
+			after := func(e store.Event, d time.Duration) store.Event {
+				e.Due, e.Reschedules = time.Now().Add(d), true
+				return e
+			}
+			next := func() time.Time {
+				w.Helper()
+				due, next, err := w.NextEvents(w.Context(), "q", 9)
+				w.ok(err)
+				equal(w, "due", len(due), 0)
+				return next
+			}
+			first, second := after(newEvent("a", "a1"), time.Hour), after(newEvent("a", "a2"), 2*time.Hour)
+			w.tell(first, newEvent("b", "b1"))
+			w.settleEvent(store.EventSettlement{ID: w.nextEvents(9, "b1")[0].ID, Due: first.Due.Add(time.Minute)})
+			equal(w, "next time", next(), first.Due)
+			before := time.Now()
+			w.tell(second, after(newEvent("b", "b2"), 2*time.Hour))
+			equal(w, "next time, of what was told before", next(), first.Due.Add(time.Minute))
+			list := w.queuedEvents("q", "a1", "b1", "a2", "b2")
+			equal(w, "due time", list[0].Due, second.Due)
+			equal(w, "tries", list[0].Tries, 0)
+			equal(w, "document", string(list[0].Doc), string(first.Doc))
+			if list[0].Added.Before(before) || list[2].Added.Before(list[0].Added) {
+				w.Errorf("added at %v and %v", list[0].Added, list[2].Added)
+			}
+			w.checkCounts("q")
+			end := newEvent("a", "a3")
+			end.Reschedules = true
+			w.tell(end)
+			w.nextEvents(9, "a1")
+			w.tell(after(newEvent("a", "a4"), time.Hour))
+			w.nextEvents(9, "a1")
+			w.checkCounts("q")
+		},
 		"an event is told when it is due, those that are due longest first": func(w *harness) {
 			at := func(e store.Event, d time.Duration) store.Event { e.Due = time.Now().Add(d); return e }
 			late := at(newEvent("a", "a1"), time.Hour)
@@ -240,6 +275,24 @@ func settlementTests() map[string]func(*harness) {
 			w.ok(err)
 			equal(w, "value", v, nil)
 			w.nextEvents(9, "a2")
+		},
+		"events are merged into one": func(w *harness) {
+			w.tell(newEvent("a", "a1"), newEvent("a", "a2"), newEvent("b", "b1"), newEvent("a", "a3"), newEvent("a", "a4"))
+			list := w.queuedEvents("q", "a1", "a2", "b1", "a3", "a4")
+			w.settleEvent(store.EventSettlement{ID: list[4].ID, Aside: "refused"})
+			group, err := w.QueuedEvents(w.Context(), "q", "a", "b", "none")
+			w.ok(err)
+			equal(w, "events of groups", eventKeys(group), []string{"a1", "a2", "a3", "b1"})
+			equal(w, "event", group[0], list[0])
+			before := w.Stats().Writes
+			w.settleEvent(store.EventSettlement{ID: list[0].ID, Doc: []byte(`"all"`), Merged: []uint64{list[1].ID, list[3].ID, 77}})
+			equal(w, "writes", w.Stats().Writes-before, 1)
+			w.crash()
+			equal(w, "document", string(w.nextEvents(9, "b1", "a1")[1].Doc), `"all"`)
+			w.queuedEvents("q", "a1", "b1", "a4")
+			w.checkCounts("q")
+			w.settleEvent(store.EventSettlement{ID: list[1].ID, Merged: []uint64{list[0].ID}})
+			w.queuedEvents("q", "a1", "b1", "a4")
 		},
 		"an event that was accepted holds up only others like it": func(w *harness) {
 			w.tell(newEvent("a", "a1"), newEvent("a", "a2"), newEvent("a", "a3"), newEvent("b", "b1"))

@@ -30,6 +30,7 @@ func (m *model) drawEvents(t *rapid.T) []store.Event {
 		if rapid.IntRange(0, 4).Draw(t, "deferred") == 0 {
 			e.Due = time.Now().Add(time.Hour)
 		}
+		e.Reschedules = rapid.IntRange(0, 3).Draw(t, "reschedules") == 0
 		events = append(events, e)
 	}
 	return events
@@ -39,6 +40,10 @@ func (m *model) drawEvents(t *rapid.T) []store.Event {
 func (m *model) addEvents(events []store.Event) {
 	for _, e := range events {
 		m.removeEvents(func(old *modelEvent) bool { return old.key == e.Key })
+		first := slices.IndexFunc(m.events, func(x *modelEvent) bool { return x.aside == "" && x.group == e.Group })
+		if e.Reschedules && first >= 0 && m.events[first].tries == 0 {
+			m.events[first].deferred = m.events[first].deferred && !e.Due.IsZero()
+		}
 		m.events = append(m.events, &modelEvent{key: e.Key, group: e.Group, doc: string(e.Doc), deferred: !e.Due.IsZero()})
 	}
 }
@@ -65,6 +70,10 @@ func (m *model) firstEvents() (due []*modelEvent) {
 func (m *model) settleEvent(t *rapid.T) {
 	e := pick(t, m.events, "event")
 	s := store.EventSettlement{Queue: "q", ID: e.id, Key: "settled", Value: []byte(e.key)}
+	if other := pick(t, m.events, "merged"); other != e && rapid.Bool().Draw(t, "merges") {
+		s.Merged = []uint64{other.id, 1 << 60}
+		m.removeEvents(func(x *modelEvent) bool { return x == other })
+	}
 	switch rapid.IntRange(0, 4).Draw(t, "settlement") {
 	case 0:
 		s.Aside = "refused"
