@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,6 +24,7 @@ const (
 	maxParts    = 8                // messages of a text that is longer
 	maxUses     = 1 << 20          // bytes of the calls of tools of a turn
 	maxFullSize = 64 << 20         // bytes of all events
+	maxBatch    = 1 << 20          // bytes of turns that are told as one event
 )
 
 // A row is the document of an event in the queue.
@@ -53,8 +53,6 @@ func uuid(kind provider.Kind, key string) string {
 
 const endKey = "end:"
 
-func isEndKey(key string) bool { return strings.HasPrefix(key, endKey) }
-
 // queued returns an event for the queue. key is that in the queue.
 func (s *Service) queued(key, group string, r row) store.Event {
 	r.Provider = s.about.Name
@@ -77,7 +75,14 @@ func (s *Service) TurnEvents(t Turn, key, question, answer string, at time.Time)
 	if s.SyncsTools() {
 		e.Tools = s.used(t.Tools)
 	}
-	return []store.Event{s.queued(e.Key, string(t.Record.ID), row{Event: e}), s.end(t, key, at, at.Add(endAfter))}
+	turn := s.queued(e.Key, string(t.Record.ID), row{Event: e})
+	if b := s.about.Batch; b.Turns > 0 {
+		turn.Reschedules = true
+		if (t.Record.Turns+1)%b.Turns != 0 {
+			turn.Due = at.Add(b.After)
+		}
+	}
+	return []store.Event{turn, s.end(t, key, at, at.Add(endAfter))}
 }
 
 // SyncsTools reports whether the provider is told of calls of tools.
@@ -149,8 +154,9 @@ func (s *Service) EndEvents(t Turn) []store.Event {
 	if !s.learns(t) || !s.parts.Settings.Sync || t.Record.Turns == 0 {
 		return nil
 	}
-	now := time.Now()
-	return []store.Event{s.end(t, fmt.Sprint(t.Record.ID, " ", t.Record.Turns), now, time.Time{})}
+	e := s.end(t, fmt.Sprint(t.Record.ID, " ", t.Record.Turns), time.Now(), time.Time{})
+	e.Reschedules = true // turns that wait for more
+	return []store.Event{e}
 }
 
 // ForgetEvents returns what the deletion of conversations, or of all of a person, adds to

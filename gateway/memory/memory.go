@@ -243,7 +243,8 @@ func (s *Service) Wake() {
 
 // Reload asks the provider again after a change of the configuration: calls that were
 // held back because of failures are made, the provider is checked, and the events of the
-// queue are told now, except ends of conversations that are not due.
+// queue are told now, except those that were added for later: ends of conversations, and
+// turns that wait for more.
 func (s *Service) Reload() {
 	if s.off() {
 		return
@@ -265,7 +266,7 @@ func (s *Service) retry() error {
 	}
 	var ids []uint64
 	for _, q := range queued {
-		if !isEndKey(q.Key) || q.Aside != "" {
+		if q.Tries > 0 || !q.Due.After(q.Added) {
 			ids = append(ids, q.ID)
 		}
 	}

@@ -104,6 +104,12 @@ type daemon struct {
 
 func start(t *testing.T, s service, dir string) *daemon {
 	t.Helper()
+	return startWith(t, s, dir, func(db *bolt.Store) memory.Store { return db })
+}
+
+// startWith starts a daemon whose service uses what wrap returns for its store.
+func startWith(t *testing.T, s service, dir string, wrap func(*bolt.Store) memory.Store) *daemon {
+	t.Helper()
 	db, err := bolt.Open(t.Context(), filepath.Join(dir, "hermesd.db"), bolt.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -114,7 +120,7 @@ func start(t *testing.T, s service, dir string) *daemon {
 	}
 	d := &daemon{service: s, dir: dir, store: db, bench: bench{t: t}}
 	parts := d.parts(settings())
-	parts.Provider, parts.Store = p, db
+	parts.Provider, parts.Store = p, wrap(db)
 	d.Service = memory.New(parts)
 	d.Start(t.Context())
 	t.Cleanup(d.stop)
@@ -132,6 +138,15 @@ func (d *daemon) say(id session.ID, turns int, text string) {
 	d.t.Helper()
 	turn := owner(id, turns, text)
 	if err := d.store.EnqueueEvents(d.t.Context(), d.TurnEvents(turn, fmt.Sprint(id, turns), text, "Noted.", time.Now()), "", nil); err != nil {
+		d.t.Fatal(err)
+	}
+	d.Wake()
+}
+
+// end ends a session after turns.
+func (d *daemon) end(id session.ID, turns int) {
+	d.t.Helper()
+	if err := d.store.EnqueueEvents(d.t.Context(), d.EndEvents(owner(id, turns, "")), "", nil); err != nil {
 		d.t.Fatal(err)
 	}
 	d.Wake()
@@ -278,6 +293,8 @@ func TestAcceptedTurnsThatFail(t *testing.T) {
 		const turns = 20
 		for i := range turns {
 			d.say("20261128_010203_00000001", i, fmt.Sprintf("I prefer fruit%02d.", i))
+			d.end("20261128_010203_00000001", i+1) // so that the next turn is another document
+			later(0)
 		}
 		later(time.Minute)
 		if n := s.Count("POST", "/v4/conversations"); n != turns {

@@ -14,25 +14,30 @@ import (
 	"hermesd/gateway/session"
 )
 
-// Whatever the provider does, and however often the process ends, each event of a session
-// arrives once and in order if the provider can tell what it has.
+// Whatever the provider does, and however often the process ends, each turn of a session
+// arrives once and in order if the provider can tell what it has, by itself or with others.
 func TestEventsArriveOnceAndInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		plan := rapid.SliceOfN(rapid.SampledFrom([]string{"say", "say", "say", "wait", "long", "restart", "reload", "ok", "down", "lost", "limit", "slow", "pending", "auth"}), 1, 30).Draw(rt, "plan")
+		batch := rapid.SampledFrom([]int{0, 3, 100}).Draw(rt, "batch")
 		synctest.Test(t, func(t *testing.T) {
 			mode, arrived, said := "ok", map[string][]string{}, map[string][]string{}
-			accepted := map[string]time.Time{}
-			has := func(e provider.Event) bool {
-				return slices.Contains(arrived[e.Scope.Session], e.Key)
-			}
+			accepted, keys := map[string]time.Time{}, map[string]bool{}
+			has := func(e provider.Event) bool { return keys[e.Key] }
 			q := newQueue()
 			connect := func() *bench {
 				f := newFake()
+				f.about.Batch = provider.Batch{Turns: batch, After: 10 * time.Minute}
 				f.sync = func(ctx context.Context, e provider.Event) (r provider.Receipt, err error) {
 					f.mu.Lock()
 					how := mode
 					f.mu.Unlock()
-					keep := func() { arrived[e.Scope.Session] = append(arrived[e.Scope.Session], e.Key) }
+					keep := func() {
+						keys[e.Key] = true
+						for _, m := range e.Messages {
+							arrived[e.Scope.Session] = append(arrived[e.Scope.Session], m.Text)
+						}
+					}
 					switch how {
 					case "down":
 						return r, &provider.Error{Class: provider.Down, Text: "down"}
@@ -66,8 +71,9 @@ func TestEventsArriveOnceAndInOrder(t *testing.T) {
 				switch step {
 				case "say":
 					id := session.ID(fmt.Sprint("s", i%3))
-					events := b.TurnEvents(owner(id, 1, ""), fmt.Sprint(i), "question", "answer", time.Now())
-					said[string(id)] = append(said[string(id)], events[0].Key)
+					question, answer := fmt.Sprint("question ", i), fmt.Sprint("answer ", i)
+					events := b.TurnEvents(owner(id, len(said[string(id)])/2, ""), fmt.Sprint(i), question, answer, time.Now())
+					said[string(id)] = append(said[string(id)], question, answer)
 					b.commit(events[:1])
 				case "wait":
 					time.Sleep(2 * time.Second)

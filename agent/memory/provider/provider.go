@@ -75,10 +75,19 @@ type About struct {
 	// Apart: turns are stored independently of each other, so that one that is being
 	// processed does not hold up the next.
 	Apart bool
+	// Batch says which turns of a conversation are stored as one event; zero: each is one.
+	Batch Batch
 	// ToolUses: Event.Tools is of use.
 	ToolUses bool
 	// Cannot says what the provider cannot delete; "" if it deletes everything.
 	Cannot string
+}
+
+// A Batch is how many turns of a conversation are stored as one event, at most, and for how
+// long after the last one they wait for more, unless the conversation ends.
+type Batch struct {
+	Turns int
+	After time.Duration
 }
 
 // A Tool is a tool that a provider offers to the model, with upstream's name.
@@ -116,7 +125,7 @@ type Kind string
 
 // Kinds of events.
 const (
-	Turn       Kind = "turn"       // a finished turn: Messages
+	Turn       Kind = "turn"       // a finished turn, or those of a Batch: Messages
 	Added      Kind = "added"      // a fact that the built-in memory has now: Fact
 	Removed    Kind = "removed"    // a fact that it has no more: Fact with its ID
 	Checkpoint Kind = "checkpoint" // messages leave the context: Messages

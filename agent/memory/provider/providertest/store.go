@@ -141,6 +141,27 @@ func storesOnce(s *subject) {
 	}
 }
 
+func storesBatch(s *subject) {
+	b := s.Provider.About().Batch
+	if b.Turns == 0 {
+		return
+	}
+	e := Turn(1, Owner("one"), teaText)
+	for i := range b.Turns - 2 {
+		e.Messages = append(e.Messages, Turn(2, Owner("one"), fmt.Sprintf("What is %d?", i)).Messages...)
+	}
+	e.Messages = append(e.Messages, Turn(3, Owner("one"), fruitText).Messages...)
+	s.store(e)
+	s.repeat(e)
+	time.Sleep(s.o.Settle)
+	for _, word := range []string{"jasmine", "papaya"} {
+		s.counted(e, word, 2)
+		if !s.Provider.About().NoRecall && !s.recalled(Owner("two"), word, word) {
+			s.t.Errorf("%s is not recalled", word)
+		}
+	}
+}
+
 // counted checks how many copies are stored of an event that was sent up to some times.
 func (s *subject) counted(e provider.Event, word string, sent int) {
 	s.t.Helper()

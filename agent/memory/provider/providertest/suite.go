@@ -93,19 +93,20 @@ type subject struct {
 func Suite(t *testing.T, o Options) {
 	others := goleak.IgnoreCurrent()
 	for name, test := range map[string]func(*subject){
-		"it describes itself":                         describes,
-		"a turn is recalled later":                    recallsTurn,
-		"a fact is recalled until it is removed":      recallsFact,
-		"what is forgotten is not recalled":           forgets,
-		"an event that is sent twice is stored once":  storesOnce,
-		"long and empty messages are stored":          storesAnyLength,
-		"calls of tools are stored once or ignored":   storesToolUses,
-		"a person changes only what is theirs":        changesOnlyTheirs,
-		"what is known of a person has a limit":       standingIsShort,
-		"calls may run at the same time":              runsConcurrently,
-		"tools answer":                                toolsAnswer,
-		"tools refuse what they do not understand":    toolsRefuse,
-		"an event that was not sent is not there yet": knowsWhatIsMissing,
+		"it describes itself":                          describes,
+		"a turn is recalled later":                     recallsTurn,
+		"a fact is recalled until it is removed":       recallsFact,
+		"what is forgotten is not recalled":            forgets,
+		"an event that is sent twice is stored once":   storesOnce,
+		"turns that are told together are stored once": storesBatch,
+		"long and empty messages are stored":           storesAnyLength,
+		"calls of tools are stored once or ignored":    storesToolUses,
+		"a person changes only what is theirs":         changesOnlyTheirs,
+		"what is known of a person has a limit":        standingIsShort,
+		"calls may run at the same time":               runsConcurrently,
+		"tools answer":                                 toolsAnswer,
+		"tools refuse what they do not understand":     toolsRefuse,
+		"an event that was not sent is not there yet":  knowsWhatIsMissing,
 	} {
 		t.Run(name, func(t *testing.T) { o.run(t, test) })
 	}

@@ -2,14 +2,11 @@
 // which the service extracts facts minutes later, search, and a profile. The memory of a
 // person is what one container tag holds.
 //
-// Each turn is a conversation of its own, with the key of its event as its ID: sent
-// again, it is the same conversation. Upstream sends a whole conversation once, at its
-// end, and loses it in a crash before. Many turns as one conversation would save calls,
-// but its whole list of messages is sent each time, and an event has one turn, which the
-// queue forgets when it was told: every turn would have to store all earlier ones again.
-// The profile is shown at the beginning of a
-// conversation and not, as profile_frequency of upstream says, again in later turns;
-// capture_mode has no effect, as in upstream's own program.
+// Up to 100 turns of a conversation are one conversation there, with the key of their event
+// as its ID: sent again, it is the same. Upstream sends a whole conversation once, at its end,
+// and loses it in a crash before. The profile is shown at the beginning of a conversation and
+// not, as profile_frequency of upstream says, again in later turns; capture_mode has no effect,
+// as in upstream's own program.
 package supermemory
 
 import (
@@ -72,7 +69,7 @@ func (c *client) About() provider.About {
 		Name: "supermemory", Label: label, Place: c.base, Owner: c.tag,
 		Header:   shorten.To(strings.TrimSpace(header), maxHeader-1),
 		Tools:    c.tools(),
-		NoRecall: !c.recall, Wait: true, Exact: true, Apart: true,
+		NoRecall: !c.recall, Wait: true, Exact: true, Apart: true, Batch: provider.Batch{Turns: 100, After: 10 * time.Minute},
 		Cannot: "facts that Supermemory has derived from several documents, some of which stay",
 	}
 }

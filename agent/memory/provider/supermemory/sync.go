@@ -24,7 +24,7 @@ func (c *client) Sync(ctx context.Context, e provider.Event) (provider.Receipt, 
 	case provider.Forget:
 		return provider.Receipt{}, c.forget(ctx, tag, e.Scope.Session)
 	}
-	return provider.Receipt{}, nil // all turns were sent one by one
+	return provider.Receipt{}, nil // all turns were sent
 }
 
 // An accepted is the answer to what is processed later.
@@ -56,7 +56,7 @@ func (c *client) conversation(ctx context.Context, tag string, e provider.Event)
 		"messages":       messages,
 		"containerTags":  []string{tag},
 		"entityContext":  c.context,
-		"metadata":       map[string]any{"sm_source": "hermes", "type": "conversation_turn", "session_id": e.Scope.Session, "message_count": len(messages)},
+		"metadata":       map[string]any{"sm_source": "hermes", "type": "full_session", "session_id": e.Scope.Session, "message_count": len(messages), "partial": true},
 	}, &out)
 	return out.receipt(), err
 }
