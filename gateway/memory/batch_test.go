@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/agent/memory/provider/holographic"
 	"hermesd/agent/memory/provider/supermemory"
 	"hermesd/gateway/memory"
+	"hermesd/gateway/session"
 	"hermesd/gateway/store"
 	simsupermemory "hermesd/internal/sim/memory/supermemory"
 	"hermesd/storage/bolt"
@@ -282,4 +284,41 @@ func batchSurvivesKill(t *testing.T, left int, after bool) {
 	if st := d.Status(); len(bodies) > 2 || st.Queue.Waiting+st.Queue.Aside != 0 {
 		t.Errorf("%d conversations, %+v", len(bodies), st)
 	}
+}
+
+// With auto_extract Holographic stores what was stated when the conversation ends, also if
+// the process has ended before.
+func TestExtractionAtEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, dir := service{open: func(from provider.Source) (provider.Provider, []string, error) {
+			from.Section = json.RawMessage(`{"auto_extract":true}`)
+			return holographic.Open(from)
+		}}, t.TempDir()
+		d := start(t, s, dir)
+		found := func(when string, want ...string) {
+			t.Helper()
+			block, _ := d.begin(owner(session.ID("ask"+when), 1, "What do I prefer, papaya or espresso or mango?"))
+			for _, word := range []string{"papaya", "espresso", "mango"} {
+				if strings.Contains(block, word) != slices.Contains(want, word) {
+					t.Errorf("%s: %q in the block:\n%s", when, word, block)
+				}
+			}
+		}
+		d.say("one", 0, "I prefer papaya over melon.")
+		later(20 * time.Minute)
+		d.say("one", 1, "I prefer espresso after lunch.")
+		d.say("two", 0, "I prefer mango for breakfast.")
+		later(20 * time.Minute)
+		found("before")
+		d.stop()
+		d = start(t, s, dir)
+		d.end("two", 1)
+		later(0)
+		found("at the end", "mango")
+		later(10 * time.Minute)
+		found("after 30 minutes", "papaya", "espresso", "mango")
+		if st := d.Status(); st.Queue.Waiting+st.Queue.Aside != 0 || !st.Up {
+			t.Errorf("%+v", st)
+		}
+	})
 }

@@ -116,7 +116,7 @@ type Plugins struct {
 // Holographic configures the provider Holographic.
 type Holographic struct {
 	DBPath           string  `yaml:"db_path" json:"db_path,omitempty" doc:"File of the facts; $HERMES_HOME and ~ are replaced. Empty: memory_store.db in the home."`
-	AutoExtract      bool    `yaml:"auto_extract" json:"auto_extract" default:"false" doc:"Sentences such as \"I prefer …\" in finished turns become facts."`
+	AutoExtract      bool    `yaml:"auto_extract" json:"auto_extract" default:"false" doc:"Sentences such as \"I prefer …\" become facts when a conversation ends."`
 	DefaultTrust     float64 `yaml:"default_trust" json:"default_trust" default:"0.5" range:"0..1" doc:"Trust in a new fact."`
 	MinTrust         float64 `yaml:"min_trust_threshold" json:"min_trust_threshold" default:"0.3" range:"0..1" doc:"Least trust in a fact that is recalled."`
 	Dimensions       int     `yaml:"hrr_dim" json:"hrr_dim" default:"1024" range:"64..8192" doc:"Length of the vectors."`

@@ -7,9 +7,9 @@
 // memory_store of the Hermes home.
 //
 // Turns store nothing unless auto_extract is set. Then each message of a person that
-// states a preference or a decision, in English, becomes a fact. Upstream does this when a
-// conversation ends; here each turn does it, since the end has no messages. The facts are
-// the same, and a repetition changes nothing, because contents are unique.
+// states a preference or a decision, in English, becomes a fact when the conversation ends, as
+// upstream does it, or when 100 more turns wait for that. A repetition changes nothing, because
+// contents are unique.
 package holographic
 
 import (
@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/settings"
@@ -119,13 +120,14 @@ func expand(s provider.Source, path string) string {
 }
 
 func (m *memory) About() provider.About {
-	mode := "auto_extract is off: facts only from the built-in memory and from tools"
+	mode, batch := "auto_extract is off: facts only from the built-in memory and from tools", provider.Batch{}
 	if m.set.extract {
+		batch = provider.Batch{Turns: 100, After: 30 * time.Minute} // the time of an end
 		mode = "auto_extract is on: also facts from messages, by English patterns"
 	}
 	return provider.About{
 		Name: "holographic", Label: "Holographic", Mode: mode, Place: m.set.path, Header: header, Tools: slices.Clone(tools),
-		Wait: true, Exact: true, // a search takes milliseconds
+		Wait: true, Exact: true, Batch: batch, // a search takes milliseconds
 		Cannot: "one conversation, because facts do not say where they are from",
 	}
 }

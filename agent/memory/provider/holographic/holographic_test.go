@@ -238,8 +238,8 @@ func TestAutoExtract(t *testing.T) {
 		t.Error(got)
 	}
 	p := open(t, t.TempDir(), `{"auto_extract":"true"}`)
-	if !strings.Contains(p.About().Mode, "auto_extract") {
-		t.Error(p.About().Mode)
+	if a := p.About(); !strings.Contains(a.Mode, "auto_extract") || a.Batch.Turns != 100 || off.About().Batch.Turns != 0 {
+		t.Errorf("%+v", a)
 	}
 	if done, err := p.Synced(t.Context(), turn, provider.Receipt{}); done || err != nil {
 		t.Error(done, err)
