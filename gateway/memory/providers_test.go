@@ -230,6 +230,7 @@ func TestFaultsOfServices(t *testing.T) {
 					t.Errorf("fault %+v: a turn waits %v", f, took)
 				}
 				d.say(id, turn, fmt.Sprintf("I prefer %s%d over melon.", word, turn))
+				d.end(id, turn+1) // some wait for more turns
 				later(20 * time.Second)
 			}
 			slow := f.Kind == simmemory.Pass
@@ -266,6 +267,7 @@ func TestEndOfTheProcessWhileAServiceWorks(t *testing.T) {
 		later(time.Hour)
 		d.server.Inject(simmemory.Fault{Method: "POST", Late: 10 * time.Second, Times: -1})
 		d.say("20261128_010203_00000001", 1, "I prefer espresso over tea.")
+		d.end("20261128_010203_00000001", 2) // some wait for more turns
 		later(time.Second)
 		d.stop()
 		d.server.Heal()
