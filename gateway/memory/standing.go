@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -16,7 +17,7 @@ const (
 	maxStanding      = 4000 // characters
 	maxStandingAge   = 7 * 24 * time.Hour
 	sameStanding     = 24 * time.Hour // that a text that has not changed is not written again
-	standingCadence  = 5              // recalls of a person
+	standingEvery    = 5              // recalls of a person, unless the provider has a setting
 	maxStandingCount = 1000           // persons whose recalls are counted
 )
 
@@ -37,7 +38,7 @@ func (s *Service) refreshStanding(ctx context.Context, scope provider.Scope) {
 		clear(s.standing)
 	}
 	n := s.standing[s.who(scope)]
-	s.standing[s.who(scope)] = (n + 1) % standingCadence
+	s.standing[s.who(scope)] = (n + 1) % cmp.Or(s.about.StandingEvery, standingEvery)
 	s.mu.Unlock()
 	if n == 0 && !s.fetchStanding(ctx, scope) { // the next recall tries again
 		s.mu.Lock()

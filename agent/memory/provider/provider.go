@@ -49,6 +49,9 @@ type About struct {
 	// Owner is the name that the owner's memory has there, for people; "" with PerID, and
 	// if Place says it.
 	Owner string
+	// StandingEvery is the number of a person's recalls after which their standing text is
+	// fetched again; 0 if the provider has no setting for it.
+	StandingEvery int
 	// Header is the constant text of the provider in the system prompt, at most 600
 	// characters.
 	Header string

@@ -35,7 +35,7 @@ type config struct {
 	first                       bool // recall in the first turn of a conversation only
 	level, maxLevel             string
 	dynamic, heuristic          bool
-	cadence                     int
+	cadence, standingEvery      int // turns
 	maxAnswer, maxQuery, maxMsg int // characters
 	tokens                      int // of a recall; 0: no limit
 	sections                    []string
@@ -65,7 +65,7 @@ type file struct {
 
 // without are settings of upstream that mean nothing in a daemon.
 var without = []string{
-	"hosts", "oauth", "endpoint", "writeFrequency", "sessions", "sessionStrategy", "a2aSessions", "contextCadence", "logging", "initOnSessionStart",
+	"hosts", "oauth", "endpoint", "writeFrequency", "sessions", "sessionStrategy", "a2aSessions", "logging", "initOnSessionStart",
 	"firstTurnBaseWait", "firstTurnDialecticWait", "dialecticDepthLevels",
 }
 
@@ -85,7 +85,7 @@ func load(s provider.Source) (c config, warnings []string, err error) {
 		save: o.Bool("saveMessages", true), mode: o.Text("recallMode"), waits: o.Bool("recallSync", false), first: o.Text("injectionFrequency") == "first-turn",
 		level: cmp.Or(o.Text("dialecticReasoningLevel"), "low"), maxLevel: cmp.Or(o.Text("reasoningLevelCap"), "high"),
 		dynamic: o.Bool("dialecticDynamic", true), heuristic: o.Bool("reasoningHeuristic", true), cadence: max(o.Int("dialecticCadence", 1), 1),
-		maxAnswer: max(o.Int("dialecticMaxChars", 600), 1), maxQuery: within(o.Int("dialecticMaxInputChars", 0), 10_000),
+		standingEvery: max(o.Int("contextCadence", 1), 1), maxAnswer: max(o.Int("dialecticMaxChars", 600), 1), maxQuery: within(o.Int("dialecticMaxInputChars", 0), 10_000),
 		maxMsg: within(o.Int("messageMaxChars", 0), maxContent), tokens: o.Int("contextTokens", 0),
 	}
 	if c.mode != "context" && c.mode != "tools" {
