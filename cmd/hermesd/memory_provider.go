@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,6 +59,9 @@ func memoryStatusText(s memory.Status, now time.Time) string {
 	b.optional("mode", s.Mode)
 	b.optional("place", s.Place)
 	b.optional("owner", s.Identity)
+	if len(s.Earlier) > 0 {
+		b.line("earlier", "%s: what owners said before they were owners; `hermesd memory forget --person NAME` deletes it there", strings.Join(s.Earlier, ", "))
+	}
 	state := "answers"
 	if !s.Up {
 		state = "does not answer"

@@ -116,6 +116,40 @@ func (c *Checker) Ownerless() bool {
 	return len(ids) > 1 && owners == 0 && !c.soleIDIsOwner
 }
 
+// Owners returns the users who are owners in every account of their platform, without a
+// platform on which everyone is.
+func (c *Checker) Owners() (list []Principal) {
+	ids := maps.Clone(c.owners.ids)
+	maps.Copy(ids, c.allowed.ids)
+	for _, r := range c.accounts {
+		maps.Copy(ids, r.owners.ids)
+		maps.Copy(ids, r.allowed.ids)
+	}
+	for _, p := range c.profiles.Which(func(p chat.Profile) bool { return p.OwnerRule == "" }) {
+		for x := range ids {
+			who := Principal{Platform: p, ID: x.id, Level: Owner}
+			if (x.platform == "" || x.platform == p) && c.profiles.Of(p).Person.Valid(x.id) && c.ownsEverywhere(who) && !slices.Contains(list, who) {
+				list = append(list, who)
+			}
+		}
+	}
+	return list
+}
+
+// ownsEverywhere reports whether who is an owner in every account of their platform.
+func (c *Checker) ownsEverywhere(who Principal) bool {
+	named := false
+	for a := range c.accounts {
+		if a.Platform == who.Platform && a.Name != "" {
+			named = true
+			if c.level(c.rulesOf(a), who) < Owner {
+				return false
+			}
+		}
+	}
+	return named || c.level(c.rulesOf(chat.Account{Platform: who.Platform}), who) == Owner
+}
+
 // Check returns a valid grant if the sender of in is authorized at the address of in,
 // else a denial with the reason. It uses only sender and address, so messages, edits and
 // button presses are treated the same.

@@ -117,6 +117,9 @@ func (ctl *Control) describeExternalMemory(c command.Call, rec session.Record) s
 	if who := cmp.Or(m.Scope(memory.TurnOf(rec, c.Principal)).Person, s.Identity); who != "" {
 		fmt.Fprintln(&b, c.T("- you are %s there", inlineCode(who)))
 	}
+	if len(s.Earlier) > 0 {
+		fmt.Fprintln(&b, c.T("- what owners said before they were owners: %s; `hermesd memory forget --person NAME` deletes it there", inlineCode(strings.Join(s.Earlier, ", "))))
+	}
 	for _, last := range []struct {
 		what, problem string
 		at            time.Time

@@ -207,7 +207,7 @@ func (s *Service) ForgetPerson(ctx context.Context, scope provider.Scope) error 
 			return err
 		}
 	}
-	err = s.parts.Store.EnqueueEvents(ctx, s.ForgetEvents(provider.Scope{Person: scope.Person, UserID: scope.UserID}), "", nil)
+	err = s.parts.Store.EnqueueEvents(ctx, s.ForgetEvents(provider.Scope{Person: scope.Person, UserID: scope.UserID}), s.identityKey(scope.Person), nil)
 	s.Wake()
 	return err
 }

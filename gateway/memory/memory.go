@@ -23,6 +23,7 @@ import (
 
 	"hermesd/agent/injection"
 	"hermesd/agent/memory/provider"
+	"hermesd/gateway/access"
 	"hermesd/gateway/store"
 )
 
@@ -48,7 +49,7 @@ type Parts struct {
 	Notify func(ctx context.Context, notice error)
 }
 
-// Settings are those of the section memory of the configuration.
+// Settings are those of the section memory of the configuration, and who owners are.
 type Settings struct {
 	RecallWait time.Duration // of the first model call of a turn, for a recall
 	MaxChars   int           // of a recalled block or a result of a tool
@@ -60,6 +61,8 @@ type Settings struct {
 	PerUser    bool          // the built-in memory has files for each person
 	SyncTools  bool          // with their calls of tools
 	QueueMax   int           // events
+	// Owners returns who are owners now, with the IDs of each; nil: unknown.
+	Owners func() []access.Principal
 }
 
 // A Call is one call of the provider, or what is counted like one, for metrics.

@@ -366,6 +366,10 @@ func (s *Service) done(r row, receipt provider.Receipt) store.EventSettlement {
 	}
 	settled := store.EventSettlement{Done: true}
 	switch r.Event.Kind {
+	case provider.Turn:
+		if who := r.Event.Scope; who.Person != "" && who.UserID != "" { // neither the owner nor a room
+			settled.Key, settled.Value = s.identityKey(who.Person), []byte("true")
+		}
 	case provider.Added:
 		if receipt.ID != "" {
 			settled.Key, settled.Value = r.FactKey, must(json.Marshal(receipt.ID))

@@ -9,15 +9,18 @@ import (
 
 // A Status says how the provider is used, for `memory status`.
 type Status struct {
-	Provider string       `json:"provider"` // "": none
-	Mode     string       `json:"mode"`
-	Place    string       `json:"place"`
-	Identity string       `json:"identity"` // of the owner; see provider.About.Owner
-	Up       bool         `json:"up"`
-	Breaker  string       `json:"breaker"` // closed, open or half-open
-	Recall   RecallStatus `json:"recall"`
-	Sync     SyncStatus   `json:"sync"`
-	Queue    QueueStatus  `json:"queue"`
+	Provider string `json:"provider"` // "": none
+	Mode     string `json:"mode"`
+	Place    string `json:"place"`
+	Identity string `json:"identity"` // of the owner; see provider.About.Owner
+	// Earlier are identities that owners had before they were owners: what they said then
+	// stays there.
+	Earlier []string     `json:"earlier_identities,omitempty"`
+	Up      bool         `json:"up"`
+	Breaker string       `json:"breaker"` // closed, open or half-open
+	Recall  RecallStatus `json:"recall"`
+	Sync    SyncStatus   `json:"sync"`
+	Queue   QueueStatus  `json:"queue"`
 }
 
 // A RecallStatus is the part of a Status about recalls. The percentiles are those of the
@@ -98,7 +101,7 @@ func (s *Service) Status() Status {
 	if s.off() {
 		return Status{Breaker: "closed"}
 	}
-	counts := s.parts.Store.EventCounts(Queue)
+	counts, earlier := s.parts.Store.EventCounts(Queue), s.earlierIdentities()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -107,7 +110,7 @@ func (s *Service) Status() Status {
 		state = s.recalling.state(now)
 	}
 	return Status{
-		Provider: s.about.Name, Mode: s.about.Mode, Place: s.about.Place, Identity: s.about.Owner,
+		Provider: s.about.Name, Mode: s.about.Mode, Place: s.about.Place, Identity: s.about.Owner, Earlier: earlier,
 		Up:      len(s.failing) == 0,
 		Breaker: state,
 		Recall:  RecallStatus{s.stats.recallOK, s.stats.recallError, s.stats.percentile(50), s.stats.percentile(95), s.stats.late},

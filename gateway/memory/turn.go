@@ -4,11 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
+	"slices"
 	"strings"
+
+	"go.uber.org/zap"
 
 	"hermesd/agent/memory/provider"
 	"hermesd/gateway/access"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 	"hermesd/internal/lazyregexp"
 )
 
@@ -62,7 +66,7 @@ func (s *Service) Scope(t Turn) provider.Scope {
 	case t.Person != "":
 		scope.Person = Identity(t.Person)
 	default:
-		scope.Person = Identity(t.Platform + "-" + t.UserID)
+		scope.Person = personal(t.Platform, t.UserID)
 	}
 	return scope
 }
@@ -77,6 +81,35 @@ func (s *Service) who(scope provider.Scope) string {
 		return "@" + Identity(scope.UserID) // no Person has an @
 	}
 	return scope.Person
+}
+
+// personal returns the identity of a user who is no owner.
+func personal(platform, id string) string { return Identity(platform + "-" + id) }
+
+// identityKey is the key of the value that says that the provider was told what a person
+// other than the owner has said.
+func (s *Service) identityKey(person string) string {
+	return "memory/identity/" + s.about.Name + "/" + person
+}
+
+// earlierIdentities returns the identities that owners had before they were owners, and
+// under which the provider has what they said then.
+func (s *Service) earlierIdentities() (list []string) {
+	if s.parts.Settings.Owners == nil {
+		return nil
+	}
+	for _, p := range s.parts.Settings.Owners() {
+		person := personal(string(p.Platform), p.ID)
+		used, err := store.Load[bool](s.ctx, s.parts.Store, s.identityKey(person))
+		if err != nil && s.ctx.Err() == nil {
+			s.parts.Log.Error("cannot load which identities the memory provider knows", zap.Error(err))
+		}
+		if used {
+			list = append(list, person)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // Identity returns name in the form of provider.Scope.Person. A name that has another form

@@ -122,6 +122,33 @@ func TestWhoseWordsAreRememberedAndRecalled(t *testing.T) {
 	}
 }
 
+// TestAMemberBecomesAnOwner: what a member has said stays under their identity of then, and
+// the owner is told so without a restart.
+func TestAMemberBecomesAnOwner(t *testing.T) {
+	t.Parallel()
+	w := newWhoHarness(t, "  people: members\n")
+	w.load = w.loadConfig
+	w.start()
+	w.waitConnected()
+	bob := fmt.Sprint(w.people["bob"].ID())
+	w.turn("bob", "the bicycle is the canary-bob")
+	w.waitFor("it is stored", func() bool { return w.told("canary-bob") && len(w.queue()) == 0 })
+	earlier := func() []string { return w.app.Pipeline().Control().Status().Memory.Earlier }
+	if got := earlier(); len(got) != 0 {
+		t.Errorf("of a member: %q", got)
+	}
+	w.writeFile("config.yaml", strings.Replace(w.readFile("config.yaml"), "owners: [", "owners: ["+bob+", ", 1))
+	if s := w.app.Reload(t.Context()); !slices.Contains(s.Applied, "access.owners") {
+		t.Errorf("%+v", s)
+	}
+	if got := earlier(); !slices.Equal(got, []string{"telegram-" + bob}) {
+		t.Errorf("of an owner: %q", got)
+	}
+	w.say("/memory")
+	w.waitText("what owners said before they were owners: telegram-" + bob + "; hermesd memory forget --person NAME deletes it there")
+	w.waitEnded()
+}
+
 // requestText returns all texts of a request.
 func requestText(r llm.Request) string {
 	text := r.System

@@ -54,7 +54,8 @@ func (a *App) openMemory() {
 	notices := &a.memoryNotices
 	p := externalmemory.Parts{
 		Store: a.store, Log: a.opts.Log.Named("memory"), Observe: a.telemetry.MemoryCall,
-		Notify: func(_ context.Context, notice error) { notices.add(notice) },
+		Notify:   func(_ context.Context, notice error) { notices.add(notice) },
+		Settings: externalmemory.Settings{Owners: a.access.Owners},
 	}
 	var err error
 	if a.memory, err = MemoryService(a.opts.Config, a.opts.Report, a.opts.Home, p); err != nil { // Usable has warned of it
@@ -66,7 +67,7 @@ func (a *App) openMemory() {
 }
 
 // MemoryService returns the external memory that is configured, which the caller starts
-// and closes. p needs no provider, mask and settings.
+// and closes. p needs no provider and mask, and of the settings Owners only.
 func MemoryService(c *config.Config, r config.Report, home string, p externalmemory.Parts) (*externalmemory.Service, error) {
 	if c.Memory.Provider == "" {
 		return externalmemory.Off(), nil
@@ -82,6 +83,7 @@ func MemoryService(c *config.Config, r config.Report, home string, p externalmem
 	p.Settings = externalmemory.Settings{
 		RecallWait: c.Memory.RecallWait, MaxChars: c.Memory.RecallMaxChars, People: c.Memory.People, Rooms: c.Memory.Rooms, CronRecall: c.Memory.CronRecall,
 		Sync: c.Memory.Sync, SyncTools: c.Memory.SyncTools, Mirror: c.Memory.Mirror, PerUser: c.Memory.Scope == "user", QueueMax: c.Memory.QueueMax,
+		Owners: p.Settings.Owners,
 	}
 	return externalmemory.New(p), nil
 }

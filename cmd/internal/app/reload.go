@@ -28,6 +28,9 @@ func (g *accessGate) Check(in chat.Inbound) (access.Grant, access.Denial) {
 	return g.checker.Load().Check(in)
 }
 
+// Owners returns who are owners by that configuration.
+func (g *accessGate) Owners() []access.Principal { return g.checker.Load().Owners() }
+
 // A reloader tracks how the configuration differs from Options.Config, with which
 // the daemon started: each changed key is either applied or waits for the next
 // start.
