@@ -68,6 +68,7 @@ command line is seen by every user of the machine, and kept by the shell.`,
 	}
 	cmd.Flags().BoolVar(&s.force, "force", false, "set it although it does not answer")
 	read = memoryFlags(cmd.Flags(), "", &s.MemoryFlags)
+	s.OwnerIDs = ownerFlags(cmd.Flags())
 	return cmd
 }
 
@@ -186,7 +187,7 @@ func memorySetText(s *setup.State, m setup.Memory, trial setup.Trial, problem st
 	if m.Provider == holographic && m.AutoExtract == nil && !s.Config.Plugins.Holographic.AutoExtract {
 		b.WriteString("auto_extract is off: only its tools and the built-in memory store facts. --auto-extract also stores what messages state, by English patterns.\n")
 	}
-	b.WriteString(s.OwnersText(setup.Answers{}, trial.PerID) + "\n")
+	b.WriteString(s.OwnersText(setup.Answers{Memory: &m}, trial.PerID) + "\n")
 	b.WriteString("memory.provider is " + m.Provider + ". Restart the daemon; it is used in conversations that begin then.\n")
 	return b.String()
 }

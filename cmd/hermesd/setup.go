@@ -27,7 +27,7 @@ type setupFlags struct {
 }
 
 func (c *cli) setupCmd() *cobra.Command {
-	w := setupFlags{Flags: setup.Flags{SecretFiles: map[string]*string{}, Owners: map[chat.Platform]*[]string{}}}
+	w := setupFlags{Flags: setup.Flags{SecretFiles: map[string]*string{}}}
 	var readMemory func() error
 	cmd := &cobra.Command{
 		Use: "setup", Short: "Set up the model, the platforms and the owner: asks, tries what it was told, writes config.yaml and .env", Args: args(0, 0),
@@ -71,13 +71,21 @@ kept by the shell.`,
 		for _, s := range p.Secrets {
 			w.SecretFiles[setup.FlagOf(p.Platform, s)] = f.String(setup.FlagOf(p.Platform, s), "", "`file` that holds the "+setup.Noun(s))
 		}
-		w.Owners[p.Platform] = new([]string)
-		f.StringSliceVar(w.Owners[p.Platform], string(p.Platform)+"-owner", nil, "`id` of who may do everything; several with commas")
 	}
+	w.Owners = ownerFlags(f)
 	f.StringVar(&w.Workspace, "workspace", "", "`directory` in which tools work; left out: workspace in the home")
 	f.StringVar(&w.Memory.Provider, memoryPrefix+"provider", "", "external memory: "+strings.Join(setup.MemoryProviders(), ", ")+"; left out: as it is")
 	readMemory = memoryFlags(f, memoryPrefix, &w.Memory)
 	return cmd
+}
+
+// ownerFlags adds the flags for the owners on each platform.
+func ownerFlags(f *pflag.FlagSet) map[chat.Platform]*[]string {
+	owners := make(map[chat.Platform]*[]string)
+	for _, p := range platforms.All() {
+		owners[p.Platform] = f.StringSlice(setup.OwnerFlagOf(p.Platform), nil, "`id` of who may do everything; several with commas")
+	}
+	return owners
 }
 
 // memoryPrefix begins the names of the flags for the external memory.

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -116,8 +117,8 @@ func (c *Checker) Ownerless() bool {
 	return len(ids) > 1 && owners == 0 && !c.soleIDIsOwner
 }
 
-// Owners returns the users who are owners in every account of their platform, without a
-// platform on which everyone is.
+// Owners returns the users who are owners in every account of their platform, in order of
+// platform and ID, without a platform on which everyone is.
 func (c *Checker) Owners() (list []Principal) {
 	ids := maps.Clone(c.owners.ids)
 	maps.Copy(ids, c.allowed.ids)
@@ -133,6 +134,7 @@ func (c *Checker) Owners() (list []Principal) {
 			}
 		}
 	}
+	slices.SortFunc(list, func(a, b Principal) int { return cmp.Or(cmp.Compare(a.Platform, b.Platform), cmp.Compare(a.ID, b.ID)) })
 	return list
 }
 

@@ -3,6 +3,7 @@ package setup
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 
@@ -33,6 +34,24 @@ type Model struct {
 type Login struct {
 	Secrets map[string]secret.Value // by key; those that are missing or empty are kept
 	Owners  []string                // empty keeps the existing ones
+}
+
+// logins returns the platforms with the owners that were named for the external memory.
+func (a Answers) logins() map[chat.Platform]Login {
+	all := maps.Clone(a.Platforms)
+	if a.Memory == nil || len(a.Memory.Owners) == 0 {
+		return all
+	}
+	if all == nil {
+		all = make(map[chat.Platform]Login)
+	}
+	for p, ids := range a.Memory.Owners {
+		if l := all[p]; len(l.Owners) == 0 {
+			l.Owners = ids
+			all[p] = l
+		}
+	}
+	return all
 }
 
 // check checks the form of a secret. Its error does not name the key.

@@ -31,6 +31,9 @@ func FlagOf(p chat.Platform, s chat.Secret) string {
 	return string(p) + "-" + strings.ReplaceAll(s.Key, "_", "-") + "-file"
 }
 
+// OwnerFlagOf returns the name of the flag for the owners on a platform.
+func OwnerFlagOf(p chat.Platform) string { return string(p) + "-owner" }
+
 // Noun returns what a secret is called within a sentence.
 func Noun(s chat.Secret) string { return strings.ToLower(s.Title[:1]) + s.Title[1:] }
 
@@ -164,6 +167,7 @@ type MemoryFlags struct {
 	Memory
 
 	KeyVariable, KeyFile string
+	OwnerIDs             map[chat.Platform]*[]string // instead of Owners
 }
 
 // FromMemoryFlags returns what the flags say, with the key.
@@ -199,13 +203,33 @@ func (r *flagReader) memory(prefix string, f MemoryFlags) Memory {
 	case *m.URL != "" && checkAddress(*m.URL) != nil:
 		r.problem(prefix+"url", "%v", checkAddress(*m.URL))
 	}
+	m.Owners = r.memoryOwners(f)
 	return m
+}
+
+// memoryOwners reads the owners on platforms that are configured.
+func (r *flagReader) memoryOwners(f MemoryFlags) map[chat.Platform][]string {
+	owners := make(map[chat.Platform][]string)
+	for _, p := range platforms.All() {
+		given := f.OwnerIDs[p.Platform]
+		if given == nil || len(*given) == 0 {
+			continue
+		}
+		flag := OwnerFlagOf(p.Platform)
+		owners[p.Platform] = Split(strings.Join(*given, ","))
+		if err := checkOwners(p.Platform, owners[p.Platform]); err != nil {
+			r.problem(flag, "%v", err)
+		}
+		if !r.s.configured(p.Platform) {
+			r.problem(flag, "%s is not configured: `hermesd setup` does that", p.Name)
+		}
+	}
+	return owners
 }
 
 // login reads the tokens and owners of a platform. asked is false if no flag names
 // it.
 func (r *flagReader) login(p platforms.Platform, f Flags) (l Login, asked bool) {
-	name := string(p.Platform)
 	owners := f.Owners[p.Platform]
 	l.Secrets = make(map[string]secret.Value)
 	for _, s := range p.Secrets {
@@ -218,7 +242,7 @@ func (r *flagReader) login(p platforms.Platform, f Flags) (l Login, asked bool) 
 		asked = true
 		l.Owners = Split(strings.Join(*owners, ","))
 		if err := checkOwners(p.Platform, l.Owners); err != nil {
-			r.problem(name+"-owner", "%v", err)
+			r.problem(OwnerFlagOf(p.Platform), "%v", err)
 		}
 	}
 	if !asked {
@@ -230,7 +254,7 @@ func (r *flagReader) login(p platforms.Platform, f Flags) (l Login, asked bool) 
 		}
 	}
 	if id, _ := r.s.soleUser(); len(l.Owners) == 0 && len(r.s.owners(p.Platform)) == 0 && id == "" {
-		r.problem(name+"-owner", "it is missing: the id of who may do everything, such as %s; nobody else gets in. %s", p.Person.Like, p.Person.Find)
+		r.problem(OwnerFlagOf(p.Platform), "it is missing: the id of who may do everything, such as %s; nobody else gets in. %s", p.Person.Like, p.Person.Find)
 	}
 	return l, true
 }

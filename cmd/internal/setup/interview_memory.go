@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"hermesd/cmd/internal/platforms"
+	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
 )
 
@@ -96,6 +99,12 @@ func (i *interview) memoryPage(ctx context.Context, v memoryService, m *Memory) 
 			page.Fields = append(page.Fields, key)
 		}
 	}
+	owners := i.ownerFields(m)
+	for _, p := range platforms.All() {
+		if f := owners[p.Platform]; f != nil {
+			page.Fields = append(page.Fields, f)
+		}
+	}
 	people, mirror, extract := i.memoryChoices(m)
 	page.Fields = append(page.Fields, people, mirror)
 	if v.name == holographic {
@@ -111,6 +120,7 @@ func (i *interview) memoryPage(ctx context.Context, v memoryService, m *Memory) 
 	if key != nil {
 		m.Key = secret.Value(strings.TrimSpace(key.Value))
 	}
+	i.takeOwners(m, owners)
 	yes := mirror.Value == "yes"
 	m.People, m.Mirror = people.Value, &yes
 	if v.name == holographic {
@@ -118,6 +128,45 @@ func (i *interview) memoryPage(ctx context.Context, v memoryService, m *Memory) 
 		m.AutoExtract = &yes
 	}
 	return nil
+}
+
+// ownerFields returns the questions for the owners on the platforms that are configured and
+// were not asked about in this interview.
+func (i *interview) ownerFields(m *Memory) map[chat.Platform]*Field {
+	fields := make(map[chat.Platform]*Field)
+	for _, p := range platforms.All() {
+		if _, asked := i.answers.Platforms[p.Platform]; asked || !i.s.configured(p.Platform) {
+			continue
+		}
+		now := i.s.ownersNow(p.Platform)
+		f := &Field{
+			Kind: Text, Title: "Owners on " + p.Name, Value: strings.Join(now, ", "),
+			Help: "The ids of the people whose memory is the owner's, and who may do everything, such as " + p.Person.Like + "; several with commas. " + p.Person.Find,
+		}
+		if ids := m.Owners[p.Platform]; len(ids) > 0 {
+			f.Value = strings.Join(ids, ", ")
+		}
+		f.Check = func(s string) error { return checkOwners(p.Platform, Split(s)) }
+		if len(now) > 0 {
+			f.Check = required(f.Check)
+		}
+		if len(i.s.Config.Access.Owners) > 0 {
+			f.Help += " Who is in access.owners stays an owner."
+		}
+		fields[p.Platform] = f
+	}
+	return fields
+}
+
+// takeOwners takes the answers to ownerFields that differ from what is configured.
+func (i *interview) takeOwners(m *Memory, fields map[chat.Platform]*Field) {
+	m.Owners = make(map[chat.Platform][]string)
+	for p, f := range fields {
+		ids := Split(f.Value)
+		if !slices.Equal(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(i.s.ownersNow(p)))) {
+			m.Owners[p] = ids
+		}
+	}
 }
 
 // addressField returns the question for the address of a provider's server.

@@ -17,10 +17,11 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	botToken   = "123456:AAH-secret-token-of-a-bot"
-	slackToken = "xoxb-1-secret"
-	slackApp   = "xapp-1-secret"
-	apiKey     = "sk-ant-secret-key"
+	botToken     = "123456:AAH-secret-token-of-a-bot"
+	slackToken   = "xoxb-1-secret"
+	slackApp     = "xapp-1-secret"
+	apiKey       = "sk-ant-secret-key"
+	discordToken = "MTIzNDU2Nzg5MDEyMzQ1Njc4.secret.of-a-bot"
 )
 
 // A harness is a home directory and an environment.

@@ -17,17 +17,21 @@ import (
 	"hermesd/agent/memory/provider/settings"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/platforms"
+	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
 )
 
 // A Memory selects the external memory.
 type Memory struct {
-	Provider    string       // "" for none
-	URL         *string      // of a server of one's own, "" for the provider's cloud; nil keeps it
-	Key         secret.Value // "" keeps the existing one
-	People      string       // "" keeps it
-	Mirror      *bool        // nil keeps it
-	AutoExtract *bool        // of Holographic; nil keeps it
+	Provider string       // "" for none
+	URL      *string      // of a server of one's own, "" for the provider's cloud; nil keeps it
+	Key      secret.Value // "" keeps the existing one
+	// Owners are the IDs of the owners on platforms that are configured; a missing or empty
+	// one keeps the existing ones.
+	Owners      map[chat.Platform][]string
+	People      string // "" keeps it
+	Mirror      *bool  // nil keeps it
+	AutoExtract *bool  // of Holographic; nil keeps it
 }
 
 // holographic is the provider that is a file of this machine.
@@ -350,7 +354,7 @@ func (s *State) TryMemory(ctx context.Context, m Memory) (t Trial, usable bool, 
 		return t, true, err
 	}
 	t.Recall = took(recallTimeout, func(ctx context.Context) error {
-		_, err := opened.p.Recall(ctx, s.ownersScope(), "What do you know about me?")
+		_, err := opened.p.Recall(ctx, s.ownersScope(m), "What do you know about me?")
 		return err //nolint:wrapcheck // for people
 	})
 	if err != nil {
@@ -415,11 +419,15 @@ func (p *Plan) openMemory() (o openedMemory, err error) {
 	return o, nil
 }
 
-// ownersScope returns the scope of an owner of the configuration.
-func (s *State) ownersScope() provider.Scope {
+// ownersScope returns the scope of an owner of the configuration or of m.
+func (s *State) ownersScope(m Memory) provider.Scope {
 	scope := provider.Scope{Session: "setup", Key: "agent-main-setup"}
 	for _, p := range platforms.All() {
-		if ids := s.owners(p.Platform); len(ids) > 0 {
+		ids := m.Owners[p.Platform]
+		if len(ids) == 0 {
+			ids = s.ownersNow(p.Platform)
+		}
+		if len(ids) > 0 {
 			scope.Platform, scope.UserID, scope.Chat = string(p.Platform), ids[0], ids[0]
 			break
 		}
@@ -433,14 +441,18 @@ func (s *State) OwnersText(a Answers, perID bool) string {
 	if s.Config != nil {
 		ids = append(ids, s.Config.Access.Owners...)
 	}
+	logins := a.logins()
 	for _, p := range platforms.All() {
 		owners := s.owners(p.Platform)
-		if l := a.Platforms[p.Platform].Owners; len(l) > 0 {
+		if l := logins[p.Platform].Owners; len(l) > 0 {
 			owners = l
 		}
 		for _, id := range owners {
 			ids = append(ids, p.Name+" "+id)
 		}
+	}
+	if sole, _ := s.soleUser(); sole != "" && len(ids) == 0 {
+		ids = []string{sole}
 	}
 	switch {
 	case len(ids) == 0:

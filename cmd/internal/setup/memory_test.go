@@ -1,6 +1,7 @@
 package setup_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/setup"
+	"hermesd/gateway/chat"
 	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory"
 	"hermesd/internal/sim/memory/hindsight"
@@ -46,6 +48,129 @@ func (p *harness) interviewMemory(who *scriptedAsker) error {
 		return err
 	}
 	return plan.Write()
+}
+
+// A keepingAsker keeps the questions as they were asked.
+type keepingAsker struct {
+	*scriptedAsker
+	fields map[string]setup.Field
+}
+
+func (k keepingAsker) Ask(ctx context.Context, page setup.Page) error {
+	for _, f := range page.Fields {
+		k.fields[f.Title] = *f
+	}
+	return k.scriptedAsker.Ask(ctx, page)
+}
+
+// TestInterviewAsksForOwners: on each platform that is configured, with those that there are.
+// Only what differs is written, and nobody who is an owner stops being one unless that is said.
+func TestInterviewAsksForOwners(t *testing.T) {
+	const telegram, discord = "Owners on Telegram", "Owners on Discord"
+	const tokens = "model: {provider: demo}\nplatforms:\n  telegram:\n    token: " + botToken + "\n"
+	const both = tokens + "    allow_admin_from: [\"42\"]\n  discord:\n    token: " + discordToken + "\n"
+	for name, c := range map[string]struct {
+		yaml, env string
+		answers   map[string][]string
+		now       map[string]string // the default of each question
+		want      string            // what is added to yaml, without the memory
+		told      string
+	}{
+		"as they are": {both, "", nil, map[string]string{telegram: "42", discord: ""}, "", "Owners: Telegram 42."},
+		"one more platform": {
+			both, "", map[string][]string{discord: {"112233445566778899"}}, map[string]string{telegram: "42", discord: ""},
+			"    allow_admin_from: [\"112233445566778899\"]\n", "Owners: Telegram 42, Discord 112233445566778899. To this provider they are one person.",
+		},
+		"in the other order":   {both + "    allow_admin_from: [8, 7]\n", "", map[string][]string{discord: {"8, 7"}}, map[string]string{telegram: "42", discord: "7, 8"}, "", "Discord 8, Discord 7."},
+		"no platform":          {"model: {provider: demo}\n", "", nil, map[string]string{}, "", "No owner is configured yet."},
+		"one that is off":      {both + "    enabled: false\n", "", nil, map[string]string{telegram: "42"}, "", ""},
+		"of access.owners":     {tokens + "access:\n  owners: [\"telegram:42\"]\n", "", nil, map[string]string{telegram: "42"}, "", "Owners: telegram:42."},
+		"the only user":        {tokens, "TELEGRAM_ALLOWED_USERS=42\n", nil, map[string]string{telegram: "42"}, "", "Owners: 42."},
+		"the only user stays":  {tokens, "TELEGRAM_ALLOWED_USERS=42\n", map[string][]string{telegram: {"42 43"}}, map[string]string{telegram: "42"}, "    allow_admin_from: [\"42\", \"43\"]\n", "Owners: Telegram 42, Telegram 43."},
+		"an account of a name": {"model: {provider: demo}\nplatforms:\n  telegram:\n    accounts:\n      work: {token: \"" + botToken + "\", allow_admin_from: [42]}\n", "", nil, map[string]string{telegram: "42"}, "", ""},
+		"with one more owner":  {"model: {provider: demo}\nplatforms:\n  telegram:\n    enabled: true\n    accounts: {work: {token: \"" + botToken + "\", allow_admin_from: [42]}}\n", "", map[string][]string{telegram: {"42, 43"}}, map[string]string{telegram: "42"}, "    allow_admin_from: [\"42\", \"43\"]\n", "Owners: Telegram 42, Telegram 43."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := homeWith(t, c.yaml, c.env)
+			who := keepingAsker{&scriptedAsker{t: t, answers: c.answers}, map[string]setup.Field{}}
+			plan, err := setup.InterviewMemory(t.Context(), p.loadState(), who)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := plan.Write(); err != nil {
+				t.Fatal(err)
+			}
+			now := map[string]string{}
+			for _, title := range []string{telegram, discord, "Owners on Slack"} {
+				if f, ok := who.fields[title]; ok {
+					now[title] = f.Value
+					if f.Check("@ann") == nil || f.Check("*") == nil || (f.Check("") == nil) != (f.Value == "") {
+						t.Errorf("%s: a name, everybody or nobody can be the owner", title)
+					}
+				}
+			}
+			if text := plan.Text(); strings.Contains(text, "enabled") {
+				t.Errorf("the plan is\n%s", text)
+			}
+			if d := cmp.Diff(c.now, now); d != "" {
+				t.Error("questions differ (-want +got):\n" + d)
+			}
+			if d := cmp.Diff(c.yaml+c.want+"memory:\n  provider: holographic\n", p.text("config.yaml")); d != "" {
+				t.Error("config.yaml differs (-want +got):\n" + d)
+			}
+			if !who.wasTold(c.told) {
+				t.Errorf("heard\n%s", strings.Join(who.heard, "\n"))
+			}
+		})
+	}
+}
+
+// TestInterviewAsksForOwnersOnce: who has named the owner of a platform is not asked again.
+func TestInterviewAsksForOwnersOnce(t *testing.T) {
+	p := homeWith(t, "model: {provider: demo}\nplatforms:\n  telegram:\n    token: "+botToken+"\n", "")
+	who := &scriptedAsker{t: t, answers: map[string][]string{
+		"Which parts do you want to set up or change?": {"telegram, memory"}, "Who is the owner?": {"42"}, "Try it now?": {"go"}, "External memory (optional)": {"holographic"},
+	}}
+	if err := p.interview(who); err != nil {
+		t.Fatal(err)
+	}
+	if c, _ := p.load(); slices.Contains(who.asked, "Owners on Telegram") || !slices.Equal(c.Platforms.Telegram.AllowAdminFrom, []string{"42"}) || !who.wasTold("Owners: Telegram 42.") {
+		t.Errorf("asked %q, owners %q", who.asked, c.Platforms.Telegram.AllowAdminFrom)
+	}
+}
+
+// TestMemoryFlagsNameOwners: for a recall they are already those who are tried.
+func TestMemoryFlagsNameOwners(t *testing.T) {
+	s := mem0.New(mem0.Options{Own: true, Keys: []string{memoryKey}})
+	url := startMemory(t, s.Server)
+	p := homeWith(t, "model: {provider: demo}\nplatforms:\n  telegram:\n    token: "+botToken+"\n", "TELEGRAM_ALLOWED_USERS=42\n")
+	owners := func(p chat.Platform, ids ...string) map[chat.Platform]*[]string {
+		return map[chat.Platform]*[]string{p: &ids}
+	}
+	for want, ids := range map[string]map[chat.Platform]*[]string{
+		"flag: --telegram-owner: \"ann\" is a user name, which can change hands: use the numeric id; the log and `hermesd why` show it when that person writes to the bot\n": owners(chat.Telegram, "42", "ann"),
+		"flag: --discord-owner: Discord is not configured: `hermesd setup` does that\n":                                                                                      owners(chat.Discord, "7"),
+	} {
+		_, err := p.loadState().FromMemoryFlags(setup.MemoryFlags{Memory: setup.Memory{Provider: "mem0", URL: &url}, OwnerIDs: ids})
+		if d := cmp.Diff(want, problems(t, err)); d != "" {
+			t.Error("problems differ (-want +got):\n" + d)
+		}
+	}
+	m, err := p.loadState().FromMemoryFlags(setup.MemoryFlags{Memory: setup.Memory{Provider: "mem0", URL: &url}, KeyFile: *p.file("k", memoryKey), OwnerIDs: owners(chat.Telegram, "43,42")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.loadState().TryMemory(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	calls := s.Calls()
+	if last := string(calls[len(calls)-1].Body); !strings.Contains(last, `"43"`) {
+		t.Errorf("the recall is %s", last)
+	}
+	plan := p.write(setup.Answers{Memory: &m})
+	if c, _ := p.load(); !slices.Equal(c.Platforms.Telegram.AllowAdminFrom, []string{"43", "42"}) || !strings.Contains(plan.Text(), "platforms.telegram.allow_admin_from: 43, 42") {
+		t.Errorf("%q, %s", c.Platforms.Telegram.AllowAdminFrom, plan.Text())
+	}
 }
 
 // TestInterviewSetsMemory: a wrong key is corrected; who leaves changes nothing.

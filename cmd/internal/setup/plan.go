@@ -71,6 +71,7 @@ func (s *State) plan(a Answers) (*Plan, error) {
 		return nil, &config.Error{Problems: []config.Problem{{File: s.conf.path, Text: err.Error()}}}
 	}
 	p := &Plan{s: s, answers: a, doc: doc, dot: s.dot.content, vars: config.ReadDotenv(s.dot.content)}
+	a.Platforms = a.logins()
 	if a.Model != nil {
 		p.model(*a.Model)
 	}
@@ -144,7 +145,7 @@ func (p *Plan) login(pl chat.Profile, l Login) {
 	for _, s := range pl.Secrets {
 		p.token(append(at, s.Key), s.Env, l.Secrets[s.Key])
 	}
-	if _, isSet := p.s.Report.Origins["platforms."+string(pl.Platform)+".enabled"]; isSet && p.s.Config != nil && !p.s.account(pl.Platform).Enabled {
+	if _, isSet := p.s.Report.Origins["platforms."+string(pl.Platform)+".enabled"]; isSet && p.s.Config != nil && !p.s.configured(pl.Platform) {
 		p.switchTo(true, append(at, "enabled")...)
 	}
 	if len(l.Owners) > 0 {

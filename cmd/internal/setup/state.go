@@ -23,6 +23,7 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/platforms"
 	"hermesd/cmd/internal/setup/yamledit"
+	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 )
 
@@ -200,6 +201,37 @@ func (s *State) owners(p chat.Platform) []string {
 		return nil
 	}
 	return s.account(p).AllowAdminFrom
+}
+
+// ownersNow returns all owners on a platform: those of its section and of access.owners,
+// or the only user.
+func (s *State) ownersNow(p chat.Platform) (ids []string) {
+	if s.Config == nil {
+		return nil
+	}
+	check, err := access.New(s.Config.AccessPolicy())
+	if err != nil { // then Config would be nil
+		return nil
+	}
+	for _, who := range check.Owners() {
+		if who.Platform == p {
+			ids = append(ids, who.ID)
+		}
+	}
+	return ids
+}
+
+// configured reports whether a platform has an account that is switched on.
+func (s *State) configured(p chat.Platform) bool {
+	if s.Config == nil {
+		return false
+	}
+	for a := range s.Config.Accounts() {
+		if a.Platform == p {
+			return true
+		}
+	}
+	return false
 }
 
 // account returns the settings of a platform; the zero value without a valid
