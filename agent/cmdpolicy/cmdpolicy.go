@@ -189,7 +189,7 @@ type evaluator struct {
 	again         bool                        // the first pass has not known all that it needs
 	background    bool                        // a command runs in the background
 	made          []string                    // files that options of commands name as output
-	targets       []string                    // of mv and cp
+	targets       []string                    // of mv
 	used          map[use]string              // the rules that hold for paths
 
 	network    bool      // a command of the table or an approved one uses the network

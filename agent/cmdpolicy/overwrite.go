@@ -44,10 +44,12 @@ func (e *evaluator) replaces(c *call) {
 	at := e.place.shown(to)
 	switch {
 	case path.Ext(to) == "", strings.Contains(to, "*"), !under(to, e.place.workspace), e.disposable(at):
-	case c.program() == "mv" && slices.Contains(e.targets, to), strings.Contains(from, "*"), (c.option("-f", "--force") || c.program() == "mv" && e.disposable(e.place.shown(from))) && e.written[from] == "":
+	case slices.Contains(e.targets, to) && c.program() == "mv", strings.Contains(from, "*"), (c.option("-f", "--force") || c.program() == "mv" && e.disposable(e.place.shown(from))) && e.written[from] == "":
 		e.find("overwrite", at, withTarget(c.shape(), at))
 	}
-	e.targets = append(e.targets, to)
+	if c.program() == "mv" {
+		e.targets = append(e.targets, to)
+	}
 }
 
 // tees notes the files that tee empties.

@@ -295,7 +295,7 @@ func (e *evaluator) remove(c *call) {
 			e.find(map[bool]string{true: "delete-home", false: "delete-root"}[home], p, "")
 			continue
 		case !inside && e.written[p] != moved && underAny(p, e.table.sets["temporary"]) && strings.Trim(name, "*?.") != "" && strings.Count(p, "/") > 1:
-		case recursive && !e.disposable(at) && !(inside && e.table.in("plain", path.Ext(name)) && !strings.ContainsAny(name, "*?[")), inside && strings.Contains(name, "*") && !e.disposable(at):
+		case recursive && (!e.disposable(at) || slices.Contains(e.targets, p)) && !(inside && e.table.in("plain", path.Ext(name)) && !strings.ContainsAny(name, "*?[")), inside && strings.Contains(name, "*") && !e.disposable(at):
 			e.find("delete-recursive", at, withTarget(c.shape(), at))
 		case inside && e.written[p] == "" && !e.disposable(at) && e.hasPart(at, "records"):
 			e.find("delete-data", at, withTarget(c.shape(), at))

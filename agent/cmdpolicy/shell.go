@@ -1,6 +1,7 @@
 package cmdpolicy
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -283,14 +284,14 @@ func (e *evaluator) piece(n syntax.Node) string {
 // are written.
 func (e *evaluator) redirects(list []*syntax.Redirect) (script string, targets []string) {
 	for _, r := range list {
-		word := r.Word
-		if r.Hdoc != nil {
-			word = r.Hdoc
+		word, document := r.Word, r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc
+		if document {
+			word = cmp.Or(r.Hdoc, &syntax.Word{})
 		}
 		if word.Lit() == "" {
 			e.walk(word)
 		}
-		if r.Hdoc != nil || r.Op == syntax.WordHdoc {
+		if document || r.Op == syntax.WordHdoc {
 			script = strings.Join(e.values(word, expand.Document), "\n")
 			e.piped = hole
 			continue
@@ -338,6 +339,7 @@ func (e *evaluator) keep(s *syntax.Stmt, script string, files []string) {
 	}
 	switch program {
 	case "cat", "tee":
+		empties = script == "" && slices.ContainsFunc(s.Redirs, func(r *syntax.Redirect) bool { return r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc })
 	case "echo", "printf":
 		script = strings.Join(e.words(call.Args[1:]...)[0], " ")
 		empties = strings.TrimSpace(script) == ""
