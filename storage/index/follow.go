@@ -40,8 +40,8 @@ const maxReserve = 64 << 20
 
 // A Follower keeps an Index up to date with its Source. The index is at most a
 // second and one update behind, and after a crash the Follower continues where
-// it was. Run or CatchUp may run in one goroutine at a time; Changed, Wake and
-// GiveWay may be called from any.
+// it was. One of an Index that is not open does nothing. Run or CatchUp may run in one
+// goroutine at a time; Changed, Wake and GiveWay may be called from any.
 type Follower struct {
 	x       *Index
 	source  store.Sessions
@@ -104,7 +104,7 @@ func (f *Follower) checkSpace() error {
 // makeWay removes the index and waits for the delay, in which the store uses the
 // space. It reports whether there was an index.
 func (f *Follower) makeWay(ctx context.Context, delay time.Duration) (removed bool) {
-	if !errors.Is(f.x.Fault(), ErrNoSpace) {
+	if fault := f.x.Fault(); fault == nil || unlessRemoved(fault) != nil {
 		err := f.x.Remove()
 		if removed = err == nil; removed {
 			f.log.Warn("disk is full: search index was removed and will be rebuilt when there is space")
@@ -196,6 +196,10 @@ func (f *Follower) CatchUp(ctx context.Context) (int, error) { return f.update(c
 // update updates the sessions that were changed or, with all, every session, and
 // returns the number of indexed messages.
 func (f *Follower) update(ctx context.Context, all, throttle bool) (int, error) {
+	if errors.Is(f.x.Fault(), ErrNotOpen) {
+		f.takeChanged()
+		return 0, nil
+	}
 	if err := f.checkSpace(); err != nil {
 		return 0, err
 	}

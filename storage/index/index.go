@@ -224,8 +224,8 @@ func (x *Index) Remove() error {
 	return nil
 }
 
-// Fault returns nil if the file can be used. Otherwise it returns ErrDamaged or
-// ErrNoSpace, and Reset is necessary.
+// Fault returns nil if the file can be used, ErrNotOpen if it was not opened, and otherwise
+// ErrDamaged or ErrNoSpace; then Reset is necessary.
 func (x *Index) Fault() error {
 	if p := x.fault.Load(); p != nil {
 		return *p

@@ -55,6 +55,30 @@ func TestIndexThatIsNotOpen(t *testing.T) {
 	}
 }
 
+// A Follower of an index that is not open runs, and makes no file.
+func TestFollowerOfIndexThatIsNotOpen(t *testing.T) {
+	t.Chdir(t.TempDir())
+	synctest.Test(t, func(t *testing.T) {
+		x, w := index.NotOpen(), newFakeStore()
+		w.add(dm("a", "1"), "apple")
+		f, done := newFollower(x, w), make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { defer close(done); f.Run(ctx) }()
+		for _, tell := range []func(){func() { f.Changed("a") }, f.GiveWay, f.Wake} {
+			tell()
+			time.Sleep(time.Minute)
+		}
+		cancel()
+		<-done
+		if err := x.Fault(); !errors.Is(err, index.ErrNotOpen) {
+			t.Errorf("the index is in the state %v, want %v", err, index.ErrNotOpen)
+		}
+	})
+	if made, err := os.ReadDir("."); err != nil || len(made) > 0 {
+		t.Errorf("files: %v, %v", made, err)
+	}
+}
+
 // A tinyDisk is the disk of an index and of a store, which may find it full.
 type tinyDisk struct{ free atomic.Uint64 }
 

@@ -36,7 +36,6 @@ import (
 	"hermesd/gateway/turn"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
-	"hermesd/storage/index"
 )
 
 // build builds all parts of the daemon, each from those before it.
@@ -160,13 +159,7 @@ func (a *App) buildTools() (tool.Set, error) {
 	ts := slices.Concat(w.Tools(), w.Writers(files.Options{
 		Deny: func(path string) error { return checkWritable(c, home, path) }, Homes: userHomes(), Protect: func(path string) string { return instructs(c, path) },
 	}), []tool.Tool{todo.New()})
-	if searchTool, err := a.openIndex(); err == nil {
-		ts = append(ts, searchTool)
-	} else { // it can be rebuilt at any time; conversations work without it
-		a.searchIndex = index.NotOpen()
-		a.opts.Log.Error("cannot open search index", zap.Error(err))
-		a.opts.Say(fmt.Sprintf("⚠️ past conversations cannot be searched: %v", err))
-	}
+	ts = append(ts, a.openIndex()...)
 	if err := a.openEngines(); err != nil {
 		return tool.Set{}, err
 	}
@@ -198,7 +191,7 @@ func (a *App) pipelineSettings(compacting compaction.Options) pipeline.Settings 
 			Printer: a.printer, Placement: prompt.Placement(c.Agent.OverlayPlacement), Prefill: a.prefill.messages, Title: a.titleGenerator(),
 			RestartNotice: c.Gateway.RestartNotice, EditFirst: c.Delivery.EditFirst,
 			Freshness: c.Gateway.AutoContinueFreshness, Backlog: c.Backlog.MaxAge, Inactivity: c.Gateway.TurnTimeout,
-			Log: log.Named("turn"), Observe: a.telemetry.Observe, OnSessionChanged: followSessions(a.indexFollower), OnSessionDeleted: deleteDerived(a.eraser, log),
+			Log: log.Named("turn"), Observe: a.telemetry.Observe, OnSessionChanged: a.indexFollower.Changed, OnSessionDeleted: deleteDerived(a.eraser, log),
 		},
 		Approval: approval.Options{
 			Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer(), Printer: a.printer, Log: log.Named("approval"),

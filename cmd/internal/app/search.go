@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -19,17 +20,22 @@ import (
 )
 
 // openIndex opens the full-text index and returns the tool session_search. The index
-// is rebuilt from the store whenever it is missing or damaged.
-func (a *App) openIndex() (tool.Tool, error) {
+// is rebuilt from the store whenever it is missing or damaged. Conversations work without
+// it: if it cannot be opened, there is no tool.
+func (a *App) openIndex() []tool.Tool {
 	x, err := index.Open(a.home.Path("search.db"))
 	if err != nil {
-		return nil, err
+		x = index.NotOpen()
+		a.opts.Log.Error("cannot open search index", zap.Error(err))
+		a.opts.Say(fmt.Sprintf("⚠️ past conversations cannot be searched: %v", err))
 	}
 	a.cleanups = append(a.cleanups, x.Close)
-	a.searchIndex = x
-	a.indexFollower = index.NewFollower(x, a.store, sessionsearch.Name, a.opts.Log)
+	a.searchIndex, a.indexFollower = x, index.NewFollower(x, a.store, sessionsearch.Name, a.opts.Log)
 	a.givesWay.Store(a.indexFollower)
-	return sessionsearch.New(sessionlibrary.New(x, a.store, platforms.Profiles(), a.indexFollower.Wake), sessionsearch.Options{Summarize: a.summarizer()}), nil
+	if err != nil {
+		return nil
+	}
+	return []tool.Tool{sessionsearch.New(sessionlibrary.New(x, a.store, platforms.Profiles(), a.indexFollower.Wake), sessionsearch.Options{Summarize: a.summarizer()})}
 }
 
 // maxSummary limits the summary of one found conversation, in tokens.
@@ -57,7 +63,7 @@ func (a *App) summarizer() func(context.Context, string, string) (string, error)
 	}
 }
 
-// A spaceGiver gives the space of the index, once it is open, to the store.
+// A spaceGiver gives the space of the index to the store, which is opened before it.
 type spaceGiver struct{ atomic.Pointer[index.Follower] }
 
 // giveWay is called by the store, which found the disk full.
@@ -65,15 +71,6 @@ func (g *spaceGiver) giveWay() {
 	if f := g.Load(); f != nil {
 		f.GiveWay()
 	}
-}
-
-// followSessions returns a function that makes the index, if it is open, follow a session
-// that was changed.
-func followSessions(f *index.Follower) func(session.ID) {
-	if f == nil {
-		return func(session.ID) {}
-	}
-	return f.Changed
 }
 
 // Search returns a function that searches the messages of all conversations in x. It
