@@ -119,7 +119,11 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 	}
 	defer external.Close()
 	eraser := erase.New(erase.Options{Store: store, Index: words, Media: folder(app.MediaDir(h)), Cached: func(session.ID) {}, Forget: external.ForgetSession})
-	client := admin.Local(admin.NewHandler(admin.Options{Events: store, Memory: external, Store: store, Upkeep: app.Maintenance(store, words), Keeper: store, Eraser: eraser, Search: app.Search(words), Pairing: book, Approvals: approval.NewManager(store), Tell: tellLater(store), Cron: schedule.NewManager(store, app.CronRules(cfg), func(...schedule.JobID) {}), Home: home, Version: version, Prices: report.Prices, Masker: report.Secrets, Log: zap.NewNop()}))
+	client := admin.Local(admin.NewHandler(admin.Options{
+		Store: store, Upkeep: app.Maintenance(store, words), Keeper: store, Eraser: eraser, Search: app.Search(words),
+		Approvals: approval.NewManager(store), Events: store, Memory: external, Cron: schedule.NewManager(store, app.CronRules(cfg), func(...schedule.JobID) {}), Pairing: book, Tell: tellLater(store),
+		Prices: report.Prices, Home: home, Version: version, Masker: report.Secrets, Log: zap.NewNop(),
+	}))
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
 		defer cancel()

@@ -30,9 +30,6 @@ func (h *Handler) findJob(r *http.Request) (schedule.JobID, error) {
 	if name == "" {
 		return "", nil
 	}
-	if h.opts.Cron == nil {
-		return "", &Error{http.StatusServiceUnavailable, noCron}
-	}
 	j, err := h.opts.Cron.Find(r.Context(), schedule.OperatorCaller(), name)
 	if errors.Is(err, schedule.ErrInvalid) {
 		return "", &Error{http.StatusConflict, err.Error()}
@@ -148,7 +145,7 @@ func (h *Handler) clearPending(r *http.Request) (any, error) {
 // approve grants access to a user and notifies the user.
 func (h *Handler) approve(r *http.Request) (any, error) {
 	p, err := h.opts.Pairing.Approve(r.Context(), chat.Platform(r.FormValue("platform")), r.FormValue("code"))
-	if err != nil || h.opts.Tell == nil || p.To == (chat.Address{}) {
+	if err != nil || p.To == (chat.Address{}) {
 		return Approved{Person: p}, err
 	}
 	if err := h.opts.Tell(r.Context(), p.To, i18n.N(welcome)); err != nil {

@@ -76,62 +76,53 @@ type Store interface {
 	store.Sessions
 }
 
-// Options are the dependencies of a Handler. Store, Search, Keeper, Eraser and Log
-// are required; requests that need another one that is nil get an error.
+// Options are the dependencies of a Handler. All of them are set.
 type Options struct {
 	Store Store
-	// Status returns the live state; nil if no daemon is running.
-	Status func() control.Status
-	// Metrics serves the metrics of the daemon; nil if no daemon is running.
-	Metrics http.Handler
-	// Wake reports that a row for an address is due; nil if this process sends
-	// nothing.
-	Wake func(chat.Address)
-	// Sender sends messages to chats; nil if no daemon is running.
-	Sender Sender
+	// Daemon is the daemon in this process; the zero Daemon if none runs.
+	Daemon Daemon
 	// Search finds messages in all conversations, best match first.
 	Search func(ctx context.Context, text string, most int) ([]Found, error)
-	// Pairing approves users; nil if pairing is not available. Tell sends a message
-	// to a chat, now or when a daemon runs; nil: users are not notified.
+	// Pairing approves users. Tell sends a message to a chat, now or when a daemon runs.
 	Pairing PairingManager
 	Tell    func(ctx context.Context, to chat.Address, text string) error
-	// Approvals manages permanent approvals; nil if that is not available.
+	// Approvals manages permanent approvals.
 	Approvals *approval.Manager
-	// Events are the queues of events, Memory is the external memory; nil if that is not
-	// available.
+	// Events are the queues of events, Memory is the external memory.
 	Events store.Events
 	Memory *memory.Service
-	// Cron manages scheduled prompts; nil if there are none. CronStatus returns the
-	// state of the scheduler; nil if no daemon is running.
-	Cron       *schedule.Manager
-	CronStatus func() schedule.Status
-	// Commands are offered to terminals.
-	Commands []command.Spec
-	// Upkeep maintains the store; nil if that is not available.
+	// Cron manages scheduled prompts.
+	Cron *schedule.Manager
+	// Upkeep maintains the store.
 	Upkeep Maintenance
 	// Keeper sets titles, and Eraser deletes conversations.
-	Keeper store.Editor
-	Eraser Eraser
-	// Config returns the state of the configuration; Reload reloads it. Nil if no
-	// daemon is running.
-	Config func() Config
-	Reload func(context.Context) Config
-	// Prices is the price table; nil means the built-in one.
-	Prices *pricing.Table
-	// Console accepts terminals; nil: none can attach.
-	Console *console.Adapter
+	Keeper  store.Editor
+	Eraser  Eraser
+	Prices  *pricing.Table
 	Home    string
-	// Workspace is the working directory of tools.
-	Workspace string
-	// Sandbox describes how commands are confined; nil if no daemon is running.
-	Sandbox func() Sandbox
-	// Toolset returns the toolset that was chosen because of the context window; nil if no
-	// daemon is running.
-	Toolset func() Toolset
 	Version string
 	// Masker masks secrets in all responses.
 	Masker *secret.Masker
 	Log    *zap.Logger
+}
+
+// A Daemon is what a Handler uses of a running daemon. If Running is set, all of it is.
+type Daemon struct {
+	Running bool
+	// Status returns the live state without what the Handler knows: Home, PID and
+	// Terminals.
+	Status func() Status
+	// Metrics serves the metrics.
+	Metrics http.Handler
+	// Wake reports that a row for an address is due.
+	Wake func(chat.Address)
+	// Sender sends messages to chats.
+	Sender Sender
+	// Reload reloads the configuration and returns its state.
+	Reload func(context.Context) Config
+	// Console accepts terminals, to which Commands are offered.
+	Console  *console.Adapter
+	Commands []command.Spec
 }
 
 // A Handler serves the requests listed in the package comment. It is safe for
@@ -151,11 +142,8 @@ type Handler struct {
 // maxBody is the size limit of most request bodies; see bodyLimit.
 const maxBody = 64 << 10
 
-// NewHandler returns a Handler. A nil Masker masks nothing.
+// NewHandler returns a Handler.
 func NewHandler(o Options) *Handler {
-	if o.Masker == nil {
-		o.Masker = &secret.Masker{}
-	}
 	h := &Handler{opts: o, mux: http.NewServeMux()}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	for pattern, do := range h.operations() {
@@ -184,15 +172,15 @@ type operation func(*http.Request) (any, error)
 // operations returns the operations by method and path.
 func (h *Handler) operations() map[string]operation {
 	return map[string]operation{
-		"GET /status":               needs(h.opts.Status != nil, noDaemon, h.status),
+		"GET /status":               h.live(noDaemon, h.status),
 		"GET /why":                  h.why,
 		"GET /outbox":               h.outbox,
 		"GET /outbox/{id}":          func(r *http.Request) (any, error) { return h.row(r) },
 		"POST /outbox/{id}/retry":   h.retry,
 		"POST /outbox/{id}/drop":    h.drop,
-		"GET /destinations":         needs(h.opts.Sender != nil, noDaemon, h.destinations),
-		"POST /files":               needs(h.opts.Sender != nil, noDaemon, h.keep),
-		"POST /send":                needs(h.opts.Sender != nil, noDaemon, h.send),
+		"GET /destinations":         h.live(noDaemon, h.destinations),
+		"POST /files":               h.live(noDaemon, h.keep),
+		"POST /send":                h.live(noDaemon, h.send),
 		"GET /sessions":             h.sessions,
 		"GET /sessions/{id}":        h.session,
 		"GET /sessions/{id}/prompt": h.prompt,
@@ -204,41 +192,33 @@ func (h *Handler) operations() map[string]operation {
 		"GET /expired":              h.expired,
 		"GET /usage":                h.usage,
 		"GET /search":               h.search,
-		"POST /reload":              needs(h.opts.Reload != nil, "no daemon is running; it reads the configuration when it starts", h.reload),
-		"GET /pairing":              needs(h.opts.Pairing != nil, noPairing, h.pairings),
-		"POST /pairing/approve":     needs(h.opts.Pairing != nil, noPairing, h.approve),
-		"POST /pairing/revoke":      needs(h.opts.Pairing != nil, noPairing, h.revoke),
-		"POST /pairing/clear":       needs(h.opts.Pairing != nil, noPairing, h.clearPending),
-		"GET /approvals":            needs(h.opts.Approvals != nil, noApprovals, h.approvals),
-		"POST /approvals/add":       needs(h.opts.Approvals != nil, noApprovals, h.addApproval),
-		"POST /approvals/remove":    needs(h.opts.Approvals != nil, noApprovals, h.removeApprovals),
-		"GET /memory/queue":         needs(h.opts.Events != nil, noMemory, h.memoryQueue),
-		"GET /memory/queue/{id}":    needs(h.opts.Events != nil, noMemory, h.memoryEvent),
-		"POST /memory/queue/retry":  needs(h.opts.Events != nil, noMemory, h.changeMemoryEvents(store.Events.RetryEvents)),
-		"POST /memory/queue/drop":   needs(h.opts.Events != nil, noMemory, h.changeMemoryEvents(store.Events.DropEvents)),
-		"POST /memory/forget":       needs(h.opts.Events != nil, noMemory, h.forgetPerson),
-		"GET /cron":                 needs(h.opts.Cron != nil, noCron, h.jobs),
-		"POST /cron":                needs(h.opts.Cron != nil, noCron, h.createJob),
-		"GET /cron/status":          needs(h.opts.Cron != nil, noCron, h.cronStatus),
-		"GET /cron/occurrences":     needs(h.opts.Cron != nil, noCron, h.occurrences),
-		"POST /cron/import":         needs(h.opts.Cron != nil, noCron, h.importJobs),
-		"POST /cron/{id}/{action}":  needs(h.opts.Cron != nil, noCron, h.changeJob),
+		"POST /reload":              h.live("no daemon is running; it reads the configuration when it starts", h.reload),
+		"GET /pairing":              h.pairings,
+		"POST /pairing/approve":     h.approve,
+		"POST /pairing/revoke":      h.revoke,
+		"POST /pairing/clear":       h.clearPending,
+		"GET /approvals":            h.approvals,
+		"POST /approvals/add":       h.addApproval,
+		"POST /approvals/remove":    h.removeApprovals,
+		"GET /memory/queue":         h.memoryQueue,
+		"GET /memory/queue/{id}":    h.memoryEvent,
+		"POST /memory/queue/retry":  h.changeMemoryEvents(store.Events.RetryEvents),
+		"POST /memory/queue/drop":   h.changeMemoryEvents(store.Events.DropEvents),
+		"POST /memory/forget":       h.forgetPerson,
+		"GET /cron":                 h.jobs,
+		"POST /cron":                h.createJob,
+		"GET /cron/status":          h.cronStatus,
+		"GET /cron/occurrences":     h.occurrences,
+		"POST /cron/import":         h.importJobs,
+		"POST /cron/{id}/{action}":  h.changeJob,
 	}
 }
 
-// What is said if something is not available.
-const (
-	noDaemon    = "no daemon is running; start one with `hermesd run`"
-	noPairing   = "there is no pairing here"
-	noApprovals = "there are no approvals here"
-	noCron      = "there are no scheduled prompts here"
-	noMemory    = "there is no queue for the external memory here"
-)
+const noDaemon = "no daemon is running; start one with `hermesd run`"
 
-// needs returns do, or an operation that fails with text if what do needs is not
-// available.
-func needs(available bool, text string, do operation) operation {
-	if available {
+// live returns do, or an operation that fails with text if no daemon is running.
+func (h *Handler) live(text string, do operation) operation {
+	if h.opts.Daemon.Running {
 		return do
 	}
 	return func(*http.Request) (any, error) { return nil, &Error{http.StatusServiceUnavailable, text} }
@@ -376,19 +356,8 @@ func (s Sandbox) Describe() string {
 func (s Sandbox) HasTerminal() bool { return s.Enabled && s.Error == "" }
 
 func (h *Handler) status(*http.Request) (any, error) {
-	s := Status{Status: h.opts.Status(), Home: h.opts.Home, Workspace: h.opts.Workspace, PID: os.Getpid()}
-	if h.opts.Console != nil {
-		s.Terminals = h.opts.Console.Attached()
-	}
-	if h.opts.Config != nil {
-		s.Config = h.opts.Config()
-	}
-	if h.opts.Sandbox != nil {
-		s.Sandbox = h.opts.Sandbox()
-	}
-	if h.opts.Toolset != nil {
-		s.Toolset = h.opts.Toolset()
-	}
+	s := h.opts.Daemon.Status()
+	s.Home, s.PID, s.Terminals = h.opts.Home, os.Getpid(), h.opts.Daemon.Console.Attached()
 	return s, nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/store"
 	"hermesd/hygiene"
+	"hermesd/internal/secret"
 )
 
 func TestStatusIsTheGatewaysAndMore(t *testing.T) {
@@ -35,7 +36,7 @@ func TestStatusIsTheGatewaysAndMore(t *testing.T) {
 }
 
 func TestWithoutADaemonStatusSaysSo(t *testing.T) {
-	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: filled(t)}))
+	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: filled(t)}))
 	ends(t, c.Close)
 	_, err := c.Status(t.Context())
 	wantError(t, err, http.StatusServiceUnavailable, "hermesd run")
@@ -185,12 +186,12 @@ func TestAMergedLineEndsWithTheNewerOne(t *testing.T) {
 func TestMetricsComeAsTheyAre(t *testing.T) {
 	const page = "# TYPE up gauge\nup 1\n"
 	shown := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(page)) })
-	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: filled(t), Metrics: shown}))
+	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: filled(t), Daemon: admin.Daemon{Running: true, Metrics: shown}}))
 	ends(t, c.Close)
 	if text, err := c.Metrics(t.Context()); err != nil || text != page {
 		t.Errorf("%q, %v", text, err)
 	}
-	none := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: filled(t)}))
+	none := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: filled(t)}))
 	ends(t, none.Close)
 	_, err := none.Metrics(t.Context())
 	wantError(t, err, http.StatusServiceUnavailable, "hermesd run")

@@ -26,7 +26,7 @@ const (
 // attach connects a terminal to a conversation and serves it until it disconnects,
 // is detached, or the handler is closed.
 func (h *Handler) attach(w http.ResponseWriter, r *http.Request) {
-	if h.opts.Console == nil {
+	if !h.opts.Daemon.Running {
 		h.fail(w, &Error{http.StatusServiceUnavailable, "no daemon is running here that a terminal could attach to"})
 		return
 	}
@@ -47,7 +47,7 @@ func (h *Handler) attach(w http.ResponseWriter, r *http.Request) {
 	h.attached.Add(1)
 	h.mu.Unlock()
 	defer h.attached.Done()
-	c, err := h.opts.Console.Attach(r.Context(), r.FormValue("chat"), has...)
+	c, err := h.opts.Daemon.Console.Attach(r.Context(), r.FormValue("chat"), has...)
 	if err != nil {
 		h.fail(w, &Error{http.StatusBadRequest, err.Error()})
 		return
@@ -108,10 +108,8 @@ func (t *terminal) serve(in io.Reader) {
 	ctx, cancel := context.WithCancelCause(t.h.ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	hello := Hello{Version: t.h.opts.Version, Conversation: t.c.Conversation(), Commands: menu(t.h.opts.Commands)}
-	if t.h.opts.Status != nil {
-		hello.Model = t.h.opts.Status().Model
-	}
+	daemon := t.h.opts.Daemon
+	hello := Hello{Version: t.h.opts.Version, Conversation: t.c.Conversation(), Commands: menu(daemon.Commands), Model: daemon.Status().Model}
 	if err := t.out.write(Down{Hello: &hello}); err != nil {
 		cancel(err)
 	}

@@ -46,10 +46,10 @@ func (h *Handler) createJob(r *http.Request) (any, error) {
 }
 
 func (h *Handler) cronStatus(*http.Request) (any, error) {
-	if h.opts.CronStatus == nil {
+	if !h.opts.Daemon.Running {
 		return Cron{}, nil
 	}
-	return Cron{h.opts.CronStatus(), true}, nil
+	return Cron{h.opts.Daemon.Status().Cron, true}, nil
 }
 
 func (h *Handler) occurrences(r *http.Request) (any, error) {
@@ -72,7 +72,7 @@ func draft(r *http.Request) (schedule.JobPatch, error) {
 }
 
 func (h *Handler) job(v schedule.JobView, err error) (any, error) {
-	return Job{v, h.opts.CronStatus != nil}, err
+	return Job{v, h.opts.Daemon.Running}, err
 }
 
 func (h *Handler) changeJob(r *http.Request) (any, error) {

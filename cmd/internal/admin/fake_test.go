@@ -16,6 +16,7 @@ import (
 	"hermesd/adapters/console"
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/ledger"
+	"hermesd/agent/llm/pricing"
 	"hermesd/agent/prompt"
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/chat"
@@ -185,10 +186,14 @@ func newRig(t *testing.T) *rig {
 	mask.Add("sk-very-secret")
 	r.handler = admin.NewHandler(admin.Options{
 		Log:   zap.NewNop(),
-		Store: r.store, Console: r.console, Home: "/home/x", Version: "1.2.3", Masker: mask,
-		Wake:     func(a chat.Address) { r.woken <- a },
-		Status:   func() control.Status { return control.Status{Version: "1.2.3", Model: "demo", TurnsRunning: 2} },
-		Commands: command.Specs(),
+		Store: r.store, Home: "/home/x", Version: "1.2.3", Masker: mask, Prices: pricing.Builtin(),
+		Daemon: admin.Daemon{
+			Running: true, Console: r.console, Commands: command.Specs(),
+			Wake: func(a chat.Address) { r.woken <- a },
+			Status: func() admin.Status {
+				return admin.Status{Status: control.Status{Version: "1.2.3", Model: "demo", TurnsRunning: 2}}
+			},
+		},
 	})
 	return r
 }

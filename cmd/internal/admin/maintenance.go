@@ -58,10 +58,6 @@ type VerifyReport struct {
 // serveLong responds with the result of work, without a time limit. The header is sent
 // before work starts, so an error is reported in the body.
 func (h *Handler) serveLong(w http.ResponseWriter, r *http.Request, work func(ctx context.Context, u Maintenance) (any, error)) {
-	if h.opts.Upkeep == nil {
-		h.fail(w, &Error{http.StatusServiceUnavailable, "the store cannot be reached from here; is the daemon of another version?"})
-		return
-	}
 	c := http.NewResponseController(w)
 	if err := c.SetWriteDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		h.fail(w, err)
@@ -116,7 +112,7 @@ func verify(ctx context.Context, u Maintenance) (any, error) {
 	return v, ctx.Err()
 }
 
-func (h *Handler) reload(r *http.Request) (any, error) { return h.opts.Reload(r.Context()), nil }
+func (h *Handler) reload(r *http.Request) (any, error) { return h.opts.Daemon.Reload(r.Context()), nil }
 
 // streamed is a response whose body may be an error although its status is OK.
 type streamed[T any] struct {

@@ -38,7 +38,7 @@ func TestEventsOfTheExternalMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: &fakeStore{}, Events: s, Memory: service}))
+	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: &fakeStore{}, Events: s, Memory: service}))
 	defer func() { _ = c.Close(t.Context()) }()
 	es, err := c.MemoryEvents(t.Context())
 	if err != nil || len(es) != 4 || es[0].Kind != provider.Turn || es[0].Person != "ann" || es[0].Group != "g" {
@@ -65,7 +65,7 @@ func TestEventsOfTheExternalMemory(t *testing.T) {
 	if n, err := c.DropMemoryEvents(t.Context()); n != 1 || err != nil {
 		t.Error("drop all:", n, err)
 	}
-	off := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: &fakeStore{}, Events: s, Memory: memory.Off()}))
+	off := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: &fakeStore{}, Events: s, Memory: memory.Off()}))
 	defer func() { _ = off.Close(t.Context()) }()
 	if _, err := off.ForgetPerson(t.Context(), "", ""); err == nil || !strings.Contains(err.Error(), "no external memory") {
 		t.Error("without a provider:", err)

@@ -19,6 +19,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
+	"hermesd/internal/secret"
 )
 
 const two session.ID = "20261121_080000_bbbb2222"
@@ -121,7 +122,7 @@ func TestUsageGoesByThePricesOfThePerson(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: r.store, Prices: own}))
+		c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: r.store, Prices: own}))
 		ends(t, c.Close)
 		u, err := c.Usage(t.Context(), time.Time{}, "session")
 		if err != nil || u.Prices != "2026-03-01, my contract" || u.Total.Unpriced != 0 || u.Total.Costs.Paid < 1 {

@@ -56,11 +56,11 @@ func bodyLimit(path string) int64 {
 }
 
 func (h *Handler) destinations(r *http.Request) (any, error) {
-	return forSender(list(h.opts.Sender.Destinations(r.Context())))
+	return forSender(list(h.opts.Daemon.Sender.Destinations(r.Context())))
 }
 
 func (h *Handler) keep(r *http.Request) (any, error) {
-	path, err := h.opts.Sender.Keep(r.Context(), r.FormValue("name"), r.Body)
+	path, err := h.opts.Daemon.Sender.Keep(r.Context(), r.FormValue("name"), r.Body)
 	return forSender(path, err)
 }
 
@@ -72,7 +72,7 @@ func (h *Handler) send(r *http.Request) (any, error) {
 		}
 		return nil, &Error{http.StatusConflict, fmt.Sprintf("the message cannot be read: %v", err)}
 	}
-	rows, err := h.opts.Sender.Send(context.WithoutCancel(r.Context()), m)
+	rows, err := h.opts.Daemon.Sender.Send(context.WithoutCancel(r.Context()), m)
 	return forSender(Outbox{Rows: rows}, err)
 }
 

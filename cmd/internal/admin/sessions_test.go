@@ -16,6 +16,7 @@ import (
 	"hermesd/cmd/internal/admin"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
+	"hermesd/internal/secret"
 )
 
 // An archivist is a store whose conversations can be renamed and deleted.
@@ -46,7 +47,7 @@ func (k *archivist) Session(_ context.Context, id session.ID) (session.Deleted, 
 func newArchivist(t *testing.T) (*archivist, *admin.Client) {
 	t.Helper()
 	k := &archivist{fakeStore: filled(t)}
-	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: k.fakeStore, Keeper: k, Eraser: k}))
+	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: k.fakeStore, Keeper: k, Eraser: k}))
 	ends(t, c.Close)
 	return k, c
 }
@@ -81,7 +82,7 @@ func TestWhatCannotBeDeletedSaysWhy(t *testing.T) {
 			code = http.StatusInternalServerError
 		}
 		failing := &archivist{fakeStore: &fakeStore{err: err}}
-		fc := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: k.fakeStore, Keeper: k, Eraser: failing}))
+		fc := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: k.fakeStore, Keeper: k, Eraser: failing}))
 		_, got := fc.Delete(t.Context(), string(one))
 		wantError(t, got, code, want)
 		ends(t, fc.Close)
@@ -139,7 +140,7 @@ func TestAWholeConversationHasItsArchivedMessagesFirst(t *testing.T) {
 			s.sessions[i].Archive = []session.Span{{From: 1, To: 4}, {From: 6, To: 7}}
 		}
 	}
-	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: numbered{s}}))
+	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: numbered{s}}))
 	defer func() { _ = c.Close(t.Context()) }()
 	for from, want := range map[int][]int{0: {1, 2, 3, 6, 10, 11, 12}, 2: {3, 6, 10, 11, 12}, 5: {11, 12}, 9: nil} {
 		got, err := c.Session(t.Context(), string(one), from, true)

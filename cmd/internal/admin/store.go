@@ -95,10 +95,7 @@ func (h *Handler) retry(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.opts.Wake != nil {
-		h.opts.Wake(row.Msg.To)
-	}
-	return RowChange{row.ID, h.opts.Wake != nil}, nil
+	return h.changed(row), nil
 }
 
 func (h *Handler) drop(r *http.Request) (any, error) {
@@ -113,10 +110,16 @@ func (h *Handler) drop(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.opts.Wake != nil {
-		h.opts.Wake(row.Msg.To) // the next row of the queue may be sent now
+	return h.changed(row), nil
+}
+
+// changed has a running daemon send what may be sent now: the row or, if it was dropped,
+// the next one for its address.
+func (h *Handler) changed(row outbox.Row) RowChange {
+	if h.opts.Daemon.Running {
+		h.opts.Daemon.Wake(row.Msg.To)
 	}
-	return RowChange{row.ID, h.opts.Wake != nil}, nil
+	return RowChange{row.ID, h.opts.Daemon.Running}
 }
 
 func (h *Handler) sessions(r *http.Request) (any, error) {

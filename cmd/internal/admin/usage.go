@@ -142,7 +142,7 @@ func (h *Handler) usage(r *http.Request) (any, error) {
 			return nil, &Error{http.StatusBadRequest, fmt.Sprintf("since is %q; it must be a time such as 2026-01-31T15:04:05Z", s)}
 		}
 	}
-	prices := cmp.Or(h.opts.Prices, pricing.Builtin())
+	prices := h.opts.Prices
 	out.Prices = prices.Date + ", " + prices.Source
 	sessions, err := h.opts.Store.Sessions(r.Context(), session.Query{})
 	if err != nil {
@@ -182,11 +182,11 @@ func (h *Handler) usage(r *http.Request) (any, error) {
 }
 
 func (h *Handler) metrics(w http.ResponseWriter, r *http.Request) {
-	if h.opts.Metrics == nil {
+	if !h.opts.Daemon.Running {
 		h.fail(w, &Error{http.StatusServiceUnavailable, noDaemon})
 		return
 	}
-	h.opts.Metrics.ServeHTTP(w, r)
+	h.opts.Daemon.Metrics.ServeHTTP(w, r)
 }
 
 // Metrics returns the metrics of the daemon in the text format of Prometheus.

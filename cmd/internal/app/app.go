@@ -187,10 +187,7 @@ func (a *App) Run(ctx context.Context) error {
 			a.opts.Log.Error("cannot stop cleanly", zap.Error(err))
 		}
 	}()
-	control, err := admin.Serve(a.opts.Home, admin.NewHandler(admin.Options{
-		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Config: a.reload.current, Reload: a.Reload, Keeper: a.store, Eraser: a.eraser, Search: Search(a.searchIndex), Status: a.pipeline.Control().Status, Metrics: a.telemetry.metricsPage, Wake: a.outgoing.Delivery.Wake, Commands: a.pipeline.Commands().All(),
-		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.outgoing.Cron.Manager(), CronStatus: a.outgoing.Cron.Status, Pairing: a.pairing, Tell: a.sendNotice, Sender: sender{a.attachments, a.outgoing.Targets}, Console: a.console, Prices: a.opts.Report.Prices, Home: a.opts.Home, Workspace: a.prompts.workspace, Sandbox: a.sandboxReport, Toolset: a.prefixes.toolset, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
-	}))
+	control, err := admin.Serve(a.opts.Home, a.adminHandler())
 	if err != nil {
 		return err
 	}
@@ -230,6 +227,24 @@ func (a *App) Run(ctx context.Context) error {
 	return errors.Join(restartErr, err)
 }
 
+// adminHandler returns what serves the requests of the command line.
+func (a *App) adminHandler() *admin.Handler {
+	return admin.NewHandler(admin.Options{
+		Store: a.store, Upkeep: Maintenance(a.store, a.searchIndex), Keeper: a.store, Eraser: a.eraser, Search: Search(a.searchIndex),
+		Approvals: a.pipeline.ApprovalManager(), Events: a.store, Memory: a.memory, Cron: a.outgoing.Cron.Manager(), Pairing: a.pairing, Tell: a.sendNotice,
+		Prices: a.opts.Report.Prices, Home: a.opts.Home, Version: a.opts.Version, Masker: a.opts.Report.Secrets, Log: a.opts.Log.Named("control"),
+		Daemon: admin.Daemon{
+			Running: true, Status: a.status, Metrics: a.telemetry.metricsPage, Wake: a.outgoing.Delivery.Wake, Sender: sender{a.attachments, a.outgoing.Targets},
+			Reload: a.Reload, Console: a.console, Commands: a.pipeline.Commands().All(),
+		},
+	})
+}
+
+// status returns the live state for the command line.
+func (a *App) status() admin.Status {
+	return admin.Status{Status: a.pipeline.Control().Status(), Workspace: a.prompts.workspace, Config: a.reload.current(), Sandbox: a.sandboxReport(), Toolset: a.prefixes.toolset()}
+}
+
 // releaseMemoryDelay is the time after which all parts have been used once, so that
 // memory needed only by the start can be released.
 const releaseMemoryDelay = 5 * time.Second
@@ -247,9 +262,7 @@ func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
 			parts.Go(func() { a.publishMenu(ctx, account, m) })
 		}
 	}
-	if a.indexFollower != nil {
-		parts.Go(func() { a.indexFollower.Run(ctx) })
-	}
+	parts.Go(func() { a.indexFollower.Run(ctx) })
 	parts.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.checkAlive)) })
 	parts.Go(func() { a.lengths.fetchReported(ctx, a.prefixes.reportToolset) })
 	parts.Go(func() { a.watchConfig(ctx) })

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"strings"
 	"sync"
 
@@ -31,7 +30,7 @@ type models struct {
 
 func newModels(c *config.Config, r config.Report, newProvider func(config.Endpoint) llm.Provider, lengths *contextLengths) *models {
 	m := &models{
-		endpoints: endpoints(r), retries: c.Agent.APIMaxRetries, prices: cmp.Or(r.Prices, pricing.Builtin()), newProvider: newProvider, lengths: lengths,
+		endpoints: endpoints(r), retries: c.Agent.APIMaxRetries, prices: r.Prices, newProvider: newProvider, lengths: lengths,
 		effort: c.Agent.ReasoningEffort, ttl: c.PromptCaching.TTL(), providers: make(map[string]llm.Provider),
 	}
 	if m.retries == 0 {

@@ -117,7 +117,7 @@ func Load(o Options) (*Config, Report, error) {
 	}
 	home, err := ResolveHome(o.Home, env)
 	if err != nil {
-		return nil, Report{Secrets: &secret.Masker{}}, err
+		return nil, Report{Secrets: &secret.Masker{}, Prices: pricing.Builtin()}, err
 	}
 	c := new(Config)
 	l := &loader{home: home, file: cmp.Or(o.File, filepath.Join(home, "config.yaml")), dotFile: filepath.Join(home, ".env"), env: env, secrets: &secret.Masker{}}

@@ -222,7 +222,7 @@ func (l *loader) prices(c *Config) *pricing.Table {
 	data, err := yamlconf.ReadFile(path, maxFile)
 	if err != nil {
 		l.ProblemAt("prices_file", "%s cannot be read: %v", path, err)
-		return nil
+		return pricing.Builtin()
 	}
 	var p prices
 	f := yamlconf.New(&p, yamlconf.Options{File: path, LookupEnv: l.look, Foreign: func(string) (string, bool) { return "", false }})
@@ -253,12 +253,13 @@ func (l *loader) prices(c *Config) *pricing.Table {
 	l.Warnings = append(l.Warnings, f.Warnings...)
 	l.Problems = append(l.Problems, f.Problems...)
 	if len(f.Problems) > 0 {
-		return nil
+		return pricing.Builtin()
 	}
 	p.Source = cmp.Or(p.Source, path)
 	table, err := pricing.Builtin().WithModels(p.Date, p.Source, models)
 	if err != nil {
 		l.ProblemAt("prices_file", "%s: %v", path, err)
+		return pricing.Builtin()
 	}
 	return table
 }

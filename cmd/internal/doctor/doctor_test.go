@@ -24,6 +24,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/schedule"
+	"hermesd/internal/secret"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 )
@@ -238,7 +239,7 @@ func TestStoreProblems(t *testing.T) {
 	p.must(err)
 	defer func() { p.must(s.Close()) }()
 	p.o.Ask = func(ctx context.Context, f func(*admin.Client) error) error {
-		c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: s, Upkeep: s, Home: p.home, Cron: schedule.NewManager(s, schedule.NewValidator("", platforms.Profiles()), func(...schedule.JobID) {})}))
+		c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: s, Upkeep: s, Home: p.home, Cron: schedule.NewManager(s, schedule.NewValidator("", platforms.Profiles()), func(...schedule.JobID) {})}))
 		return errors.Join(f(c), c.Close(ctx))
 	}
 	p.o.Verify = true

@@ -23,6 +23,7 @@ import (
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
+	"hermesd/internal/secret"
 	"hermesd/storage/bolt"
 )
 
@@ -34,7 +35,7 @@ func (p *harness) openStore() (*bolt.Store, *schedule.Manager) {
 	p.Cleanup(func() { p.must(s.Close()) })
 	jobs := schedule.NewManager(s, schedule.NewValidator("", platforms.Profiles()), func(...schedule.JobID) {})
 	p.o.Ask = func(ctx context.Context, f func(*admin.Client) error) error {
-		c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Store: s, Upkeep: s, Home: p.home, Cron: jobs, Approvals: approval.NewManager(s)}))
+		c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: s, Upkeep: s, Home: p.home, Cron: jobs, Approvals: approval.NewManager(s)}))
 		return errors.Join(f(c), c.Close(ctx))
 	}
 	return s, jobs

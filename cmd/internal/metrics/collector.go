@@ -29,7 +29,6 @@ type Sources struct {
 	// Config returns when the configuration was last reloaded (zero: never), whether
 	// it was valid, and how many changed settings need a restart.
 	Config func() (read time.Time, ok bool, waiting int)
-	// Prices is the price table; nil means the built-in one.
 	Prices *pricing.Table
 }
 
@@ -37,7 +36,7 @@ type Sources struct {
 // the first model call.
 func (m *Metrics) Watch(s Sources) {
 	if m != nil {
-		m.prices = cmp.Or(s.Prices, m.prices)
+		m.prices = s.Prices
 		m.r.MustRegister(&watcher{s})
 		for _, a := range s.Status().Accounts {
 			m.zeroOn(a.Platform)

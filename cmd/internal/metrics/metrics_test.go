@@ -20,6 +20,7 @@ import (
 
 	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
+	"hermesd/agent/llm/pricing"
 	"hermesd/cmd/internal/metrics"
 	"hermesd/gateway/accounts"
 	"hermesd/gateway/chat"
@@ -284,7 +285,7 @@ func sources(rows []outbox.Row, wrong error) metrics.Sources {
 				BackgroundCompactions: hygiene.Stats{Started: 4, Failed: 1, Adopted: 2, Discarded: 1, Waiting: 1},
 			}
 		},
-		Outbox: func(context.Context) ([]outbox.Row, error) { return rows, wrong },
+		Outbox: func(context.Context) ([]outbox.Row, error) { return rows, wrong }, Prices: pricing.Builtin(),
 		Config: func() (time.Time, bool, int) { return time.Unix(3000, 0), false, 2 },
 	}
 }
