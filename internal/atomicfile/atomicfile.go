@@ -5,8 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
+	"time"
 )
 
 // Replace writes a file, which may exist. The new content is on disk when Replace
@@ -40,6 +44,50 @@ func write(path string, data []byte, mode fs.FileMode, name func(from, to string
 		return err
 	}
 	return SyncDir(dir)
+}
+
+// RemoveStale removes the incomplete files that killed processes have left in directories
+// of root, if they were last written before a time. Parts of the name of a directory are
+// patterns of path.Match. Links are not followed.
+func RemoveStale(root *os.Root, before time.Time, dirs ...string) (err error) {
+	for _, pattern := range dirs {
+		for _, dir := range match(root.FS(), pattern) {
+			entries, bad := fs.ReadDir(root.FS(), dir)
+			err = errors.Join(err, bad)
+			for _, e := range entries {
+				random, ok := strings.CutPrefix(e.Name(), Prefix)
+				if n, bad := strconv.ParseUint(random, 10, 32); !ok || bad != nil || strconv.FormatUint(n, 10) != random || !e.Type().IsRegular() {
+					continue // not a file of os.CreateTemp
+				}
+				if info, gone := e.Info(); gone == nil && info.ModTime().Before(before) {
+					err = errors.Join(err, root.Remove(path.Join(dir, e.Name())))
+				}
+			}
+		}
+	}
+	return err
+}
+
+// match returns the directories that a pattern names. Other than fs.Glob it opens nothing
+// that is no directory: to open a pipe waits for its writer.
+func match(fsys fs.FS, pattern string) []string {
+	dirs := []string{"."}
+	for part := range strings.SplitSeq(pattern, "/") {
+		if part == "." {
+			continue
+		}
+		var next []string
+		for _, dir := range dirs {
+			entries, _ := fs.ReadDir(fsys, dir)
+			for _, e := range entries {
+				if ok, _ := path.Match(part, e.Name()); ok && e.IsDir() {
+					next = append(next, path.Join(dir, e.Name()))
+				}
+			}
+		}
+		dirs = next
+	}
+	return dirs
 }
 
 // SyncDir makes changes of the entries of a directory durable.

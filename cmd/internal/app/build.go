@@ -87,6 +87,7 @@ func (a *App) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.cleanups = append(a.cleanups, a.home.Close)
+	a.removeStaleFiles()
 	if err := a.openStore(ctx); err != nil {
 		return err
 	}

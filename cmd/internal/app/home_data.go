@@ -1,10 +1,15 @@
 package app
 
 import (
+	"errors"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
+
+	"go.uber.org/zap"
 
 	"hermesd/agent/injection"
 	"hermesd/agent/llm"
@@ -14,6 +19,7 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/session"
+	"hermesd/internal/atomicfile"
 )
 
 // Memories returns the memory store of a user on a platform, as memory.scope selects
@@ -27,6 +33,19 @@ func Memories(c *config.Config, home string, p chat.Platform, person string) *me
 		dir = filepath.Join(dir, string(p), dirName(person))
 	}
 	return memory.New(memory.Config{Dir: dir, NotesLimit: c.Memory.MemoryCharLimit, UserLimit: c.Memory.UserCharLimit})
+}
+
+// removeStaleFiles removes the incomplete files of killed processes from the directories
+// of the home in which files are replaced. Other commands may replace files at the moment.
+func (a *App) removeStaleFiles() {
+	root, err := os.OpenRoot(a.opts.Home)
+	if err == nil {
+		err = atomicfile.RemoveStale(root, time.Now().Add(-time.Minute), ".", "memories", "memories/*", "memories/*/*", "byterover/.brv", "byterover-people/*/.brv")
+		err = errors.Join(err, root.Close())
+	}
+	if err != nil {
+		a.opts.Log.Warn("cannot remove incomplete files", zap.Error(err))
+	}
 }
 
 // dirName escapes an ID for use as the name of a directory. Different IDs have
