@@ -58,7 +58,7 @@ func newService(t *testing.T, o approval.Options) (*approval.Service, *bolt.Stor
 	o.Timeout, o.Level, o.Log = time.Minute, access.ToolLevel, zap.NewNop()
 	return approval.New(approval.Parts{
 		Questions: approval.NewQuestions(), Permanent: approval.NewManager(store), Jobs: noJobs{}, Active: new(active.Turns),
-		Delivery: delivery.New(delivery.Options{Store: store, Accounts: accounts.New(accounts.Options{Log: zap.NewNop()}), Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()}), Mask: func(s string) string { return strings.ReplaceAll(s, "sk-1", "***") }, Options: o,
+		Delivery: delivery.New(delivery.Options{Store: store, Accounts: accounts.New(accounts.Options{Log: zap.NewNop()}), Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: func(observe.Event) {}, Log: zap.NewNop()}), Mask: func(s string) string { return strings.ReplaceAll(s, "sk-1", "***") }, Options: o,
 	}), store
 }
 

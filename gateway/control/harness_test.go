@@ -118,7 +118,7 @@ func newHarness(t *testing.T) *harness {
 	connected := accounts.New(accounts.Options{Log: zap.NewNop()})
 	connected.Add(chat.Account{Platform: chat.Slack}, adapter{health: chat.Health{State: chat.Connected}})
 	connected.Add(chat.Account{Platform: chat.Telegram}, adapter{health: chat.Health{State: chat.Connected, Since: time.Now()}})
-	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: func(observe.Event) {}, Log: zap.NewNop()})
 	t.Cleanup(func() { // after the test, before the store is closed
 		lanes.Stop()
 		if err := lanes.Wait(context.Background()); err != nil {

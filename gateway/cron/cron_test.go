@@ -109,7 +109,7 @@ func newHarness(t *testing.T) *harness {
 	h := &harness{t: t, store: store, platform: &platform{}, desk: &desk{scripts: map[string]string{}, saved: map[schedule.JobID]string{}}, skipped: map[string]int{}}
 	connected := accounts.New(accounts.Options{Log: zap.NewNop(), Profiles: chat.ProfilesOf(telegram.Profile())})
 	connected.Add(chat.Account{Platform: chat.Telegram}, h.platform)
-	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: func(observe.Event) {}, Log: zap.NewNop()})
 	lanes := lane.New[inbox.Lane](4)
 	lanes.Start(func(_ context.Context, l inbox.Lane) {
 		h.mu.Lock()

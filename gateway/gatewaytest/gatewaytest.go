@@ -185,7 +185,7 @@ func withDefaults(o Options) Options {
 		return chat.File{}, i18n.Errorf("files cannot be sent here")
 	})
 	setDefault(&o.Title, turn.NoTitles)
-	setDefault(&o.Observe, observe.Discard)
+	setDefault(&o.Observe, func(observe.Event) {})
 	setDefault(&o.AllowedCommands, func(chat.Address) []string { return nil })
 	setDefault(&o.Reset, func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} })
 	setDefault(&o.OnSessionChanged, func(session.ID) {})

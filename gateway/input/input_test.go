@@ -40,7 +40,7 @@ func newComposer(m input.Media, readThread error) *input.Composer {
 	connected := accounts.New(accounts.Options{Log: zap.NewNop()})
 	connected.Add(chat.Account{Platform: chat.Slack}, thread{err: readThread})
 	return input.New(input.Parts{
-		Accounts: connected, Usage: usage.NewMeter(new(active.Turns)), Media: m, Options: input.Options{Observe: observe.Discard, Log: zap.NewNop()},
+		Accounts: connected, Usage: usage.NewMeter(new(active.Turns)), Media: m, Options: input.Options{Observe: func(observe.Event) {}, Log: zap.NewNop()},
 		Fetch: func(_ context.Context, _ chat.Account, f chat.File) (chat.File, error) {
 			if f.Name == "gone.txt" {
 				return f, errors.New("The file gone.txt could not be loaded.")

@@ -14,9 +14,6 @@ import (
 // A Func receives events. It may be called from any goroutine, also concurrently.
 type Func func(Event)
 
-// Discard is the Func that does nothing.
-func Discard(Event) {}
-
 // An Event is one of EventReceived, TurnStarted, ModelCalled, ModelRetried, ToolCalled,
 // MediaProcessed, Compacted, TurnEnded, DeliveryAttempted and OccurrencesSkipped.
 type Event interface{ event() }

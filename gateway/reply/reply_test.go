@@ -70,14 +70,14 @@ func newFixture(t *testing.T, mode string, o reply.Options) *fixture {
 	connected := accounts.New(accounts.Options{Log: zap.NewNop(), ReplyToMode: map[chat.Account]string{{Platform: chat.Telegram}: mode}})
 	connected.Add(chat.Account{Platform: chat.Telegram}, platform{})
 	connected.Add(chat.Account{Platform: chat.HTTP}, platform{raw: true})
-	out := delivery.New(delivery.Options{Store: db, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: db, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: func(observe.Event) {}, Log: zap.NewNop()})
 	t.Cleanup(func() {
 		if err := errors.Join(out.Close(context.Background()), db.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 	f := &fixture{store: db}
-	o.Observe = observe.Discard
+	o.Observe = func(observe.Event) {}
 	w := reply.New(reply.Parts{
 		Delivery: out, Accounts: connected, Options: o,
 		Directory: target.New(target.Parts{Store: db, Accounts: connected, Delivery: out}, target.Options{Location: time.UTC, Log: zap.NewNop()}),

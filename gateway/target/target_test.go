@@ -95,7 +95,7 @@ func newHarness(t *testing.T) *harness {
 	connected.Add(chat.Account{Platform: chat.Discord, Name: "a"}, h.sending)
 	connected.Add(chat.Account{Platform: chat.Discord, Name: "b"}, h.sending)
 	connected.Add(chat.Account{Platform: chat.HTTP}, &platform{raw: true})
-	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: observe.Discard, Log: zap.NewNop()})
+	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: func(observe.Event) {}, Log: zap.NewNop()})
 	t.Cleanup(func() {
 		if err := out.Close(context.Background()); err != nil {
 			t.Error(err)

@@ -94,7 +94,7 @@ func TestAPassKeepsTheHeadAndTheTailAndSaysWhatTheSummaryStandsFor(t *testing.T)
 		t.Errorf("the head ends with %+v, archived from %d", at.Blocks[0], p.From)
 	}
 	last := -1
-	for _, h := range summary.Headings() {
+	for _, h := range enginetest.Headings() {
 		i := strings.Index(text, "\n"+h+"\n")
 		if i <= last {
 			t.Errorf("the heading %q is not in its place", h)

@@ -39,7 +39,7 @@ func TestEachFailureLeavesTheContextAndStartsACooldown(t *testing.T) {
 		"an instruction, twice":    {order, order},
 		"another script, twice":    {russian, russian},
 		"too late":                 {{Text: "late", Delay: 2 * time.Minute}},
-		"headings without content": {llmtest.Say(strings.Join(summary.Headings(), "\n")), llmtest.Say("## Goal")},
+		"headings without content": {llmtest.Say(strings.Join(enginetest.Headings(), "\n")), llmtest.Say("## Goal")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestAnAnswerThatIsFarTooLongIsCutToItsBudget(t *testing.T) {
 	if err != nil || p.After > 16_000 {
 		t.Errorf("%v, %d tokens", err, p.After)
 	}
-	for _, h := range summary.Headings() {
+	for _, h := range enginetest.Headings() {
 		if !enginetest.Holds(p.Messages, h) {
 			t.Errorf("%s is missing", h)
 		}

@@ -113,9 +113,17 @@ func (c *Clerk) Complete(ctx context.Context, r summary.Request) (summary.Answer
 	return summary.Answer{Text: Body(strings.Join(slices.Compact(facts), " ") + c.Extra), Model: "clerk", Usage: llm.Usage{Input: tokens.Text(r.Prompt), Output: 100}}, nil
 }
 
+// Headings returns the headings of a summary, in order.
+func Headings() []string {
+	return []string{
+		"## Goal", "## Constraints & Preferences", "## Progress", "### Done", "### In Progress", "### Blocked",
+		"## Key Decisions", "## Relevant Files", "## Next Steps", "## Critical Context",
+	}
+}
+
 // Body returns a summary with all headings and with text in the last section.
 func Body(text string) string {
-	h := summary.Headings()
+	h := Headings()
 	return strings.Join(h[:len(h)-1], "\n- x\n") + "\n- x\n" + h[len(h)-1] + "\n" + text
 }
 

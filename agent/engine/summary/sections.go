@@ -3,7 +3,6 @@ package summary
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -15,9 +14,6 @@ var headings = [...]string{
 	"## Goal", "## Constraints & Preferences", "## Progress", "### Done", "### In Progress", "### Blocked",
 	"## Key Decisions", "## Relevant Files", "## Next Steps", "## Critical Context",
 }
-
-// Headings returns the headings of a summary, in order.
-func Headings() []string { return slices.Clone(headings[:]) }
 
 const (
 	progress = 2 // index of the heading that has sub-headings instead of text

@@ -46,7 +46,7 @@ func findDefect(text string, budget int) string {
 	if !utf8.ValidString(text) {
 		return "it is not UTF-8"
 	}
-	rest := summary.Headings()
+	rest := enginetest.Headings()
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		bare := strings.TrimSpace(line)

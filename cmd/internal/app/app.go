@@ -36,7 +36,6 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
-	"hermesd/gateway/store"
 	"hermesd/gateway/usage"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
@@ -153,15 +152,6 @@ func New(ctx context.Context, o Options) (*App, error) {
 
 // Ready returns a channel that is closed once the daemon accepts messages.
 func (a *App) Ready() <-chan struct{} { return a.ready }
-
-// Pipeline returns the message pipeline. It runs while Run does.
-func (a *App) Pipeline() *pipeline.Pipeline { return a.pipeline }
-
-// Store returns the open store. It is closed when Run returns.
-func (a *App) Store() store.Store { return a.store }
-
-// Console returns the adapter of the local chat.
-func (a *App) Console() *console.Adapter { return a.console }
 
 // runCleanups runs the cleanups in reverse order. It may be called more than once.
 func (a *App) runCleanups() error {

@@ -6,13 +6,16 @@ import (
 
 	"go.uber.org/zap"
 
+	"hermesd/adapters/console"
 	"hermesd/agent/llm/tokens"
 	"hermesd/agent/prompt"
 	"hermesd/agent/tool"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/pipeline"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/gateway/store"
 )
 
 // Prompts returns the function that builds the prompts of sessions in a home
@@ -34,6 +37,15 @@ func Prompts(c *config.Config, r config.Report, home string) (func(session.Recor
 		return p
 	}, nil
 }
+
+// Pipeline returns the message pipeline. It runs while Run does.
+func (a *App) Pipeline() *pipeline.Pipeline { return a.pipeline }
+
+// Store returns the open store. It is closed when Run returns.
+func (a *App) Store() store.Store { return a.store }
+
+// Console returns the adapter of the local chat.
+func (a *App) Console() *console.Adapter { return a.console }
 
 // Script runs the script of a job.
 func (a *App) Script(ctx context.Context, j schedule.Job) (string, error) {
