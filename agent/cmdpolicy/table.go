@@ -110,15 +110,6 @@ func NewTable(rows []string) (*Table, error) {
 	return t, nil
 }
 
-// Rules returns all rules of the built-in table, in its order.
-func Rules() []Rule {
-	var all []Rule
-	for _, r := range builtIn().rules {
-		all = append(all, *r)
-	}
-	return all
-}
-
 // rule returns the rule with a name; nil if there is none.
 func (t *Table) rule(name string) *Rule {
 	if i := slices.IndexFunc(t.rules, func(r *Rule) bool { return r.Name == name }); i >= 0 {
