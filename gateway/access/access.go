@@ -73,42 +73,6 @@ func (g *Grant) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &g.principal)
 }
 
-// A Rule describes a rule that authorizes or denies a sender.
-type Rule struct {
-	Name        string // as shown by `why`
-	Description string
-	Level       string // of users that only this rule authorizes
-}
-
-// AllowRules returns the rules that authorize, in the order in which Check applies
-// them.
-func AllowRules() []Rule {
-	return []Rule{
-		{RuleConsole, "the local terminal: anyone who can open the socket in the home directory", "owner"},
-		{RuleHTTPKey, "the HTTP API: anyone with its key", "owner"},
-		{RulePlatformAllowAll, "`allow_all` of the platform, or `*` in its `allow_from`", "guest"},
-		{RulePlatformList, "`allow_from` of the platform or the account", "member"},
-		{RuleRole, "`allowed_roles` of the platform", "guest"},
-		{RulePaired, "approved with `hermesd pairing approve`", "member"},
-		{RuleOwner, "`access.owners`, or `allow_admin_from` of the platform", "owner"},
-		{RuleGlobalList, "`access.allow_from`", "member"},
-		{RuleGlobalAllowAll, "`access.allow_all`", "guest"},
-		{RuleAllowedChat, "`group_allowed_chats` of the platform; never a direct chat", "guest"},
-	}
-}
-
-// DenyRules returns the rules that deny.
-func DenyRules() []Rule {
-	return []Rule{
-		{Name: RuleBot, Description: "a bot, and `allow_bots` does not admit it"},
-		{Name: RuleNoSender, Description: "the sender is unknown: an anonymous administrator, a channel's own post"},
-		{Name: RuleNotAllowed, Description: "no rule allows this user"},
-		{Name: RuleUnknownDM, Description: "the same, in a direct chat without pairing codes (`unauthorized_dm_behavior: ignore`)"},
-		{Name: RuleNotHeard, Description: "a kind of chat or a topic that is not read (`dm_policy`, `group_policy`, `allowed_topics`, `ignored_threads`, `disable_dms`)"},
-		{Name: RuleBotLoop, Description: "bots sent 20 messages in this chat in five minutes"},
-	}
-}
-
 // ToolLevel returns the level that a tool requires. It is checked for the actor at each
 // call, because the tools of a session are the same for all its users. A tool that is
 // not in the table requires an owner.

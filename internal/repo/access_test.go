@@ -17,6 +17,7 @@ import (
 	"hermesd/gateway/access"
 	"hermesd/gateway/access/pairing"
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 )
 
 // kinds returns the values of the constants of type chat.EventKind, in order.
@@ -46,10 +47,10 @@ func table(head []string, rows ...[]string) string {
 // accessLists returns the lists of docs/access.md that are generated, in order.
 func accessLists() []string {
 	var allow, deny, tools strings.Builder
-	for _, r := range access.AllowRules() {
+	for _, r := range gatewaytest.AllowRules() {
 		fmt.Fprintf(&allow, "- `%s` (%s): %s\n", r.Name, r.Level, r.Description)
 	}
-	for _, r := range access.DenyRules() {
+	for _, r := range gatewaytest.DenyRules() {
 		fmt.Fprintf(&deny, "- `%s`: %s\n", r.Name, r.Description)
 	}
 	names := map[access.Level][]string{}
