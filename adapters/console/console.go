@@ -55,7 +55,7 @@ const (
 	editInterval = 50 * time.Millisecond
 )
 
-// Options are the settings of an Adapter. All are optional.
+// Options are the settings of an Adapter. OnAttach is required.
 type Options struct {
 	// OnAttach is called when a client has attached, with the address of its
 	// conversation: messages that wait for that address can be delivered now. It
@@ -187,15 +187,13 @@ func (a *Adapter) Attach(ctx context.Context, conversation string, has ...string
 		a.clients[conversation] = make(map[*Client]struct{})
 	}
 	a.clients[conversation][c] = struct{}{}
-	if a.o.OnAttach != nil && time.Since(a.missed[conversation]) < refusalDelay {
+	if time.Since(a.missed[conversation]) < refusalDelay {
 		// The row of a send that failed just now may not be stored yet.
 		c.stopAgain = a.later(func() { a.o.OnAttach(Address(conversation)) })
 	}
 	delete(a.missed, conversation)
 	a.mu.Unlock()
-	if a.o.OnAttach != nil {
-		a.o.OnAttach(Address(conversation))
-	}
+	a.o.OnAttach(Address(conversation))
 	return c, nil
 }
 

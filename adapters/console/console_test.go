@@ -107,7 +107,7 @@ func outcome(t *testing.T, err error) chat.Outcome {
 
 func TestWhatIsShownIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := start(t, console.Options{})
+		a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 		c := attach(t, a)
 		res := send(a, out("o1", "hello"))
 		synctest.Wait()
@@ -165,7 +165,7 @@ func TestAClientThatDoesNotDrainIsDetached(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a, _ := start(t, console.Options{})
+				a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 				c := attach(t, a)
 				began := time.Now()
 				res := send(a, out("o1", "x"))
@@ -194,7 +194,7 @@ func TestAClientThatDoesNotDrainIsDetached(t *testing.T) {
 
 func TestASlowTerminalDoesNotHoldUpAQuickOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := start(t, console.Options{})
+		a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 		slow, quick := attach(t, a), attach(t, a)
 		began := time.Now()
 		for i := range 300 {
@@ -215,7 +215,7 @@ func TestASlowTerminalDoesNotHoldUpAQuickOne(t *testing.T) {
 
 func TestAClientThatLeavesSaysWhatIsKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := start(t, console.Options{})
+		a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 		c := attach(t, a)
 		res := send(a, out("o1", "x"))
 		synctest.Wait()
@@ -247,7 +247,7 @@ func TestAClientThatLeavesSaysWhatIsKnown(t *testing.T) {
 
 func TestACancelledSendIsTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := start(t, console.Options{})
+		a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 		c := attach(t, a)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -266,7 +266,7 @@ func TestACancelledSendIsTakenBack(t *testing.T) {
 
 func TestEditsReachWhoHasTheMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := start(t, console.Options{})
+		a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 		edit := func() error { return a.Edit(t.Context(), "o1", out("", "second")) }
 		if err := edit(); outcome(t, err) != chat.Transient || errors.Is(err, chat.ErrGone) {
 			t.Errorf("nobody attached: got %v, want to wait", err)
@@ -294,7 +294,7 @@ func TestEditsReachWhoHasTheMessage(t *testing.T) {
 
 func TestDeletingWhereNobodyIsAttachedSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := start(t, console.Options{})
+		a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 		if err := a.Delete(t.Context(), here, "o1"); err != nil {
 			t.Error(err)
 		}
@@ -312,7 +312,7 @@ func TestDeletingWhereNobodyIsAttachedSucceeds(t *testing.T) {
 
 func TestTypingIsShownOnceAndNeverWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := start(t, console.Options{})
+		a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 		c := attach(t, a)
 		for range 1000 {
 			if err := a.Typing(t.Context(), here); err != nil {
@@ -332,7 +332,7 @@ func TestTypingIsShownOnceAndNeverWaits(t *testing.T) {
 
 func TestALineIsAcceptedAndShownToTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, s := start(t, console.Options{})
+		a, s := start(t, console.Options{OnAttach: func(chat.Address) {}})
 		c, other := attach(t, a), attach(t, a)
 		id, err := c.Say(t.Context(), "", "héllo")
 		if err != nil {
@@ -356,7 +356,7 @@ func TestALineIsAcceptedAndShownToTheOthers(t *testing.T) {
 }
 
 func TestALineThatCannotBeTakenIsRefusedInWords(t *testing.T) {
-	a, s := start(t, console.Options{})
+	a, s := start(t, console.Options{OnAttach: func(chat.Address) {}})
 	c := attach(t, a)
 	for name, line := range map[string][2]string{
 		"empty": {"", " \n"}, "not UTF-8": {"", "a\xff"}, "too long": {"", strings.Repeat("x", 256<<10+1)},
@@ -376,7 +376,7 @@ func TestALineThatCannotBeTakenIsRefusedInWords(t *testing.T) {
 }
 
 func TestAConversationNeedsAPlainName(t *testing.T) {
-	a, _ := start(t, console.Options{})
+	a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 	for _, name := range []string{"a b", "a:b", "../x", strings.Repeat("x", 65), "ä"} {
 		if _, err := a.Attach(t.Context(), name); err == nil {
 			t.Errorf("%q was taken", name)
@@ -386,7 +386,7 @@ func TestAConversationNeedsAPlainName(t *testing.T) {
 
 func TestConversationsDoNotHearEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := start(t, console.Options{})
+		a, _ := start(t, console.Options{OnAttach: func(chat.Address) {}})
 		c, err := a.Attach(t.Context(), "other")
 		if err != nil {
 			t.Fatal(err)
@@ -400,7 +400,7 @@ func TestConversationsDoNotHearEachOther(t *testing.T) {
 
 func TestAStopDetachesEverybody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, s := console.New(console.Options{}), &sink{}
+		a, s := console.New(console.Options{OnAttach: func(chat.Address) {}}), &sink{}
 		early := attach(t, a)
 		said := make(chan error, 1)
 		go func() { _, err := early.Say(context.Background(), "", "before it runs"); said <- err }()

@@ -15,7 +15,6 @@ import (
 
 	"hermesd/adapters/httpapi"
 	"hermesd/gateway/chat"
-	"hermesd/internal/secret"
 )
 
 // childEnv, if set, has this process serve the API instead of running tests:
@@ -96,15 +95,12 @@ func child(key string) error {
 	if err != nil {
 		return err
 	}
-	a, err := httpapi.New(httpapi.Config{}, httpapi.Options{
-		Log: zap.NewNop(),
-		Key: secret.Value(key), Model: "claude-test",
-		Listen: func(string, string) (net.Listener, error) { return l, nil },
-		StoreFile: func(_ context.Context, f chat.File, content []byte) (chat.File, error) {
-			f.Path = "/" + string(content)
-			return f, nil
-		},
-	})
+	o := options(key, l, zap.NewNop())
+	o.StoreFile = func(_ context.Context, f chat.File, content []byte) (chat.File, error) {
+		f.Path = "/" + string(content)
+		return f, nil
+	}
+	a, err := httpapi.New(httpapi.Config{}, o)
 	if err != nil {
 		return err
 	}

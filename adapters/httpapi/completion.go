@@ -196,9 +196,6 @@ func (a *Adapter) files(ctx context.Context, images []string) ([]chat.File, *ope
 		if err != nil {
 			return nil, openaiapi.Refuse("messages", "invalid_image", "%s cannot be taken: %v.", name, err)
 		}
-		if a.o.StoreFile == nil {
-			return nil, openaiapi.Refuse("messages", "unsupported_content", "This daemon takes no images.")
-		}
 		f, err := a.o.StoreFile(ctx, chat.File{Kind: chat.Photo, Name: name, MIME: kind, Size: int64(len(content))}, content)
 		if err != nil {
 			text := cmp.Or(f.FetchError, "it could not be stored")
@@ -219,9 +216,6 @@ func (a *Adapter) image(ctx context.Context, ref string) (kind string, content [
 	u, err := url.Parse(ref)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return "", nil, fmt.Errorf("its url is neither a data: URL nor http(s)")
-	}
-	if a.o.Fetch == nil {
-		return "", nil, fmt.Errorf("this daemon fetches no addresses for clients; send it as a data: URL")
 	}
 	content, err = a.o.Fetch(ctx, ref, a.cfg.MaxBody)
 	if err != nil {

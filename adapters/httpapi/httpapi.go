@@ -41,7 +41,8 @@ type StoredMessage struct {
 	Reason   string // without an answer: the reason, as text
 }
 
-// Options are the dependencies of an Adapter. Key and Log are required.
+// Options are the dependencies of an Adapter. Key, Log and all functions but Listen are
+// required.
 type Options struct {
 	// Key is the bearer token of clients.
 	Key secret.Value
@@ -50,20 +51,18 @@ type Options struct {
 	Model string
 	// Lookup returns the state of the message with an idempotency key. It ends
 	// the wait for turns that end without an answer, and serves keys of an
-	// earlier process. nil means that nothing is known.
+	// earlier process.
 	Lookup func(ctx context.Context, key string) (StoredMessage, error)
 	// IsNewSession reports whether the session at an address has no messages yet.
-	// Only then is a client's own copy of the conversation adopted. nil means
-	// never.
+	// Only then is a client's own copy of the conversation adopted.
 	IsNewSession func(ctx context.Context, at chat.Address) (bool, error)
-	// StoreFile stores a file of a request before the request is accepted. nil
-	// means that files are rejected.
+	// StoreFile stores a file of a request before the request is accepted.
 	StoreFile func(ctx context.Context, f chat.File, content []byte) (chat.File, error)
 	// Fetch downloads an external URL, through a client that refuses private
-	// addresses. nil means that such URLs are rejected.
+	// addresses.
 	Fetch func(ctx context.Context, url string, limit int64) ([]byte, error)
 	// Ready reports whether the daemon can answer, and if not why, as text
-	// without secrets. nil means that it can as soon as the API listens.
+	// without secrets.
 	Ready func() (ok bool, why string)
 	// Accounts returns the health of the daemon's connections, for /readyz.
 	Accounts func() map[chat.Account]chat.Health
@@ -295,26 +294,22 @@ func (a *Adapter) readyz(w http.ResponseWriter, _ *http.Request) {
 		Ready    bool             `json:"ready"`
 		Why      string           `json:"reason,omitempty"`
 		Accounts map[string]proof `json:"accounts,omitempty"`
-	}{Ready: true, Accounts: map[string]proof{}}
-	if a.o.Ready != nil {
-		v.Ready, v.Why = a.o.Ready()
-	}
+	}{Accounts: map[string]proof{}}
+	v.Ready, v.Why = a.o.Ready()
 	if a.stopped() {
 		v.Ready, v.Why = false, "the daemon stops"
 	}
-	if a.o.Accounts != nil {
-		for account, h := range a.o.Accounts() {
-			p := proof{State: h.State}
-			if !h.LastContact.IsZero() {
-				age := time.Since(h.LastContact).Round(time.Millisecond).Seconds()
-				p.Age = &age
-			}
-			name := string(account.Platform)
-			if account.Name != "" {
-				name += "/" + account.Name
-			}
-			v.Accounts[name] = p
+	for account, h := range a.o.Accounts() {
+		p := proof{State: h.State}
+		if !h.LastContact.IsZero() {
+			age := time.Since(h.LastContact).Round(time.Millisecond).Seconds()
+			p.Age = &age
 		}
+		name := string(account.Platform)
+		if account.Name != "" {
+			name += "/" + account.Name
+		}
+		v.Accounts[name] = p
 	}
 	status := http.StatusOK
 	if !v.Ready {

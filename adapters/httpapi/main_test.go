@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"hermesd/adapters/httpapi"
@@ -54,16 +55,27 @@ type daemon struct {
 	work   sync.WaitGroup
 }
 
+// options returns all that an adapter needs but StoreFile.
+func options(key string, l net.Listener, log *zap.Logger) httpapi.Options {
+	return httpapi.Options{
+		Key: secret.Value(key), Model: "claude-test", Log: log,
+		Listen:       func(string, string) (net.Listener, error) { return l, nil },
+		Lookup:       func(context.Context, string) (httpapi.StoredMessage, error) { return httpapi.StoredMessage{}, nil },
+		IsNewSession: func(context.Context, chat.Address) (bool, error) { return false, nil },
+		Fetch:        func(context.Context, string, int64) ([]byte, error) { return nil, errors.New("no such host") },
+		Ready:        func() (bool, string) { return true, "" },
+		Accounts:     func() map[chat.Account]chat.Health { return nil },
+	}
+}
+
 // start runs an adapter until the test ends. change may be nil.
 func start(t *testing.T, change func(*httpapi.Config, *httpapi.Options)) *daemon {
 	t.Helper()
 	d := &daemon{t: t, seen: map[string]bool{}}
 	l := memnet.Listen("127.0.0.1:8642")
 	c := httpapi.Config{}
-	o := httpapi.Options{
-		Key: secret.Value(key), Model: "claude-test", Log: zaptest.NewLogger(t),
-		Listen: func(string, string) (net.Listener, error) { return l, nil },
-	}
+	o := options(key, l, zaptest.NewLogger(t))
+	o.StoreFile = func(_ context.Context, f chat.File, _ []byte) (chat.File, error) { return f, nil }
 	if change != nil {
 		change(&c, &o)
 	}

@@ -85,7 +85,7 @@ func (a *Adapter) end(e *exchange, v result) {
 
 // submit has the exchange's message accepted, unless it already is.
 func (a *Adapter) submit(ctx context.Context, e *exchange, ask *openaiapi.Request) *openaiapi.Failure {
-	if e.keyed && a.o.Lookup != nil {
+	if e.keyed {
 		k, err := a.o.Lookup(ctx, e.inboundKey())
 		if err != nil {
 			return a.unavailable("look for the key", err)
@@ -161,7 +161,7 @@ func (a *Adapter) inbound(ctx context.Context, e *exchange, r *openaiapi.Request
 	if in.Files, f = a.files(ctx, r.Images); f != nil {
 		return in, f
 	}
-	if len(r.History) == 0 || e.command || a.o.IsNewSession == nil {
+	if len(r.History) == 0 || e.command {
 		return in, nil
 	}
 	fresh, err := a.o.IsNewSession(ctx, in.Address)
@@ -191,9 +191,6 @@ func (a *Adapter) follow(ctx context.Context, e *exchange) {
 		case <-s.change:
 			continue
 		case <-tick.C:
-		}
-		if a.o.Lookup == nil {
-			continue
 		}
 		k, err := a.o.Lookup(ctx, e.inboundKey())
 		switch {

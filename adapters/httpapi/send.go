@@ -43,7 +43,7 @@ func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, erro
 	}
 	a.mu.Unlock()
 	switch final := about.Purpose == chat.PurposeAnswer || about.Purpose == chat.PurposeFailure; {
-	case len(open) == 0 && final && a.canAsk(about.IDs):
+	case len(open) == 0 && final && canAsk(about.IDs):
 		return receipt(about.IDs[len(about.IDs)-1]), nil
 	case len(open) == 0:
 		return chat.Receipt{}, &chat.SendError{Outcome: chat.Permanent, Reason: NoClient}
@@ -93,8 +93,8 @@ func (a *Adapter) delivered(ids []string) (chat.Receipt, bool) {
 
 // canAsk reports whether a client can still get the answer to one of the
 // exchanges from the store.
-func (a *Adapter) canAsk(ids []string) bool {
-	return a.o.Lookup != nil && slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(id, withKey) })
+func canAsk(ids []string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(id, withKey) })
 }
 
 // arrived waits until a client has received the result of one of the exchanges,

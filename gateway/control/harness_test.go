@@ -133,7 +133,7 @@ func newHarness(t *testing.T) *harness {
 		Overlay: overlay.New(overlay.Options{Location: time.UTC, Note: gatewaytest.NoNote}, overlay.Settings{Personality: map[string]string{"poet": "", "pirate": ""}}),
 		Runtime: control.Runtime{
 			Lanes: lanes, Turns: &w.turns, Accounts: connected, Pause: control.NewPause(store, "", ""),
-			Usage: usage.NewMeter(new(active.Turns)), Cron: schedule.NewScheduler(store, nil, schedule.Options{Log: zap.NewNop()}), Delivery: out, Memory: externalmemory.Off(),
+			Usage: usage.NewMeter(new(active.Turns)), Cron: schedule.NewScheduler(store, nil, schedule.Options{OnNotRun: func([]schedule.Occurrence) {}, Log: zap.NewNop()}), Delivery: out, Memory: externalmemory.Off(),
 		},
 		Options: control.Options{Version: "1.2.3", Model: "demo", Prices: pricing.Builtin(), Log: zap.NewNop()},
 	}

@@ -142,7 +142,7 @@ func BenchmarkTenThousandJobs(b *testing.B) {
 		done := make(chan time.Time)
 		begin := time.Now()
 		runner := &counter{store: store, left: len(jobs), done: done}
-		s := schedule.NewScheduler(store, runner, schedule.Options{Log: zap.NewNop()})
+		s := schedule.NewScheduler(store, runner, schedule.Options{OnNotRun: func([]schedule.Occurrence) {}, Log: zap.NewNop()})
 		ctx, cancel := context.WithCancel(b.Context())
 		ended := make(chan struct{})
 		go func() { s.Run(ctx); close(ended) }()
@@ -175,7 +175,7 @@ func TestTenThousandJobsInOneMinute(t *testing.T) {
 		_, err = store.AddJobs(t.Context(), jobs)
 		ok(t, err)
 		done := make(chan time.Time, 1)
-		s := schedule.NewScheduler(store, &counter{store: store, left: len(jobs), done: done}, schedule.Options{Log: zap.NewNop()})
+		s := schedule.NewScheduler(store, &counter{store: store, left: len(jobs), done: done}, schedule.Options{OnNotRun: func([]schedule.Occurrence) {}, Log: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { s.Run(ctx); close(ended) }()
@@ -210,7 +210,7 @@ func TestBatchLimitsTransaction(t *testing.T) {
 		ok(t, err)
 		before := store.Stats().Commits
 		done := make(chan time.Time, 1)
-		s := schedule.NewScheduler(store, &counter{store: store, left: len(jobs), done: done}, schedule.Options{Log: zap.NewNop()})
+		s := schedule.NewScheduler(store, &counter{store: store, left: len(jobs), done: done}, schedule.Options{OnNotRun: func([]schedule.Occurrence) {}, Log: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { s.Run(ctx); close(ended) }()

@@ -31,10 +31,10 @@ type Options struct {
 	Parallel int
 	// Clock returns the wall-clock time; default time.Now.
 	Clock func() time.Time
-	// OnNotRun, if not nil, is called with occurrences that do not run, after they
-	// were recorded. It must not block.
+	// OnNotRun is called with occurrences that do not run, after they were recorded. It
+	// must not block. It is required, as is Log.
 	OnNotRun func([]Occurrence)
-	Log      *zap.Logger // required
+	Log      *zap.Logger
 }
 
 // maxBatch is the number of occurrences written in one transaction. It is small so
@@ -306,9 +306,7 @@ func (s *Scheduler) recordNotRun(ctx context.Context, list []Occurrence) error {
 	if err := s.store.RecordNotRun(ctx, list); err != nil {
 		return fmt.Errorf("record occurrences: %w", err)
 	}
-	if s.opts.OnNotRun != nil {
-		s.opts.OnNotRun(list)
-	}
+	s.opts.OnNotRun(list)
 	for _, o := range list {
 		s.opts.Log.Warn("occurrence does not run", zap.String("job", string(o.Job)), zap.Time("due_at", o.DueAt),
 			zap.String("state", string(o.State)), zap.String("reason", o.Reason), zap.Int("count", max(o.Count, 1)))

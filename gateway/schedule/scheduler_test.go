@@ -212,12 +212,12 @@ func (s stuck) Start(context.Context, []schedule.DueRun) ([]schedule.StartResult
 
 func TestStatusStalledWithinTwoTicks(t *testing.T) {
 	inBubble(t, func(d *daemon) {
-		s := schedule.NewScheduler(d.store, stuck{make(chan struct{})}, schedule.Options{Log: zap.NewNop()})
+		s := schedule.NewScheduler(d.store, stuck{make(chan struct{})}, schedule.Options{OnNotRun: func([]schedule.Occurrence) {}, Log: zap.NewNop()})
 		if !s.Status().Stalled {
 			t.Error("a scheduler that does not run is not stalled")
 		}
 		until := make(chan struct{})
-		s = schedule.NewScheduler(d.store, stuck{until}, schedule.Options{Log: zap.NewNop(), Tick: 10 * time.Second})
+		s = schedule.NewScheduler(d.store, stuck{until}, schedule.Options{OnNotRun: func([]schedule.Occurrence) {}, Log: zap.NewNop(), Tick: 10 * time.Second})
 		ctx, cancel := context.WithCancel(d.t.Context())
 		done := make(chan struct{})
 		go func() { s.Run(ctx); close(done) }()
@@ -272,7 +272,7 @@ func (f *fickle) Start(_ context.Context, runs []schedule.DueRun) ([]schedule.St
 func TestChangedJobRetriedOncePerTick(t *testing.T) {
 	inBubble(t, func(d *daemon) {
 		f := &fickle{}
-		s := schedule.NewScheduler(d.store, f, schedule.Options{Log: zap.NewNop(), Tick: 10 * time.Second})
+		s := schedule.NewScheduler(d.store, f, schedule.Options{OnNotRun: func([]schedule.Occurrence) {}, Log: zap.NewNop(), Tick: 10 * time.Second})
 		ctx, cancel := context.WithCancel(d.t.Context())
 		done := make(chan struct{})
 		go func() { s.Run(ctx); close(done) }()

@@ -81,7 +81,7 @@ func memory(t *testing.T) string {
 func inBubble(t *testing.T, f func(d *daemon)) {
 	dir := memory(t)
 	synctest.Test(t, func(t *testing.T) {
-		d := &daemon{t: t, path: filepath.Join(dir, "hermesd.db"), began: map[string]int{}, takes: 10 * time.Second, stop: func() {}, o: schedule.Options{Log: zap.NewNop()}}
+		d := &daemon{t: t, path: filepath.Join(dir, "hermesd.db"), began: map[string]int{}, takes: 10 * time.Second, stop: func() {}, o: schedule.Options{OnNotRun: func([]schedule.Occurrence) {}, Log: zap.NewNop()}}
 		d.open()
 		f(d)
 		d.stop()

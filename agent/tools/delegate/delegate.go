@@ -67,7 +67,7 @@ type Model struct {
 	Window func() *agent.ContextWindow
 }
 
-// Options are the dependencies of the tool. Model is required.
+// Options are the dependencies of the tool. All functions are set.
 type Options struct {
 	// Model returns the model of the session.
 	Model func(ctx context.Context, session string) (Model, error)
@@ -78,7 +78,7 @@ type Options struct {
 	// OnToolCall is called after each tool call of a sub-agent, under the same conditions
 	// as OnUsage.
 	OnToolCall func(session string, ev agent.ToolFinished)
-	// Mask hides secrets in what the model of a sub-agent reads; nil: hides none.
+	// Mask hides secrets in what the model of a sub-agent reads.
 	Mask func(string) string
 	// MaxIterations limits the model calls of one sub-agent; 0: 50.
 	MaxIterations int
@@ -97,18 +97,6 @@ type Options struct {
 
 // New returns the tool.
 func New(o Options) tool.Tool {
-	if o.OnUsage == nil {
-		o.OnUsage = func(string, agent.Call) {}
-	}
-	if o.OnToolCall == nil {
-		o.OnToolCall = func(string, agent.ToolFinished) {}
-	}
-	if o.Mask == nil {
-		o.Mask = func(s string) string { return s }
-	}
-	if o.OnPanic == nil {
-		o.OnPanic = func(string, any, []byte) {}
-	}
 	o.MaxIterations = cmp.Or(max(o.MaxIterations, 0), defaultMaxIterations)
 	o.MaxConcurrent = cmp.Or(max(o.MaxConcurrent, 0), maxTasks)
 	o.MaxReport = min(cmp.Or(max(o.MaxReport, 0), maxReport), maxReport)

@@ -76,6 +76,7 @@ func (f *family) run(ctx context.Context, t *testing.T) (result string, failed b
 			}
 			return delegate.Model{Provider: f.model, Name: "m"}, nil
 		},
+		Mask:          func(s string) string { return s },
 		MaxIterations: f.limits.MaxIterations, MaxConcurrent: f.limits.MaxConcurrent, Timeout: f.limits.Timeout, RunBudget: f.limits.RunBudget, MaxReport: f.limits.MaxReport,
 		OnUsage: func(session string, c agent.Call) {
 			f.mu.Lock()
@@ -403,7 +404,7 @@ func TestDelegateRejectsInvalidTasks(t *testing.T) {
 
 func TestDelegateReportsPortErrors(t *testing.T) {
 	broken := errors.New("the store is closed")
-	o := delegate.Options{Model: func(context.Context, string) (delegate.Model, error) { return delegate.Model{}, broken }}
+	o := delegate.Options{Model: func(context.Context, string) (delegate.Model, error) { return delegate.Model{}, broken }, Mask: func(s string) string { return s }}
 	_, err := delegate.New(o).Run(t.Context(), tool.Call{Input: json.RawMessage(`{"goal":"a"}`)})
 	if want := "no model can be asked: the store is closed"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -172,7 +172,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{store: filled(t), console: console.New(console.Options{}), woken: make(chan chat.Address, 16)}
+	r := &rig{store: filled(t), console: console.New(console.Options{OnAttach: func(chat.Address) {}}), woken: make(chan chat.Address, 16)}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.console.Run(ctx, r.store) }()
