@@ -1,6 +1,10 @@
 package spawn
 
-import "os/exec"
+import (
+	"io"
+	"os"
+	"os/exec"
+)
 
 // setProcessGroup does nothing: Windows has no process groups.
 func setProcessGroup(*exec.Cmd) {}
@@ -17,3 +21,6 @@ func exitStatus(cmd *exec.Cmd, _ error) (code int, signal string) {
 	}
 	return cmd.ProcessState.ExitCode(), ""
 }
+
+// drain does nothing: pipes have no deadlines on Windows, so no read is interrupted.
+func drain(io.Writer, *os.File) (open bool) { return true }

@@ -1,12 +1,15 @@
 package spawn
 
 import (
+	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -145,6 +148,34 @@ func (o Output) since(n int64) (data []byte, lost int64) {
 	}
 	from := max(n, tail)
 	return append(data, o.Tail[from-tail:]...), max(0, tail-max(n, head))
+}
+
+// outputs are the output pipes of a process.
+type outputs struct {
+	copies sync.WaitGroup
+	held   atomic.Bool // another process has a write end open
+}
+
+// copy copies r to w until the last writer has ended, w fails, or the read is interrupted.
+func (o *outputs) copy(w io.Writer, r *os.File) {
+	_, err := io.Copy(w, r)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		if drain(w, r) {
+			o.held.Store(true)
+		}
+	case errors.Is(err, os.ErrClosed):
+		o.held.Store(true)
+	}
+	_ = r.Close() // the child gets an error if w does not accept more
+}
+
+// interruptRead makes reads from r fail. Where r has no deadline, what nobody has read is
+// lost.
+func interruptRead(r *os.File) {
+	if err := r.SetReadDeadline(time.Unix(1, 0)); errors.Is(err, os.ErrNoDeadline) {
+		_ = r.Close()
+	}
 }
 
 // The names of output files.

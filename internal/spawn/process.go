@@ -116,12 +116,9 @@ func (p *Process) openOutputs(pipe func(io.Writer) (*os.File, error)) (stdout, s
 
 // serve starts the goroutines that copy, end and wait. Wait waits for all of them.
 func (p *Process) serve(sinks []io.Writer) {
-	var copies sync.WaitGroup
+	var o outputs
 	for i, r := range p.pipes {
-		copies.Go(func() {
-			_, _ = io.Copy(sinks[i], r) // ends with the last writer, or when the reader is closed
-			_ = r.Close()               // the child gets an error if the sink does not accept more
-		})
+		o.copies.Go(func() { o.copy(sinks[i], r) })
 	}
 	if p.c.Stdin != "" && !p.c.Input {
 		p.work.Go(func() {
@@ -137,7 +134,7 @@ func (p *Process) serve(sinks []io.Writer) {
 		p.work.Go(func() { p.watchDisk(exited) })
 	}
 	p.work.Go(func() { p.endOnCancel(exited) })
-	p.work.Go(func() { p.finish(exited, &copies) })
+	p.work.Go(func() { p.finish(exited, &o) })
 }
 
 // endOnCancel ends the process when its context ends: first with SIGTERM, after the grace
@@ -184,7 +181,7 @@ func (p *Process) signal(what func(*exec.Cmd) error) {
 }
 
 // finish waits for the end of the process and of its output, and sets the result.
-func (p *Process) finish(exited chan struct{}, copies *sync.WaitGroup) {
+func (p *Process) finish(exited chan struct{}, o *outputs) {
 	var cause error
 	err := waitChild(p.cmd, func() {
 		cause = context.Cause(p.ctx)
@@ -201,11 +198,10 @@ func (p *Process) finish(exited chan struct{}, copies *sync.WaitGroup) {
 		_ = p.stdin.Close()
 	}
 	read := make(chan struct{})
-	p.work.Go(func() { copies.Wait(); close(read) })
-	held := !closedWithin(read, drainTime)
-	if held {
+	p.work.Go(func() { o.copies.Wait(); close(read) })
+	if !closedWithin(read, drainTime) {
 		for _, r := range p.pipes {
-			_ = r.Close()
+			interruptRead(r)
 		}
 		<-read
 	}
@@ -214,7 +210,7 @@ func (p *Process) finish(exited chan struct{}, copies *sync.WaitGroup) {
 	if errors.Is(context.Cause(p.ctx), ErrFlood) {
 		cause = ErrFlood
 	}
-	r := Result{Cause: cause, Took: took, OutputHeldOpen: held, Output: p.kept.snapshot()}
+	r := Result{Cause: cause, Took: took, OutputHeldOpen: o.held.Load(), Output: p.kept.snapshot()}
 	r.Code, r.Signal = exitStatus(p.cmd, err)
 	p.mu.Lock()
 	p.result = r
