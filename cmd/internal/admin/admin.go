@@ -54,6 +54,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -232,8 +233,14 @@ func list[T any](v []T, err error) (any, error) {
 	return v, err
 }
 
-// ServeHTTP serves one request.
+// ServeHTTP serves one request. The limits of the server apply until here: an upload or a
+// response may take long on a busy machine, and only the operator gets here.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := http.NewResponseController(w)
+	if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
+		h.fail(w, err)
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, bodyLimit(r.URL.Path))
 	h.mux.ServeHTTP(w, r)
 }

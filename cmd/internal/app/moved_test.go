@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"hermesd/cmd/internal/admin"
 	"hermesd/internal/sim/telegram"
@@ -49,7 +48,7 @@ func TestChatMigrationMovesAllData(t *testing.T) {
 		})
 		for _, target := range []string{"telegram", "telegram:" + id} {
 			text := fmt.Sprintf("to %s in life %d", target, life)
-			if _, err := w.controlClient().Send(w.ctx, admin.Message{To: target, Text: text}, 10*time.Second); err != nil {
+			if _, err := w.controlClient().Send(w.ctx, admin.Message{To: target, Text: text}, testTimeout); err != nil {
 				t.Error(err)
 			}
 			w.waitTextIn(next, text)
