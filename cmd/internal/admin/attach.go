@@ -122,6 +122,9 @@ func (t *terminal) serve(in io.Reader) {
 		why = console.ErrStopped
 	}
 	t.c.Close()
+	if errors.Is(why, console.ErrStopped) {
+		t.reportLast()
+	}
 	if why != nil && !errors.Is(why, io.EOF) {
 		if err := t.out.write(Down{Bye: why.Error()}); err != nil {
 			t.h.opts.Log.Debug("cannot send goodbye to terminal", zap.Error(err))
@@ -129,6 +132,16 @@ func (t *terminal) serve(in io.Reader) {
 	}
 	_ = t.conn.Close() // makes listen return; everything that can be written is written
 	wg.Wait()
+}
+
+// reportLast reports how lines ended whose turns finished while the daemon was stopping. The
+// store closes only after the terminals are detached.
+func (t *terminal) reportLast() {
+	ctx, cancel := context.WithTimeout(context.Background(), writeWait)
+	defer cancel()
+	if err := t.checkPending(ctx); err != nil {
+		t.h.opts.Log.Debug("cannot report outcomes to terminal", zap.Error(err))
+	}
 }
 
 // listen reads requests from the terminal. It returns io.EOF when the terminal

@@ -166,6 +166,28 @@ func TestAHandlerThatClosesSaysGoodbye(t *testing.T) {
 	})
 }
 
+// The turn of a line may end while the daemon stops. Its outcome comes before the goodbye:
+// the terminal has no other way to know that what it has shown is the answer.
+func TestOutcomeComesBeforeGoodbye(t *testing.T) {
+	each(t, func(t *testing.T, r *rig, c *admin.Client) {
+		ch := attach(t, c)
+		if err := ch.Say(t.Context(), "l1", "hello"); err != nil {
+			t.Fatal(err)
+		}
+		r.store.end(inbox.Outcome{Result: inbox.Replied},
+			outbox.Row{ID: 9, Role: outbox.Reply, State: outbox.Sent, Receipt: &chat.Receipt{ID: "o9"}, Msg: chat.Outbound{Text: chat.PlainText("answer")}})
+		if err := r.handler.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if o := next(t, ch).Outcome; o == nil || o.ID != "l1" || len(o.Text) != 1 || o.Text[0].Text != "answer" {
+			t.Errorf("got %+v", o)
+		}
+		if _, err := ch.Next(t.Context()); !errors.Is(err, admin.ErrHungUp) {
+			t.Errorf("got %v, want one outcome and the goodbye", err)
+		}
+	})
+}
+
 func TestALeavingTerminalIsDetached(t *testing.T) {
 	each(t, func(t *testing.T, r *rig, c *admin.Client) {
 		ch := attach(t, c)

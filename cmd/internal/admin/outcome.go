@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -34,18 +35,23 @@ func (t *terminal) watch(ctx context.Context) error {
 		case <-t.kick:
 		case <-tick.C:
 		}
-		t.mu.Lock()
-		ids := make([]string, 0, len(t.pending))
-		for id := range t.pending {
-			ids = append(ids, id)
-		}
-		t.mu.Unlock()
-		for _, id := range ids {
-			if err := t.check(ctx, id); err != nil {
-				return err
-			}
+		if err := t.checkPending(ctx); err != nil {
+			return err
 		}
 	}
+}
+
+// checkPending reports to the terminal how its pending lines ended.
+func (t *terminal) checkPending(ctx context.Context) error {
+	t.mu.Lock()
+	ids := slices.Collect(maps.Keys(t.pending))
+	t.mu.Unlock()
+	for _, id := range ids {
+		if err := t.check(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // check reports to the terminal how the line id ended, if it has.
@@ -65,8 +71,12 @@ func (t *terminal) check(ctx context.Context, id string) error {
 		return nil
 	}
 	t.mu.Lock()
+	_, open := t.pending[id]
 	delete(t.pending, id)
 	t.mu.Unlock()
+	if !open { // reported already: watch and serve may check at the same time
+		return nil
+	}
 	return t.out.write(Down{Outcome: outcomeOf(id, c)})
 }
 

@@ -110,6 +110,7 @@ func (a *asker) ask(question string) error {
 		case <-a.ctx.Done():
 			return context.Cause(a.ctx)
 		case <-a.waitTimeout.C:
+			a.printOthers(nil) // the daemon does not show them again
 			if !taken {
 				return errors.New("the daemon has gone before it took the question")
 			}
@@ -172,13 +173,18 @@ func (a *asker) recordEvent(ev console.Event) {
 	}
 }
 
-func (a *asker) printOutcome(o *admin.Outcome) error {
+// printOthers prints the recorded messages, except those of the answer, to Errs.
+func (a *asker) printOthers(answer []string) {
 	for _, m := range a.others {
-		if !slices.Contains(o.Messages, m.id) {
+		if !slices.Contains(answer, m.id) {
 			a.printToErrs(m.text)
 		}
 	}
 	a.others = nil
+}
+
+func (a *asker) printOutcome(o *admin.Outcome) error {
+	a.printOthers(o.Messages)
 	if o.Result != inbox.Replied && o.Result != inbox.Silent {
 		for _, t := range o.Text {
 			a.printToErrs(t)

@@ -125,10 +125,14 @@ func TestOnceTimesOutWithoutDaemon(t *testing.T) {
 			f.mu.Lock()
 			f.refuse = admin.ErrNoDaemon
 			f.mu.Unlock()
-			c.hangUp()
+			c.down <- event(console.Message, "o1", "shown and acknowledged")
+			go func() { time.Sleep(time.Second); c.hangUp() }()
 		}
-		o, _, _ := options(f, "")
+		o, _, errs := options(f, "")
 		err := Once(t.Context(), o, "hi")
+		if errs.String() != "shown and acknowledged\n" {
+			t.Errorf("got %q: the daemon sends an acknowledged message to no other terminal", errs)
+		}
 		if id := f.lines()[0].id; err == nil || !strings.Contains(err.Error(), "hermesd why "+id) {
 			t.Errorf("got %v, want to be told where to look", err)
 		}
