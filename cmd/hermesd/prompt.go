@@ -17,7 +17,7 @@ import (
 )
 
 // whichSession is the help text of every command with a SESSION argument.
-const whichSession = "\n\nSESSION is a session's id, a beginning or an end of it that only one session\nhas, or its title."
+const whichSession = "\n\nSESSION is a session's id, a beginning or an end of it that only one session\nhas, its title, or the name that the list shows."
 
 func (c *cli) promptCmd() *cobra.Command {
 	cmd := group(&cobra.Command{Use: "prompt", Short: "Show what the model is told, what of it was reused, and where it changed"})

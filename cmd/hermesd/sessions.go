@@ -85,7 +85,7 @@ func (c *cli) sessionCmd() *cobra.Command {
 		Long: `Show a conversation: its record, its prompt by layer, its messages.
 
 SESSION is a session's id, or a beginning or an end of it that only one session
-has, or its title.`,
+has, its title, or the name that the list shows.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if from < 0 {
 				return &usageError{"--from cannot be less than 0"}

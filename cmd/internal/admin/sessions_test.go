@@ -74,6 +74,18 @@ func TestConversationsAreNamedAndDeletedByAnyNameTheyHave(t *testing.T) {
 	}
 }
 
+// The list shows the name of the chat where there is no title.
+func TestSessionIsFoundByTheNameInTheList(t *testing.T) {
+	k, c := newArchivist(t)
+	k.sessions[0].Title, k.sessions[0].Name, k.sessions[1].Title, k.sessions[1].Name = "", "terminal", "Trip", "terminal"
+	if s, err := c.Session(t.Context(), "Terminal", 0, false); err != nil || s.Record.ID != k.sessions[0].ID {
+		t.Errorf("got %s, %v", s.Record.ID, err)
+	}
+	k.sessions[1].Title = ""
+	_, err := c.Session(t.Context(), "terminal", 0, false)
+	wantError(t, err, http.StatusConflict, "fits 2 sessions")
+}
+
 func TestWhatCannotBeDeletedSaysWhy(t *testing.T) {
 	k, _ := newArchivist(t)
 	for want, err := range map[string]error{"/stop": session.ErrBusy, "any more": session.ErrNotFound, "disk on fire": errors.New("disk on fire")} {

@@ -194,8 +194,9 @@ func (h *Handler) messages(r *http.Request, id session.ID, span session.Span) ([
 }
 
 // find returns the session with the ID or title name, or whose ID has name as a
-// unique prefix or suffix. If several sessions have the title, it is an error, so
-// that nobody works on the wrong one.
+// unique prefix or suffix, or that has no title and is in the chat of that name, as the
+// list of sessions shows it. If several sessions fit, it is an error, so that nobody works
+// on the wrong one.
 func (h *Handler) find(r *http.Request, name string) (session.Record, error) {
 	rec, ok, err := h.opts.Store.SessionByID(r.Context(), session.ID(name))
 	if err != nil || ok {
@@ -211,6 +212,7 @@ func (h *Handler) find(r *http.Request, name string) (session.Record, error) {
 		func(s session.Record) bool {
 			return len(name) >= 4 && (strings.HasPrefix(string(s.ID), name) || strings.HasSuffix(string(s.ID), name))
 		},
+		func(s session.Record) bool { return title != "" && s.Title == "" && strings.EqualFold(s.Name, title) },
 	} {
 		var found []session.Record
 		for _, s := range list {
