@@ -268,10 +268,10 @@ func TestAStopDoesNotWaitForAFullDisk(t *testing.T) {
 	c.sound()
 }
 
-// begin runs a daemon that is expected to end at once, and returns its output.
-func begin(t *testing.T, program, home string, as *syscall.SysProcAttr) (code int, said string) {
+// begin runs a command that is expected to end at once, and returns its output.
+func begin(t *testing.T, program, home string, as *syscall.SysProcAttr, command string) (code int, said string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, "run", "--home", home)
+	cmd := exec.CommandContext(t.Context(), program, command, "--home", home)
 	cmd.Env, cmd.SysProcAttr = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}, as
 	raw, err := cmd.CombinedOutput()
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
@@ -284,7 +284,7 @@ func begin(t *testing.T, program, home string, as *syscall.SysProcAttr) (code in
 // line.
 func refuses(t *testing.T, words, program, home string, as *syscall.SysProcAttr) {
 	t.Helper()
-	if code, said := begin(t, program, home, as); code != exitFailed || !strings.Contains(said, words) || !strings.Contains(said, home) || strings.Count(said, "\n") != 1 {
+	if code, said := begin(t, program, home, as, "run"); code != exitFailed || !strings.Contains(said, words) || !strings.Contains(said, home) || strings.Count(said, "\n") != 1 {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 }
@@ -310,6 +310,18 @@ func TestAHomeThatIsSomebodyElsesIsNamedAtTheStart(t *testing.T) {
 		}
 	}
 	refuses(t, "not writable for this user", program, home, as)
+
+	// A home that cannot even be searched may have a daemon or not.
+	if err := os.Chmod(home, 0); err != nil {
+		t.Fatal(err)
+	}
+	code, said := begin(t, program, home, as, "status")
+	if err := os.Chmod(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if code != exitFailed || !strings.Contains(said, "as the user of that home directory") || strings.Contains(said, "log") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
 }
 
 func TestAHomeThatCannotBeWrittenIsNamedAtTheStart(t *testing.T) {
@@ -323,6 +335,9 @@ func TestAHomeThatCannotBeWrittenIsNamedAtTheStart(t *testing.T) {
 	}
 	d.fill()
 	refuses(t, "file system is full", "hermesd", d.dir, nil)
+	if code, said := begin(t, "hermesd", d.dir, nil, "doctor"); code != exitFailed || !strings.Contains(said, "→ make space, or mount") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
 	d.free()
 	remount := func(flags uintptr) {
 		if err := unix.Mount("", d.dir, "", unix.MS_REMOUNT|flags, "size=24m"); err != nil {

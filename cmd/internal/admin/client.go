@@ -48,7 +48,8 @@ type Client struct {
 }
 
 // Dial returns a client of the daemon that serves home. The error is
-// ErrNoDaemon if there is none, a *SilentError if it does not respond.
+// ErrNoDaemon if there is none, a *SilentError if it does not respond, and
+// fs.ErrPermission if the home is another user's.
 func Dial(ctx context.Context, home string) (*Client, error) {
 	path := locate(home)
 	if len(path) > maxPath+7 {
@@ -74,6 +75,8 @@ func Dial(ctx context.Context, home string) (*Client, error) {
 		err = ErrNoDaemon
 	case ctx.Err() != nil:
 		err = ctx.Err()
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("this user may not open %s; run the command as the user of that home directory, or use --home: %w", path, fs.ErrPermission)
 	default:
 		err = &SilentError{path, errors.Unwrap(err)}
 	}

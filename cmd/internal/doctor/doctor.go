@@ -184,7 +184,7 @@ func (v *checker) checkDaemon(ctx context.Context) {
 		v.report("daemon", Error, "look at its log; if it hangs, stop it: nothing is lost", "%v", err)
 		return
 	case err != nil:
-		v.report("daemon", Error, "is it of another user?", "%v", err)
+		v.report("daemon", Error, "run `hermesd doctor` as the user of that home directory", "%v", err)
 		return
 	}
 	defer func() { _ = c.Close(ctx) }() // only queried
@@ -227,6 +227,9 @@ func (v *checker) checkStore(ctx context.Context) {
 		switch {
 		case errors.As(err, &locked):
 			v.report("store", Error, "stop that process, or wait until it has started", "%v", err)
+			return
+		case storage.NoSpace(err):
+			v.report("store", Error, "make space, or mount the file system so that it can be written", "%v", err)
 			return
 		case err != nil:
 			v.report("store", Error, "use a local disk that can be written, or --home", "%v", err)

@@ -109,7 +109,7 @@ const (
 // checkDisk checks the free space.
 func (v *checker) checkDisk() {
 	free, all, err := v.o.Space(v.o.Home)
-	const fix = "make space; `hermesd compact` gives back what the store does not need"
+	const fix = "make space; `hermesd compact` gives back what the store does not need, but has to write a copy of it first"
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 	case err != nil:
