@@ -98,7 +98,7 @@ func (c *cli) cronCreateCmd() *cobra.Command {
 			if len(args) > 1 {
 				d.Prompt = &args[1]
 			}
-			return c.job(cmd.Context(), "Created", func(client *admin.Client) (admin.Job, error) { return client.CreateJob(cmd.Context(), d) })
+			return c.job(cmd.Context(), c.withZone, "Created", func(client *admin.Client) (admin.Job, error) { return client.CreateJob(cmd.Context(), d) })
 		},
 	}
 	jobFlags(cmd.Flags())
@@ -118,7 +118,7 @@ func (c *cli) cronEditCmd() *cobra.Command {
 			if d == (schedule.JobPatch{}) {
 				return &usageError{"nothing is to be changed; `" + cmd.CommandPath() + " --help` lists the flags"}
 			}
-			return c.job(cmd.Context(), "Changed", func(client *admin.Client) (admin.Job, error) { return client.EditJob(cmd.Context(), args[0], d) })
+			return c.job(cmd.Context(), c.withZone, "Changed", func(client *admin.Client) (admin.Job, error) { return client.EditJob(cmd.Context(), args[0], d) })
 		},
 	}
 	jobFlags(cmd.Flags())
@@ -132,14 +132,25 @@ func (c *cli) cronChangeCmd(action, short string) *cobra.Command {
 	return &cobra.Command{
 		Use: action + " JOB", Short: short, Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.job(cmd.Context(), said, func(client *admin.Client) (admin.Job, error) { return client.ChangeJob(cmd.Context(), args[0], action) })
+			return c.job(cmd.Context(), c.withClient, said, func(client *admin.Client) (admin.Job, error) { return client.ChangeJob(cmd.Context(), args[0], action) })
 		},
 	}
 }
 
-// job calls do and prints the resulting job after said.
-func (c *cli) job(ctx context.Context, said string, do func(*admin.Client) (admin.Job, error)) error {
-	return c.withClient(ctx, func(client *admin.Client) error {
+// withZone is like withClient, but without a daemon it fails if the configuration has
+// errors: the time zone of schedules is not known then, and a job keeps the one it gets.
+func (c *cli) withZone(ctx context.Context, f func(*admin.Client) error) error {
+	return c.dial(ctx, f, func(home string, _ error) error {
+		if _, _, err := c.reload(); err != nil {
+			return err
+		}
+		return c.withStore(ctx, home, f)
+	})
+}
+
+// job calls do with a client of with and prints the resulting job after said.
+func (c *cli) job(ctx context.Context, with func(context.Context, func(*admin.Client) error) error, said string, do func(*admin.Client) (admin.Job, error)) error {
+	return with(ctx, func(client *admin.Client) error {
 		j, err := do(client)
 		if err != nil {
 			return err
@@ -287,7 +298,7 @@ once: one that is there, or was removed, stays as it is.`,
 			if path, err = filepath.Abs(path); err != nil {
 				return err
 			}
-			return c.withClient(cmd.Context(), func(client *admin.Client) error {
+			return c.withZone(cmd.Context(), func(client *admin.Client) error {
 				done, err := client.ImportJobs(cmd.Context(), path)
 				if err != nil {
 					return err
