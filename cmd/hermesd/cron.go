@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"hermesd/cmd/internal/admin"
+	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/tui/text"
 	"hermesd/gateway/schedule"
@@ -33,7 +34,16 @@ JOB is the id of a job or its name. Jobs run only while the daemon does.`
 		&cobra.Command{
 			Use: "list", Short: "List the jobs, those that are due next first", Args: args(0, 0),
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				return ask(cmd.Context(), c, (*admin.Client).Jobs, func(list []schedule.JobView) string { return jobsText(list, time.Now()) })
+				home, err := config.ResolveHome(c.home, c.env)
+				if err != nil {
+					return err
+				}
+				return ask(cmd.Context(), c, (*admin.Client).Jobs, func(list []schedule.JobView) string {
+					if s := app.UnimportedJobs(home); s != "" && len(list) == 0 {
+						c.printNote("%s", s)
+					}
+					return jobsText(list, time.Now())
+				})
 			},
 		},
 		c.cronCreateCmd(), c.cronEditCmd(),

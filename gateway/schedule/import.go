@@ -130,6 +130,12 @@ func parseJobs(raw []byte, zoneName string, now time.Time) (jobs []Job, problems
 	return jobs, problems
 }
 
+// CountImportable returns the number of jobs in a file cron/jobs.json.
+func CountImportable(raw []byte) (int, error) {
+	list, err := listImported(raw)
+	return len(list), err
+}
+
 // listImported returns the jobs of a file, which is {"jobs": [...]}, a list, or an
 // object of jobs by ID.
 func listImported(raw []byte) ([]json.RawMessage, error) {

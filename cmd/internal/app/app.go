@@ -252,6 +252,11 @@ func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
 			parts.Go(func() { a.publishMenu(ctx, account, m) })
 		}
 	}
+	if jobs, err := a.store.Jobs(ctx); err == nil && len(jobs) == 0 { // an error shows elsewhere
+		if s := UnimportedJobs(a.opts.Home); s != "" {
+			a.opts.Log.Warn(s)
+		}
+	}
 	parts.Go(func() { a.indexFollower.Run(ctx) })
 	parts.Go(func() { a.notify(a.notifier.Watchdog(ctx, a.checkAlive)) })
 	parts.Go(func() { a.lengths.fetchReported(ctx, a.prefixes.reportToolset) })

@@ -16,6 +16,7 @@ import (
 	"hermesd/agent/injection"
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/config/timezone"
+	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/cmd/internal/platforms"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/cron"
@@ -34,6 +35,31 @@ func CronRules(cfg *config.Config) schedule.Validator {
 	}
 	return r
 }
+
+// UnimportedJobs describes cron/jobs.json of the home directory, in which upstream keeps
+// its scheduled prompts, or returns "" if it has none. It is for homes without jobs: nothing
+// else shows that these do not run.
+func UnimportedJobs(home string) string {
+	path := filepath.Join(home, "cron", "jobs.json")
+	raw, err := yamlconf.ReadFile(path, maxJobsFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	n := 0
+	if err == nil {
+		n, err = schedule.CountImportable(raw)
+	}
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s cannot be read: %v. Its scheduled prompts do not run.", path, err)
+	case n == 0:
+		return ""
+	}
+	return fmt.Sprintf("%s has scheduled prompts (%d), which do not run. Run \"hermesd cron import\" to take them over, or remove the file.", path, n)
+}
+
+// maxJobsFile is the size limit of cron/jobs.json in bytes.
+const maxJobsFile = 16 << 20
 
 // scanPrompt returns the findings of the injection scan in a scheduled prompt, or
 // "". If the prompt loads skills, only the wording of attacks counts, because

@@ -117,6 +117,9 @@ func TestExistingHomeDirectoryWorks(t *testing.T) {
 	<-a.Ready()
 	w.echoConsole("hello")
 	rec, p := onlySession(ctx, t, a)
+	if !slices.ContainsFunc(w.log.lines(), func(l logLine) bool { return strings.Contains(l.text, "jobs.json has scheduled prompts") }) {
+		t.Error("nothing is said of scheduled prompts that do not run")
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -298,13 +298,16 @@ func (v *checker) checkDeadLetters(ctx context.Context, c *admin.Client) {
 	v.reportOK("outbox", "nothing was given up")
 }
 
-// checkJobs reports the scheduled prompts that have what their creators may not have. The
-// daemon pauses them at its start and when they are due.
+// checkJobs reports scheduled prompts that are not imported, and those that have what their
+// creators may not have. The daemon pauses them at its start and when they are due.
 func (v *checker) checkJobs(ctx context.Context, c *admin.Client) {
 	jobs, err := c.Jobs(ctx)
 	if err != nil {
 		v.report("cron", Error, "look at the log", "%v", err)
 		return
+	}
+	if s := app.UnimportedJobs(v.o.Home); s != "" && len(jobs) == 0 {
+		v.report("cron", Warning, "", "%s", s)
 	}
 	for _, j := range jobs {
 		reason, state := j.PauseReason, "is paused"

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -262,8 +263,13 @@ func TestForbiddenJobsAreReported(t *testing.T) {
 	s, jobs := p.openStore()
 	prompt, every := "look", "every 1h"
 	bob := access.Principal{Platform: chat.Telegram, ID: "8", Level: access.Member}
+	p.put("cron/jobs.json", `{"jobs": [{"id": "a"}]}`)
+	p.requireFinding(doctor.Warning, "cron", "hermesd cron import")
 	j, err := jobs.Create(t.Context(), schedule.Caller{Principal: bob}, "", schedule.JobPatch{Prompt: &prompt, Schedule: &every})
 	p.must(err)
+	if slices.ContainsFunc(p.run(), func(f doctor.Finding) bool { return strings.Contains(f.Text, "cron import") }) {
+		t.Error("an import is advised although there are jobs")
+	}
 	_, err = s.EditJob(t.Context(), j.ID, func(j *schedule.Job) error { j.Deliver = []string{"telegram:7"}; return nil })
 	p.must(err)
 	p.requireFinding(doctor.Warning, "cron", string(j.ID)+" of 8 will be paused: only the job of an owner may deliver")
