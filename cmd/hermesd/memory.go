@@ -31,7 +31,10 @@ func (c *cli) loadConfig() (*config.Config, string, error) {
 // isHome returns an error that says what to do if home does not exist.
 func isHome(home string) error {
 	dir, err := os.Stat(home)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !dir.IsDir() {
+	if err == nil && !dir.IsDir() {
+		return fmt.Errorf("%s is not a directory; name one with --home", home)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s does not exist; name another one with --home, or start with `hermesd run`", home)
 	}
 	return err

@@ -55,7 +55,7 @@ func Dial(ctx context.Context, home string) (*Client, error) {
 	if len(path) > maxPath+7 {
 		return nil, ErrNoDaemon // such a socket cannot exist
 	}
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, ErrNoDaemon
 	}
 	d := &net.Dialer{Timeout: dialWait}

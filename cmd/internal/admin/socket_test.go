@@ -158,7 +158,11 @@ func TestADaemonThatDoesNotAnswerIsNamed(t *testing.T) {
 }
 
 func TestNoSocketMeansNoDaemon(t *testing.T) {
-	for _, home := range []string{t.TempDir(), "/does/not/exist", "/" + strings.Repeat("x", 200)} {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, home := range []string{t.TempDir(), file, "/does/not/exist", "/" + strings.Repeat("x", 200)} {
 		if _, err := admin.Dial(t.Context(), home); !errors.Is(err, admin.ErrNoDaemon) {
 			t.Errorf("%.20s: got %v", home, err)
 		}
