@@ -2,6 +2,7 @@ package slack
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -115,42 +116,61 @@ func (p *statusLimiter) forget(to chat.Address) {
 	delete(p.at, to)
 }
 
-// replyURLs holds the response URLs of slash commands by the address of the
-// answer. A URL can be used for half an hour and five answers.
+// Dismiss implements chat.Dismisser: a slash command that a rule ignores gets no
+// answer, so its response URL is dropped.
+func (a *Adapter) Dismiss(in chat.Inbound) { a.urls.drop(in.ID) }
+
+// replyURLs holds the response URLs of slash commands. What is sent to one is shown
+// only to the user who gave the command. A URL can be used for half an hour and
+// five answers.
 type replyURLs struct {
-	mu sync.Mutex
-	m  map[chat.Address]replyURL
+	mu   sync.Mutex
+	list []replyURL // oldest first, also those without a use left
 }
 
 type replyURL struct {
-	url   string
-	until time.Time
-	left  int
+	command, user string // IDs of the command and of who gave it
+	at            chat.Address
+	url           string
+	until         time.Time
+	left          int
 }
 
-func newReplyURLs() *replyURLs { return &replyURLs{m: map[chat.Address]replyURL{}} }
-
-func (r *replyURLs) put(at chat.Address, url string) {
+// put adds the response URL of a slash command.
+func (r *replyURLs) put(command chat.Inbound, url string) {
+	r.drop(command.ID) // delivered again
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	for k, u := range r.m {
-		if now.After(u.until) {
-			delete(r.m, k)
-		}
-	}
-	r.m[at] = replyURL{url, now.Add(urlLife), urlUses}
+	r.list = slices.DeleteFunc(r.list, func(u replyURL) bool { return now.After(u.until) })
+	r.list = append(r.list, replyURL{command.ID, command.Sender.ID, command.Address, url, now.Add(urlLife), urlUses})
 }
 
-// take returns a response URL that can be used for one more answer.
-func (r *replyURLs) take(at chat.Address) (string, bool) {
+func (r *replyURLs) drop(command string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	u, ok := r.m[at]
-	if !ok || u.left == 0 || time.Now().After(u.until) {
+	r.list = slices.DeleteFunc(r.list, func(u replyURL) bool { return u.command == command })
+}
+
+// take returns a response URL that can be used for m: that of the command to which m
+// replies. A message that replies to nothing gets the newest at its address, if all
+// are of one user.
+func (r *replyURLs) take(m chat.Outbound) (string, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, found := time.Now(), -1
+	for i, u := range r.list {
+		if u.at != m.To || now.After(u.until) || m.ReplyTo != "" && m.ReplyTo != u.command {
+			continue
+		}
+		if found >= 0 && r.list[found].user != u.user {
+			return "", false
+		}
+		found = i
+	}
+	if found < 0 || r.list[found].left == 0 {
 		return "", false
 	}
-	u.left--
-	r.m[at] = u
-	return u.url, true
+	r.list[found].left--
+	return r.list[found].url, true
 }

@@ -108,6 +108,7 @@ var _ interface {
 	chat.FileFetcher
 	chat.Finder
 	chat.CallbackAnswerer
+	chat.Dismisser
 	chat.ThreadReader
 	chat.Reactor
 } = (*Adapter)(nil)
@@ -126,7 +127,7 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err != nil {
 		return wrong(err)
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, urls: newReplyURLs(), typing: newPaces(), conv: inbound.Converter.Convert, health: health.New(o.Log)}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, urls: new(replyURLs), typing: newPaces(), conv: inbound.Converter.Convert, health: health.New(o.Log)}
 	a.wire = &apiclient.Client{RT: o.Transport, Base: cfg.APIURL, Hidden: []secret.Value{cfg.Token, cfg.AppToken}}
 	if o.Transport == nil {
 		if a.wire.RT, err = transport.New(cfg.Proxy); err != nil {

@@ -221,7 +221,7 @@ func (n *intake) convert(ctx context.Context, c inbound.Converter, it item) (in 
 		return quarantine(err)
 	}
 	if ok && about.ResponseURL != "" {
-		a.urls.put(in.Address, about.ResponseURL)
+		a.urls.put(in, about.ResponseURL)
 	}
 	return in, ok
 }

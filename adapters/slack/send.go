@@ -61,7 +61,7 @@ func (a *Adapter) post(ctx context.Context, l *outgoing) (string, error) {
 	}
 	switch apierror.Code(err) {
 	case "not_in_channel", "channel_not_found":
-		if url, ok := a.urls.take(l.m.To); ok {
+		if url, ok := a.urls.take(l.m); ok {
 			return a.respond(ctx, url, l)
 		}
 	}
