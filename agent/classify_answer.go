@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"strings"
+	"unicode"
 
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
@@ -19,8 +20,16 @@ const (
 	askGoOn     = "You have ended your turn without an answer. Go on: use a tool, or say what you have found."
 )
 
-// visibleText returns the part of a model's output that users see.
-func visibleText(raw string) string { return strings.TrimSpace(prompt.Scrub(raw)) }
+// visibleText returns the part of a model's output that users see; "" if all of it is
+// white space, control characters and format characters, such as U+200B.
+func visibleText(raw string) string {
+	text := strings.TrimSpace(prompt.Scrub(raw))
+	visible := func(r rune) bool { return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) }
+	if !strings.ContainsFunc(text, visible) {
+		return ""
+	}
+	return text
+}
 
 // isCutOff reports whether a model that stopped for reason s has more to say.
 func isCutOff(s llm.StopReason) bool { return s == llm.Length || s == llm.Paused }

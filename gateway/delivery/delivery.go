@@ -11,8 +11,10 @@ package delivery
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"go.uber.org/zap"
 
@@ -184,13 +186,18 @@ const repeatNoticeSize = len(outbox.RepeatNotice) + 1
 
 // Render returns rows for a Markdown text with its secrets masked. The text is
 // parsed and split at the limits of the platform; where RawMarkdown, it stays one
-// piece of Markdown.
+// piece of Markdown. Markdown of which nothing would be visible, such as definitions of
+// links, is shown as it is written.
 func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 	a, ok := d.opts.Accounts.Adapter(f.To.AccountID())
 	if d.RawMarkdown(f.To) {
 		return []outbox.Row{{Role: f.Role, Turn: f.Turn, RedactWhenDone: f.Secret, Msg: f.rawMessage(d.opts.Masker.Mask(md))}}
 	}
-	rich := markup.Parse(d.opts.Masker.Mask(md))
+	md = d.opts.Masker.Mask(md)
+	rich := markup.Parse(md)
+	if !strings.ContainsFunc(rich.Text, isVisible) {
+		rich = chat.PlainText(md)
+	}
 	pieces := []chat.RichText{rich}
 	if ok {
 		ft := a.Capabilities()
@@ -204,6 +211,10 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 		}
 	}
 	return rows
+}
+
+func isVisible(r rune) bool {
+	return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
 }
 
 // RawMarkdown reports whether the clients at an address render Markdown themselves.
