@@ -13,6 +13,7 @@ import (
 	"hermesd/gateway/chat"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/outbox"
+	"hermesd/internal/secret"
 )
 
 func TestPreviewOfSlowAnswer(t *testing.T) {
@@ -31,16 +32,19 @@ func TestPreviewOfSlowAnswer(t *testing.T) {
 	})
 }
 
+var noEdits = &chat.SendError{Outcome: chat.Permanent, Reason: "messages of this chat are not changed"}
+
 func TestPreviewFaultsKeepFinalTextOnce(t *testing.T) {
 	faults := map[string][]fault{
-		"refused":         {{op: "send", before: rateLimitError(0)}},
-		"unanswered":      {{op: "send", after: errors.New("connection cut")}},
-		"edits refused":   {{op: "edit", before: rateLimitError(0)}, {op: "edit", before: rateLimitError(0)}, {op: "edit", before: rateLimitError(0)}},
-		"flood control":   {{op: "edit", before: rateLimitError(40 * time.Second)}},
-		"edit hangs":      {{op: "edit", delay: time.Hour}},
-		"edit unclear":    {{op: "edit", after: errors.New("connection cut")}},
-		"message gone":    {{op: "edit", before: fmt.Errorf("deleted: %w", chat.ErrGone)}, {op: "edit", before: fmt.Errorf("deleted: %w", chat.ErrGone)}},
-		"preview is slow": {{op: "send", delay: 20 * time.Second}},
+		"refused":                {{op: "send", before: rateLimitError(0)}},
+		"unanswered":             {{op: "send", after: errors.New("connection cut")}},
+		"edits refused":          {{op: "edit", before: rateLimitError(0)}, {op: "edit", before: rateLimitError(0)}, {op: "edit", before: rateLimitError(0)}},
+		"flood control":          {{op: "edit", before: rateLimitError(40 * time.Second)}},
+		"edit hangs":             {{op: "edit", delay: time.Hour}},
+		"edit unclear":           {{op: "edit", after: errors.New("connection cut")}},
+		"edits refused for ever": {{op: "edit", before: noEdits}, {op: "edit", before: noEdits}},
+		"message gone":           {{op: "edit", before: fmt.Errorf("deleted: %w", chat.ErrGone)}, {op: "edit", before: fmt.Errorf("deleted: %w", chat.ErrGone)}},
+		"preview is slow":        {{op: "send", delay: 20 * time.Second}},
 	}
 	for name, fs := range faults {
 		t.Run(name, func(t *testing.T) {
@@ -70,6 +74,24 @@ func TestPreviewFaultsKeepFinalTextOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A preview never shows the beginning of a secret.
+func TestPreviewStopsBeforeSecret(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHarness(t, llmtest.Answer{Text: "The key is sk-verysecret-0123456789, and that is all.", Delay: 6 * time.Second})
+		w.configure = func(o *gatewaytest.Options) {
+			o.Masker = &secret.Masker{}
+			o.Masker.Add("sk-verysecret-0123456789")
+		}
+		w.start()
+		defer w.stop()
+		w.sendText("7", "tell me")
+		w.advance(time.Minute)
+		if all := w.adapter.history(); strings.Contains(all, "sk-") || strings.Count(all, "7 <") != 1 || !strings.Contains(all, "The key is <secret>, and that is all.") {
+			t.Errorf("shown:\n%s", all)
+		}
+	})
 }
 
 // A preview that arrived without a receipt stays. The answer repeats it, unless it shows no

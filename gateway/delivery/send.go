@@ -168,11 +168,15 @@ func (d *Delivery) replace(ctx context.Context, a chat.Adapter, row outbox.Row) 
 	if err != nil || !ok || p.Receipt == nil {
 		return d.send(ctx, a, row)
 	}
+	if inOtherChat(p, row) { // the preview stays
+		row.MayBeRepeat = row.MayBeRepeat || !p.Placeholder
+		return d.send(ctx, a, row)
+	}
 	err = ed.Edit(ctx, p.Receipt.ID, d.message(row))
 	switch {
 	case err == nil:
 		return outbox.Delivered(row, *p.Receipt)
-	case errors.Is(err, chat.ErrGone):
+	case errors.Is(err, chat.ErrGone), isPermanent(err):
 		// The preview may still exist although it cannot be edited.
 		row.MayBeRepeat = row.MayBeRepeat || !d.deleteMessage(ctx, a, row.Msg.To, p.Receipt.ID)
 		s := d.send(ctx, a, row)
@@ -180,6 +184,19 @@ func (d *Delivery) replace(ctx context.Context, a chat.Adapter, row outbox.Row) 
 		return s
 	}
 	return d.decide(row, asTransient(err))
+}
+
+// inOtherChat reports whether the message of the preview p is not in the chat of row,
+// because the chat was migrated: its ID is that of another message there.
+func inOtherChat(p, row outbox.Row) bool {
+	return p.Msg.To.WithoutThread() != row.Msg.To.WithoutThread()
+}
+
+// isPermanent reports whether a platform will never accept an edit. It may accept a new
+// message.
+func isPermanent(err error) bool {
+	se, ok := errors.AsType[*chat.SendError](err)
+	return ok && se.Outcome == chat.Permanent && se.MigratedTo == nil
 }
 
 // deleteMessage deletes a preview that cannot be edited, and reports whether it is
@@ -206,6 +223,8 @@ func (d *Delivery) deletePreviewMessage(ctx context.Context, a chat.Adapter, row
 		return outbox.Settlement{ID: row.ID, State: outbox.Dead, Reason: "it is unknown whether the preview arrived", MayBeRepeat: true}
 	case err != nil || !ok || p.Receipt == nil:
 		return outbox.Settlement{ID: row.ID, State: outbox.Sent, Reason: "there was nothing to take back"}
+	case inOtherChat(p, row):
+		return outbox.Settlement{ID: row.ID, State: outbox.Dead, Reason: "the preview is in the chat before its migration", MayBeRepeat: !p.Placeholder}
 	}
 	if err := del.Delete(ctx, row.Msg.To, p.Receipt.ID); err != nil && !errors.Is(err, chat.ErrGone) {
 		return d.decide(row, asTransient(err))
@@ -262,7 +281,7 @@ func (d *Delivery) resolveUncertain(ctx context.Context, a chat.Adapter, row out
 func (d *Delivery) canEditPreview(ctx context.Context, a chat.Adapter, row outbox.Row) bool {
 	p, err := d.opts.Store.Row(ctx, row.Replaces)
 	_, ok := a.(chat.Editor)
-	return err == nil && ok && p.Receipt != nil
+	return err == nil && ok && p.Receipt != nil && !inOtherChat(p, row)
 }
 
 // decide returns the settlement of a failed attempt, and records the rate limit that

@@ -250,6 +250,7 @@ func (s *Stream) visibleText() string {
 		return s.visibleRawText()
 	}
 	text := strings.TrimSpace(s.text.String())
+	text = strings.TrimSpace(text[:len(text)-s.delivery.opts.Masker.Pending(text)])
 	if text == "" {
 		text = s.status
 	}
