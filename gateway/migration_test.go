@@ -2,6 +2,8 @@ package gateway_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -9,11 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"hermesd/agent/llm"
 	"hermesd/agent/llm/llmtest"
 	"hermesd/gateway/chat"
 	"hermesd/gateway/chatmigration"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
+	"hermesd/gateway/outbox"
 )
 
 // newMigration returns the event that a chat has a new ID.
@@ -89,4 +93,42 @@ func TestMigrationKeepsSuspectHeld(t *testing.T) {
 			t.Errorf("in the chat with the new ID: %q\n%s", got, w.adapter.history())
 		}
 	})
+}
+
+// The IDs of messages are those of their chat. After a migration the answer neither changes
+// nor quotes the message in the new chat that has the ID of its preview or question, and an
+// unneeded preview is not deleted there.
+func TestMigrationLeavesMessagesOfNewChat(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer llmtest.Answer
+		op     string
+		want   []string
+	}{
+		{"edit", llmtest.Answer{Text: strings.Repeat("word ", 20) + "end", Delay: 3500 * time.Millisecond}, "edit",
+			[]string{outbox.RepeatNotice + "\n" + strings.Repeat("word ", 20) + "end"}},
+		{"deletion", llmtest.Answer{Text: strings.Repeat("word ", 20), Delay: 3500 * time.Millisecond, Err: llmtest.Fail(llm.Auth).Err}, "delete", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newHarness(t, c.answer)
+				w.start()
+				defer w.stop()
+				in := w.newMessage("-7", "hello")
+				in.Address.Kind, in.Sender.ID = chat.Group, "7"
+				to := in.Address
+				to.Chat = "-100"
+				w.adapter.addFaults(fault{op: c.op, before: &chat.SendError{Outcome: chat.Transient, MigratedTo: &to, Reason: "moved"}})
+				w.accept(in)
+				w.advance(time.Hour)
+				all := w.adapter.history()
+				if strings.Contains(all, "-100 ~") || strings.Contains(all, "-100 -") || strings.Contains(all, "-100 < ") && strings.Contains(all[strings.Index(all, "-100 < "):], "(re ") {
+					t.Errorf("a message of the new chat was changed or quoted:\n%s", all)
+				}
+				if got := w.adapter.visible("-100"); c.want != nil && !slices.Equal(got, c.want) {
+					t.Errorf("in the new chat: %q\n%s", got, all)
+				}
+			})
+		})
+	}
 }

@@ -107,7 +107,8 @@ func (b *batch) settle(t outbox.Settlement) error {
 }
 
 // migrateQueue gives all rows of a queue that are not terminal a new address.
-// They keep their IDs and so their order.
+// They keep their IDs and so their order. They quote no message, because the IDs
+// of messages are those of the old chat.
 func (b *batch) migrateQueue(from, to chat.Address) error {
 	for _, id := range b.queuedIDs(from) {
 		old, ok, err := b.row(id)
@@ -121,7 +122,7 @@ func (b *batch) migrateQueue(from, to chat.Address) error {
 			return err
 		}
 		r := old
-		r.Msg.To = to
+		r.Msg.To, r.Msg.ReplyTo = to, ""
 		if err := b.putRow(&old, r); err != nil {
 			return err
 		}
