@@ -97,7 +97,7 @@ const maxShapes = 4
 
 // Send implements chat.Adapter. If Telegram rejects the form of a message, and
 // so certainly does not have it, the message is sent again at once without the
-// rejected part: its styles, its quotation, or a deleted topic of a group.
+// rejected part: its styles, its quotation, or a closed or deleted topic of a group.
 func (a *Adapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {
 	l, err := newLetter(m)
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *outgoing) reshape(text string) bool {
 		l.entities = nil
 	case strings.Contains(text, "repl") && l.reply != nil:
 		l.reply = nil
-	case strings.Contains(text, "thread not found") && l.target.topic != 0 && l.m.To.Kind != chat.DM:
+	case containsAny(text, "thread not found", "topic_closed", "topic_deleted") && l.target.topic != 0 && l.m.To.Kind != chat.DM:
 		l.target.topic, l.reply = 0, nil // everyone who saw the topic sees the group
 	case l.m.File != nil && !l.document && l.m.File.Kind != chat.Document && mediaRefused(text):
 		l.document = true

@@ -86,6 +86,12 @@ func TestTopics(t *testing.T) {
 		if m := w.forum.FromBots(); len(m) != 3 || m[2].Thread != 0 {
 			t.Errorf("%+v", m)
 		}
+		at.Thread = strconv.Itoa(w.topic)
+		w.srv.Inject(sim.Fault{Kind: sim.Fail, Status: 400, Description: "Bad Request: TOPIC_CLOSED", Match: func(c sim.Call) bool { return c.Params["message_thread_id"] != "" }})
+		w.send(t, a, chat.Outbound{To: at, Text: chat.PlainText("the topic is closed")})
+		if m := w.forum.FromBots(); len(m) != 4 || m[3].Thread != 0 {
+			t.Errorf("%+v", m)
+		}
 		private := w.direct().At()
 		w.direct().Say("hello")
 		private.Thread = "77" // a direct topic is another conversation: nothing goes elsewhere
