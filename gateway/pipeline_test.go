@@ -347,9 +347,13 @@ func TestEditReplacesTextOfWaitingMessage(t *testing.T) {
 		late := w.newMessage("7", "frist")
 		late.Kind, late.IdempotencyKey, late.EditedKey = chat.Edit, "7:1:1", "7:1"
 		w.accept(late)
+		queued := w.sendText("7", "/queue thrid")
+		edit = w.newMessage("7", "/queue third")
+		edit.Kind, edit.IdempotencyKey, edit.EditedKey = chat.Edit, "7:"+queued+":1", "7:"+queued
+		w.accept(edit)
 		close(hold)
 		w.advance(time.Minute)
-		if diff := cmp.Diff([]string{"one", "re: second"}, w.adapter.visible("7")); diff != "" {
+		if diff := cmp.Diff([]string{"one", "re: second", "re: third"}, w.adapter.visible("7")); diff != "" {
 			t.Error(diff)
 		}
 		if got := w.outcome("7:1:1"); got != "silent(edit_too_late)" {

@@ -106,8 +106,11 @@ func (r Rules) Decide(in chat.Inbound, f Facts, t *Tally) Decision {
 	e.Grant = f.Grant
 	e.Session = r.Session(in)
 	e.Lane = inbox.LaneOf(e.Session)
-	if in.Kind == chat.Message {
+	switch in.Kind {
+	case chat.Message:
 		r.setMode(&e, f)
+	case chat.Edit: // the message keeps its mode
+		_, e.Inbound.Text = r.modeCommand(in, e.Grant.Principal().Level)
 	}
 	name, _, isCommand := command.Parse(e.Inbound.Text)
 	switch isCommand = isCommand && !f.Skill; {
@@ -216,11 +219,11 @@ func (r Rules) setMode(e *inbox.Entry, f Facts) {
 	}
 }
 
-// modeCommand returns the command /queue, /steer or /bg of a message and the text after
-// it; other messages have no such command and are all text.
+// modeCommand returns the command /queue, /steer or /bg of a message or an edit and the text
+// after it; others have no such command and are all text.
 func (r Rules) modeCommand(in chat.Inbound, level access.Level) (name, text string) {
 	word, args, ok := command.Parse(in.Text)
-	if ok && in.Kind == chat.Message && args != "" {
+	if ok && args != "" {
 		cmd, known := r.Commands.Lookup(word)
 		if known && level >= cmd.Level && slices.Contains([]string{"queue", "steer", "bg"}, cmd.Name) {
 			return cmd.Name, args

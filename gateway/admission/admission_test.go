@@ -98,6 +98,7 @@ func TestDecide(t *testing.T) {
 		"a button":                         {text: "/approve x", in: func(in *chat.Inbound) { in.Kind = chat.Callback }, want: `waiting immediate alone claim "/approve x"`},
 		"a button that is no command":      {text: "x", in: func(in *chat.Inbound) { in.Kind = chat.Callback }, want: `done silent(no_such_button)`},
 		"an edit":                          {text: "/new", in: func(in *chat.Inbound) { in.Kind = chat.Edit }, facts: busy, want: `waiting "/new"`},
+		"an edit of what was queued":       {text: "/queue hi there", in: func(in *chat.Inbound) { in.Kind = chat.Edit }, facts: busy, want: `waiting "hi there"`},
 		"busy":                             {text: "hi", facts: busy, want: `waiting "hi"`},
 		"busy, the rule is to queue":       {text: "hi", facts: busy, rules: func(r *rules) { r.Mode = inbox.Queue }, want: `waiting queue "hi" acknowledged ⏳`},
 		"busy, the conversation steers":    {text: "hi", facts: func(f *facts) { busy(f); f.Mode = inbox.Steer }, rules: func(r *rules) { r.Mode = inbox.Queue }, want: `waiting steer "hi" acknowledged ↪️`},
