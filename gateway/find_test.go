@@ -53,7 +53,7 @@ func TestFindFailureDelaysRepliesOnlyBriefly(t *testing.T) {
 				if d := cmp.Diff([]string{"One.", "(may be a repeat)\nOne.", "Two."}, w.adapter.visible("7")); d != "" {
 					t.Error(d)
 				}
-				if l.asked == 0 || (l.asked > 1) != c.asks {
+				if l.asked == 0 || (l.asked > 1) != c.asks || l.asked > 50 {
 					t.Errorf("it was asked %d times", l.asked)
 				}
 				if l.since > time.Hour {
@@ -62,4 +62,21 @@ func TestFindFailureDelaysRepliesOnlyBriefly(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A platform is asked for a message no sooner than it allows.
+func TestFindHonorsRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newHarness(t, llmtest.Say("One."))
+		l := &unsearchableAdapter{fakeAdapter: w.adapter, err: rateLimitError(4 * time.Minute)}
+		w.configure = func(o *gatewaytest.Options) { o.Accounts = accountsOf(l); o.Streaming = false }
+		w.start()
+		defer w.stop()
+		w.adapter.addFaults(fault{op: "send", after: errors.New("the connection was cut")})
+		w.sendText("7", "a")
+		w.advance(10 * time.Minute)
+		if l.asked != 3 {
+			t.Errorf("it was asked %d times in ten minutes, every four minutes is allowed", l.asked)
+		}
+	})
 }

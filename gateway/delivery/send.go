@@ -247,6 +247,10 @@ func asTransient(err error) error {
 // policy Options.Uncertain decides.
 const findTimeout = 15 * time.Minute
 
+// maxFindInterval is the longest time between two such requests, unless the platform
+// demands more. It grows with the time since the first attempt.
+const maxFindInterval = 30 * time.Second
+
 // canAskAgain reports whether a failed Find may succeed later. A permanent failure,
 // such as a missing permission, does not go away.
 func canAskAgain(err error) bool {
@@ -272,7 +276,11 @@ func (d *Delivery) resolveUncertain(ctx context.Context, a chat.Adapter, row out
 		case err == nil:
 			return outbox.Settlement{ID: row.ID, State: outbox.NotSent, NextAttempt: time.Now(), Reason: "the platform does not have it"}
 		case canAskAgain(err) && time.Since(row.Created) < findTimeout:
-			return outbox.Settlement{ID: row.ID, State: outbox.Uncertain, NextAttempt: time.Now().Add(row.Backoff()), Reason: err.Error()}
+			wait := max(row.Backoff(), min(time.Since(row.FirstAttempt)/2, maxFindInterval))
+			if se, ok := errors.AsType[*chat.SendError](err); ok {
+				wait = max(wait, se.RetryAfter)
+			}
+			return outbox.Settlement{ID: row.ID, State: outbox.Uncertain, NextAttempt: time.Now().Add(wait), Reason: err.Error()}
 		}
 	}
 	return outbox.ResolveUncertain(row, time.Now(), d.opts.Uncertain)
