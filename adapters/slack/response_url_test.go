@@ -1,6 +1,7 @@
 package slack_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"hermesd/adapters/adaptertest"
 	"hermesd/adapters/slack"
+	"hermesd/gateway/chat"
 	sim "hermesd/internal/sim/slack"
 )
 
@@ -51,6 +53,31 @@ func TestAnswerGoesToPersonWhoGaveCommand(t *testing.T) {
 		want := [][2]string{{ann.ID(), "for " + ann.ID()}, {bob.ID(), "for " + bob.ID()}, {ann.ID(), "more for " + ann.ID()}}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error("shown to (-want +got):\n" + d)
+		}
+	})
+}
+
+// What was sent to a response URL can be neither changed nor deleted. Its deletion must
+// not count as done: the answer that follows a preview is then marked as a repeat.
+func TestMessageToResponseURLStays(t *testing.T) {
+	inBubble(t, func(t *testing.T, w *world) {
+		inbox, ann := adaptertest.NewInbox(t), w.people[0]
+		a := w.Connect("").(*slack.Adapter)
+		running(t, a, inbox)
+		private := w.team.AddChannel(sim.ChannelOptions{Private: true, Members: w.people})
+		private.Slash(w.bots[""], ann, "/hermes", "status")
+		pass(time.Second)
+		m := text("o1", inbox.Events()[0].Address, "It")
+		r, err := a.Send(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Text = chat.PlainText("It runs.")
+		if err := a.Edit(t.Context(), r.ID, m); !errors.Is(err, chat.ErrGone) {
+			t.Errorf("edit: %v", err)
+		}
+		if err := a.Delete(t.Context(), m.To, r.ID); err == nil || errors.Is(err, chat.ErrGone) {
+			t.Errorf("delete: %v", err)
 		}
 	})
 }

@@ -135,8 +135,8 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 	if err := checkAddress(to); err != nil {
 		return err
 	}
-	if err := checkID(id); err != nil {
-		return err
+	if _, ok := inbound.Time(id); !ok { // it may still be visible
+		return apierror.Permanent(fmt.Sprintf("%q is not a Slack message that can be deleted", id))
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -153,6 +153,8 @@ func (a *Adapter) Delete(ctx context.Context, to chat.Address, id string) error 
 	return nil
 }
 
+// checkID returns the error of an edit of a message that has no ID at Slack: it was
+// sent to a response URL.
 func checkID(id string) error {
 	if _, ok := inbound.Time(id); !ok {
 		return &chat.SendError{Outcome: chat.Permanent, Reason: fmt.Sprintf("%q is not a Slack message that can be changed", id), Err: chat.ErrGone}
