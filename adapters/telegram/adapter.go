@@ -357,7 +357,7 @@ func (a *Adapter) learn(ctx context.Context, stop context.CancelCauseFunc) {
 			return
 		}
 		a.log.Warn("cannot fetch bot identity", zap.Error(err))
-		if backoff.Sleep(ctx, b.Next()) != nil {
+		if backoff.Sleep(ctx, max(b.Next(), sendError(err, chat.Address{}).RetryAfter)) != nil {
 			return
 		}
 	}

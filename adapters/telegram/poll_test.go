@@ -312,6 +312,22 @@ func TestAFloodOnPollingIsWaitedOut(t *testing.T) {
 	})
 }
 
+func TestAFloodOnOtherCallsIsWaitedOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a, _ := hooked(t, &door{})
+		for _, method := range []string{"getMe", "setWebhook"} {
+			w.srv.Inject(sim.Fault{Kind: sim.Fail, Method: method, Status: 429, RetryAfter: 77 * time.Second})
+		}
+		running(t, a, adaptertest.NewInbox(t))
+		pass(2 * time.Minute)
+		for _, method := range []string{"getMe", "setWebhook"} {
+			if c := w.srv.Recorder().Calls(method); len(c) != 2 || c[1].At.Sub(c[0].At) != 77*time.Second {
+				t.Errorf("%d calls of %s", len(c), method)
+			}
+		}
+	})
+}
+
 func TestATokenThatIsWithdrawnIsTheOperators(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		a := w.Connect("")

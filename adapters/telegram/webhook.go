@@ -52,7 +52,7 @@ func (a *Adapter) serve(ctx context.Context, sink chat.Sink, stop context.Cancel
 			text := a.wire.Mask(err.Error())
 			a.log.Warn("cannot maintain webhook", zap.String("err", text))
 			a.health.Set(chat.Retrying, text)
-			d = b.Next()
+			d = max(b.Next(), sendError(err, chat.Address{}).RetryAfter)
 		}
 		if backoff.Sleep(ctx, d) != nil {
 			return
