@@ -51,7 +51,8 @@ func sendError(err error, to chat.Address) *chat.SendError {
 	case errors.Is(err, bot.ErrorForbidden):
 		return &chat.SendError{Outcome: chat.Permanent, Reason: forbiddenReason(err), Err: err}
 	case errors.Is(err, bot.ErrorBadRequest):
-		return &chat.SendError{Outcome: chat.Permanent, Reason: badReason(err), Err: err}
+		reason, refused := badReason(err)
+		return &chat.SendError{Outcome: chat.Permanent, Refused: refused, Reason: reason, Err: err}
 	case errors.Is(err, bot.ErrorUnauthorized), errors.Is(err, bot.ErrorNotFound):
 		return &chat.SendError{Outcome: chat.Transient, AccountWide: true, Reason: badToken, Err: err}
 	case errors.Is(err, bot.ErrorConflict):
@@ -66,13 +67,13 @@ func wireOutcome(e *apiclient.Error) *chat.SendError {
 	case e.API && (e.Status == http.StatusBadGateway || e.Status == http.StatusGatewayTimeout):
 		out.Reason = "Telegram's own gateway gave no result"
 	case e.API && e.Status == http.StatusRequestEntityTooLarge:
-		out.Outcome, out.Reason = chat.Permanent, tooBigUp
+		out.Outcome, out.Refused, out.Reason = chat.Permanent, true, tooBigUp
 	case e.API && e.Status >= 400 && e.Status < 500:
 		out.Outcome, out.Reason = chat.Permanent, "Telegram refuses this message"
 	case e.API:
 		out.Outcome, out.Reason = chat.Transient, "Telegram has an internal problem"
 	case e.Status == http.StatusRequestEntityTooLarge:
-		out.Outcome, out.Reason = chat.Permanent, tooBigUp
+		out.Outcome, out.Refused, out.Reason = chat.Permanent, true, tooBigUp
 	case e.Status >= 300 && e.Status < 500:
 		out.Outcome, out.Reason = chat.Transient, "something between here and Telegram answered instead of it"
 	case e.Status != 0:
@@ -110,28 +111,33 @@ func forbiddenReason(err error) string {
 	return "the bot may not write in this chat"
 }
 
-func badReason(err error) string {
+// badReason returns the reason of a 400 response, and whether it concerns what the
+// message contains.
+func badReason(err error) (reason string, refused bool) {
 	t := strings.ToLower(err.Error())
-	for _, r := range []struct{ has, say string }{
-		{"chat not found", "Telegram knows no such chat, or the bot is not in it"},
-		{"peer_id_invalid", "Telegram knows no such chat, or the bot is not in it"},
-		{"message is too long", "the text is longer than Telegram's 4,096 characters"},
-		{"caption is too long", "the caption is longer than Telegram's 1,024 characters"},
-		{"text is empty", "the message is empty"},
-		{"must be non-empty", "the message is empty"},
-		{"thread not found", "the topic no longer exists"},
-		{"topic_closed", "the topic is closed"},
-		{"topic_deleted", "the topic no longer exists"},
-		{"not enough rights", "the bot lacks the right to send this in the chat"},
-		{"have no rights", "the bot lacks the right to send this in the chat"},
-		{"write_forbidden", "the bot lacks the right to send this in the chat"},
-		{"file is too big", tooBigUp},
+	for _, r := range []struct {
+		has, say string
+		refused  bool
+	}{
+		{"chat not found", "Telegram knows no such chat, or the bot is not in it", false},
+		{"peer_id_invalid", "Telegram knows no such chat, or the bot is not in it", false},
+		{"message is too long", "the text is longer than Telegram's 4,096 characters", true},
+		{"caption is too long", "the caption is longer than Telegram's 1,024 characters", true},
+		{"text is empty", "the message is empty", true},
+		{"must be non-empty", "the message is empty", true},
+		{"thread not found", "the topic no longer exists", false},
+		{"topic_closed", "the topic is closed", false},
+		{"topic_deleted", "the topic no longer exists", false},
+		{"not enough rights", "the bot lacks the right to send this in the chat", false},
+		{"have no rights", "the bot lacks the right to send this in the chat", false},
+		{"write_forbidden", "the bot lacks the right to send this in the chat", false},
+		{"file is too big", tooBigUp, true},
 	} {
 		if strings.Contains(t, r.has) {
-			return r.say
+			return r.say, r.refused
 		}
 	}
-	return "Telegram refuses this message"
+	return "Telegram refuses this message", true
 }
 
 // refusal returns the lower-case text of a 400 response, "" for any other error.

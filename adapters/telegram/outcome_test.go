@@ -123,6 +123,9 @@ func TestWhatIsKnownOfAFailedSend(t *testing.T) {
 			if n := calls.Load(); n != 1 {
 				t.Errorf("%d requests for one send", n)
 			}
+			if content := c.name == "too long" || c.name == "too large"; se.Refused != content {
+				t.Errorf("refused %v", se.Refused)
+			}
 			if c.name == "flood" && (se.RetryAfter != 149*time.Second || se.AccountWide) {
 				t.Errorf("after %v global %v", se.RetryAfter, se.AccountWide)
 			}

@@ -47,6 +47,9 @@ type SendError struct {
 	AccountWide bool
 	// MigratedTo is the chat's new address, if the platform reports a migration.
 	MigratedTo *Address
+	// Refused: it is Permanent because of what the message contains. Another message may
+	// be accepted, so the user can be told.
+	Refused bool
 	// Reason says for the user what happened and, where possible, what to do.
 	Reason string
 	Err    error

@@ -37,6 +37,9 @@ type Options struct {
 	Uncertain outbox.UncertainPolicy
 	// RepeatNotice is the translation of outbox.RepeatNotice, and must not be longer.
 	RepeatNotice string
+	// RefusalText returns what users are told of an answer whose content a platform
+	// refuses. file is the name of the file that it is, "" for a text.
+	RefusalText func(file, reason string) string
 	// Preview enables previews of unfinished answers on platforms that can edit.
 	Preview bool
 	// EditInterval is the minimum time between two edits of one preview. A larger

@@ -1,9 +1,11 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -293,11 +295,26 @@ func (d *Delivery) canEditPreview(ctx context.Context, a chat.Adapter, row outbo
 }
 
 // decide returns the settlement of a failed attempt, and records the rate limit that
-// the platform reported.
+// the platform reported. It notifies the chat of an answer whose content is refused.
 func (d *Delivery) decide(row outbox.Row, err error) outbox.Settlement {
 	now := time.Now()
 	d.recordRetryAfter(row.Msg.To, err, now)
-	return outbox.Decide(row, err, now, d.opts.Uncertain)
+	s := outbox.Decide(row, err, now, d.opts.Uncertain)
+	if se, ok := errors.AsType[*chat.SendError](err); ok && se.Refused && s.State == outbox.Dead && row.Role == outbox.Reply {
+		d.notifyRefusal(row, s.Reason)
+	}
+	return s
+}
+
+func (d *Delivery) notifyRefusal(row outbox.Row, reason string) {
+	file := ""
+	if row.Msg.File != nil {
+		file = cmp.Or(row.Msg.File.Name, filepath.Base(row.Msg.File.Path))
+	}
+	f := Draft{To: row.Msg.To, Turn: row.Turn, ReplyTo: row.Msg.ReplyTo}
+	if err := d.SendNotice(context.Background(), d.opts.RefusalText(file, reason), f); err != nil {
+		d.opts.Log.Error("cannot send notice of refused answer", zap.Stringer("row", row.ID), zap.Error(err))
+	}
 }
 
 func (d *Delivery) recordRetryAfter(to chat.Address, err error, now time.Time) {

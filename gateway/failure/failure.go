@@ -31,6 +31,15 @@ func (f *JobError) Error() string { return f.Err.Error() }
 // Unwrap returns f.Err.
 func (f *JobError) Unwrap() error { return f.Err }
 
+// Refused returns the text that follows an answer, or the file of an answer, that a
+// platform refuses for reason. file is "" for a text.
+func Refused(p i18n.Printer, file, reason string) string {
+	if file != "" {
+		return p.T("⚠️ I could not send the file `%s`: %s.", strings.ReplaceAll(file, "`", "'"), p.Translate(reason))
+	}
+	return p.T("⚠️ I could not send an answer: %s.", p.Translate(reason))
+}
+
 // Message returns the text for the sender of a message that failed with err: what
 // happened and what to do next.
 func Message(p i18n.Printer, err error) string {

@@ -26,6 +26,7 @@ import (
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/cron"
 	"hermesd/gateway/delivery"
+	"hermesd/gateway/failure"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/input"
 	"hermesd/gateway/lane"
@@ -82,7 +83,7 @@ type OutgoingParts struct {
 // OutgoingOptions configure an Outgoing.
 type OutgoingOptions struct {
 	MaxTurns int              // that run at once
-	Delivery delivery.Options // NewOutgoing sets Store, Accounts and Settled
+	Delivery delivery.Options // NewOutgoing sets Store, Accounts, Settled and RefusalText
 	Targets  target.Options
 	Cron     cron.Options
 }
@@ -91,6 +92,7 @@ type OutgoingOptions struct {
 func NewOutgoing(p OutgoingParts, o OutgoingOptions) Outgoing {
 	out := Outgoing{Accounts: p.Accounts, Moves: p.Moves, Questions: approval.NewQuestions(), Lanes: lane.New[inbox.Lane](o.MaxTurns)}
 	o.Delivery.Store, o.Delivery.Accounts, o.Delivery.Settled = p.Store, p.Accounts, out.Questions.Settled
+	o.Delivery.RefusalText = func(file, reason string) string { return failure.Refused(o.Cron.Printer, file, reason) }
 	out.Delivery = delivery.New(o.Delivery)
 	out.Targets = target.New(target.Parts{Store: p.Store, Accounts: p.Accounts, Delivery: out.Delivery, Moves: p.Moves}, o.Targets)
 	out.Cron = cron.New(cron.Parts{

@@ -70,7 +70,7 @@ func (l Limit) Open(f chat.File, name string) (*os.File, int64, error) {
 }
 
 func rejected(reason string, err error) error {
-	return &chat.SendError{Outcome: chat.Permanent, Reason: reason, Err: err}
+	return &chat.SendError{Outcome: chat.Permanent, Refused: true, Reason: reason, Err: err}
 }
 
 // TooLarge returns the error of a file with more than limit bytes. It is

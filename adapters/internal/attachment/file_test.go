@@ -62,7 +62,7 @@ func TestWhatCannotBeSentIsRejected(t *testing.T) {
 	} {
 		_, _, err := l.Open(chat.File{Path: path}, "n")
 		var se *chat.SendError
-		if !errors.As(err, &se) || se.Outcome != chat.Permanent || se.Reason != want {
+		if !errors.As(err, &se) || se.Outcome != chat.Permanent || !se.Refused || se.Reason != want {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}

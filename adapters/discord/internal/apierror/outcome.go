@@ -69,7 +69,7 @@ func SendError(err error) *chat.SendError {
 		out.Outcome, out.RetryAfter, out.AccountWide = chat.Transient, we.After, true
 		out.Reason = fmt.Sprintf("Discord keeps this address out for %v because of too many refused requests", we.After)
 	case we.Status == http.StatusRequestEntityTooLarge:
-		out.Outcome, out.Reason = chat.Permanent, TooBig
+		out.Outcome, out.Refused, out.Reason = chat.Permanent, true, TooBig
 	case we.Status >= 300 && we.Status < 500:
 		out.Outcome, out.Reason = chat.Transient, "something between here and Discord answered instead of it"
 	case we.Status != 0:
@@ -86,7 +86,7 @@ func SendError(err error) *chat.SendError {
 
 // refusal returns the outcome of an error response of Discord's API.
 func refusal(e *apiclient.Error) *chat.SendError {
-	out := &chat.SendError{Outcome: chat.Permanent, Reason: Describe(e), Err: e}
+	out := &chat.SendError{Outcome: chat.Permanent, Refused: refused(e), Reason: Describe(e), Err: e}
 	switch {
 	case e.Status == http.StatusTooManyRequests:
 		out.Outcome, out.RetryAfter, out.AccountWide = chat.Transient, e.After, e.Global
@@ -101,6 +101,15 @@ func refusal(e *apiclient.Error) *chat.SendError {
 		out.Outcome, out.Reason = chat.Uncertain, "Discord has an internal problem and gave no result"
 	}
 	return out
+}
+
+// refused reports whether an error response concerns what the message contains.
+func refused(e *apiclient.Error) bool {
+	switch e.Code {
+	case 40005, Form, 50006, 200000, 200001, 240000:
+		return true
+	}
+	return e.Status == http.StatusRequestEntityTooLarge
 }
 
 // TooBig is the reason for a file that is too large.

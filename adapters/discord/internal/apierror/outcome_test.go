@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,10 @@ func TestWhatACallThatFailedMeans(t *testing.T) {
 		se := apierror.SendError(c.err)
 		if se.Outcome != c.want || se.RetryAfter != c.after || se.AccountWide != c.all || !strings.Contains(se.Reason, c.has) {
 			t.Errorf("%s: %+v", c.name, se)
+		}
+		content := []string{"an empty message", "too long", "bad text", "bad form", "moderation", "too large", "too large for a proxy"}
+		if se.Refused != slices.Contains(content, c.name) {
+			t.Errorf("%s: refused %v", c.name, se.Refused)
 		}
 	}
 }

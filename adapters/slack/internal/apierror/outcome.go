@@ -98,6 +98,7 @@ func refusal(e slack.SlackErrorResponse) *chat.SendError {
 	case "missing_scope", "no_permission":
 		out.Outcome, out.Reason = chat.Transient, scopeWords(e.Needed)
 	default:
+		out.Refused = refused(e.Err)
 		out.Reason = Describe(e.Err)
 		out.Reason = cmp.Or(out.Reason, "Slack refuses this ("+e.Err+")")
 	}
@@ -105,6 +106,16 @@ func refusal(e slack.SlackErrorResponse) *chat.SendError {
 		out.Reason += ": " + strings.Join(m, "; ")
 	}
 	return out
+}
+
+// refused reports whether an error code concerns what the message contains.
+func refused(code string) bool {
+	switch code {
+	case "msg_too_long", "msg_blocks_too_long", "no_text", "invalid_blocks", "invalid_blocks_format", "invalid_attachments",
+		"file_uploads_disabled", "file_upload_size_restricted", "storage_limit_reached", "blocked_file_type":
+		return true
+	}
+	return false
 }
 
 func scopeWords(needed string) string {

@@ -44,6 +44,9 @@ func TestOf(t *testing.T) {
 		if got.Outcome != c.want || got.RetryAfter != c.after || got.AccountWide != c.global || !strings.Contains(got.Reason, c.has) {
 			t.Errorf("%v: %+v", c.err, got)
 		}
+		if content := strings.Contains(c.err.Error(), "invalid_blocks"); got.Refused != content {
+			t.Errorf("%v: refused %v", c.err, got.Refused)
+		}
 	}
 }
 
