@@ -158,6 +158,9 @@ func (g *Gateway) settle(ev event, stored bool) {
 // it sends its notices, and wakes the lane of an entry that waits.
 func (g *Gateway) announce(ev event, a store.Acceptance) {
 	e, notices := ev.admission.Entry, ev.admission.Notices
+	if e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message { // also a repeat of it
+		g.parts.Accounts.Dismiss(e.Inbound)
+	}
 	if !a.IsNew {
 		g.reportReceived(e, observe.Duplicate)
 		g.parts.Settings.Log.Debug("duplicate event", zap.Stringer("entry", a.ID), zap.String("platform", string(e.Inbound.Address.Platform)))
@@ -177,8 +180,6 @@ func (g *Gateway) announce(ev event, a store.Acceptance) {
 		g.parts.Accounts.AnswerCallback(e.Inbound, text)
 	}
 	switch {
-	case e.State == inbox.Done && e.Outcome.Result == inbox.Silent && e.Inbound.Kind == chat.Message:
-		g.parts.Accounts.Dismiss(e.Inbound)
 	case e.State == inbox.Done || e.Inbound.Kind == chat.Edit:
 	default:
 		joined := g.parts.Turns.Runner.PartArrived(e.Lane)

@@ -87,6 +87,10 @@ func TestMessageFromUnauthorizedUserIsIgnored(t *testing.T) {
 		if want := []string{chains[0].Entry.Inbound.IdempotencyKey}; !slices.Equal(w.adapter.dismissed, want) {
 			t.Errorf("%q get no answer, want %q", w.adapter.dismissed, want)
 		}
+		w.accept(chains[0].Entry.Inbound) // the platform delivers it again
+		if n := len(w.adapter.dismissed); n != 2 {
+			t.Errorf("of two deliveries %d were dismissed", n)
+		}
 	})
 }
 

@@ -97,6 +97,8 @@ type Adapter struct {
 	answers  openInteractions
 	nonces   nonces
 	unmarked unmarked
+	// dismissed has the keys of events that a rule ended, until Accept has returned.
+	dismissed sync.Map
 
 	health *health.Record
 
@@ -160,7 +162,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 	wg.Go(func() {
 		ingest.Run(ctx, feed, ingest.Options{
 			Sink: sink, Wire: a.wire, Dir: a.dir, Memory: a.o.Memory, Log: a.log, Converter: a.converter,
-			Expect: a.expect, Taken: a.taken, Own: a.nonces.put, Storing: a.storing,
+			Expect: a.expect, Taken: a.taken, Dismissed: a.wasDismissed, Own: a.nonces.put, Storing: a.storing,
 		})
 	})
 	err := connection.Run(ctx, connection.Options{
@@ -231,6 +233,12 @@ func (a *Adapter) taken(ctx context.Context, e ingest.Event) {
 	if n, ok := a.answers.byID(e.Interaction.ID); ok && e.In.IgnoreRule == "" {
 		a.acknowledge(ctx, n)
 	}
+}
+
+// wasDismissed reports, once, whether a rule ended an event that was accepted.
+func (a *Adapter) wasDismissed(in chat.Inbound) bool {
+	_, ok := a.dismissed.LoadAndDelete(in.IdempotencyKey)
+	return ok
 }
 
 func (a *Adapter) Capabilities() chat.Capabilities {

@@ -258,8 +258,10 @@ func (a *Adapter) AnswerCallback(ctx context.Context, callback chat.Inbound, tex
 
 // Dismiss implements chat.Dismisser. A command that a rule ignores is not
 // acknowledged, so that Discord itself reports to the user that there is no
-// answer, and no other message to the address is used as its answer.
+// answer, and no other message to the address is used as its answer. A message that
+// a rule ends starts no conversation.
 func (a *Adapter) Dismiss(in chat.Inbound) {
+	a.dismissed.Store(in.IdempotencyKey, true)
 	n, ok := a.answers.byID(in.IdempotencyKey)
 	if !ok {
 		return

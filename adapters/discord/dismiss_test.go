@@ -81,3 +81,35 @@ func TestAPressIsAnsweredOnceDiscordKnowsOfIt(t *testing.T) {
 		}
 	})
 }
+
+// A stranger who mentions the bot in a thread does not make it take part there.
+func TestAStrangerDoesNotBringTheBotIntoAThread(t *testing.T) {
+	in(t, sim.Options{}, func(t *testing.T, w *world) {
+		ann, bob := w.people[0], w.people[1]
+		r := w.startFor(t, ann.ID)
+		th, err := w.closed.Thread(bob, "plans", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := func(from *sim.User, text string) (m chat.Inbound) {
+			t.Helper()
+			id := th.Say(from, text).ID
+			pass(5 * time.Second)
+			for _, in := range r.inbox.Events() {
+				if in.ID == id {
+					m = in
+				}
+			}
+			return m
+		}
+		mention := "<@" + w.bots[""].User().ID + "> "
+		said(bob, mention+"hello")
+		if m := said(ann, "between us"); m.IgnoreRule != "not_addressed" {
+			t.Errorf("after the stranger: %+v", m)
+		}
+		said(ann, mention+"hello")
+		if m := said(ann, "more"); m.IgnoreRule != "" || !m.Addressed {
+			t.Errorf("after ann: %+v", m)
+		}
+	})
+}

@@ -116,9 +116,12 @@ func (p *statusLimiter) forget(to chat.Address) {
 	delete(p.at, to)
 }
 
-// Dismiss implements chat.Dismisser: a slash command that a rule ignores gets no
-// answer, so its response URL is dropped.
-func (a *Adapter) Dismiss(in chat.Inbound) { a.urls.drop(in.ID) }
+// Dismiss implements chat.Dismisser. The response URL of a slash command that a rule
+// ends is dropped, and a message that a rule ends starts no conversation.
+func (a *Adapter) Dismiss(in chat.Inbound) {
+	a.urls.drop(in.ID)
+	a.dismissed.Store(in.IdempotencyKey, true)
+}
 
 // replyURLs holds the response URLs of slash commands. What is sent to one is shown
 // only to the user who gave the command. A URL can be used for half an hour and

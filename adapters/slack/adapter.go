@@ -85,7 +85,9 @@ type Adapter struct {
 	people *directory.Directory
 	places *checkpoint.Set
 	urls   *replyURLs
-	typing *statusLimiter
+	// dismissed has the keys of events that a rule ended, until Accept has returned.
+	dismissed sync.Map
+	typing    *statusLimiter
 	// conv converts one envelope: inbound.Converter.Convert.
 	conv func(inbound.Converter, inbound.Envelope, time.Time) (chat.Inbound, bool, error)
 

@@ -166,7 +166,13 @@ func (n *intake) take(ctx context.Context, batch []item) {
 		}
 	}
 	for _, in := range events {
+		if _, ok := a.dismissed.Load(in.IdempotencyKey); ok && in.Address.Kind != chat.DM { // direct chats are known, so that they are not looked for
+			in.Addressed = false
+		}
 		a.places.MarkSeen(in)
+	}
+	for _, in := range events { // a message and its mention have the same key
+		a.dismissed.Delete(in.IdempotencyKey)
 	}
 	for _, it := range batch {
 		if it.ack == nil {

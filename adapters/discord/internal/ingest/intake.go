@@ -49,6 +49,8 @@ type Options struct {
 	// an interaction that is on disk, in a goroutine of its own.
 	Expect func(Event)
 	Taken  func(context.Context, Event)
+	// Dismissed reports whether a rule ended an event that the sink has accepted.
+	Dismissed func(chat.Inbound) bool
 	// Own is called for messages of the account itself, with their nonce and ID.
 	Own func(nonce, id string)
 	// Storing is called with the reason why events cannot be stored; "" when they
@@ -184,7 +186,7 @@ func (t *intake) accept(ctx context.Context, batch []Event) {
 			t.o.Expect(e)
 		}
 	}
-	t.open(ctx, batch)
+	opened := t.open(ctx, batch)
 	var b backoff.Backoff
 	for len(events) > 0 {
 		err := accept(ctx, t.o.Sink, events)
@@ -201,19 +203,34 @@ func (t *intake) accept(ctx context.Context, batch []Event) {
 		t.o.Storing("")
 	}
 	for _, e := range batch {
+		switch {
+		case e.own:
+		case t.o.Dismissed(e.In):
+			e.In.IgnoreRule = ruleDismissed
+		case e.In.IgnoreRule == "":
+			delete(opened, e.Place.ID)
+		}
 		if e.Interaction.ID != "" {
 			t.calls.Go(func() { t.o.Taken(ctx, e) })
 		}
 		t.mark(e)
+	}
+	for id := range opened { // nobody who is answered has written there
+		t.marks.drop(id)
 	}
 	if t.marks.fresh {
 		t.save(ctx)
 	}
 }
 
+// ruleDismissed marks an event that starts no conversation.
+const ruleDismissed = "dismissed"
+
 // open creates and saves the checkpoints of conversations that start with batch,
-// before their first event is accepted: after a crash they are backfilled.
-func (t *intake) open(ctx context.Context, batch []Event) {
+// before their first event is accepted: after a crash they are backfilled. It returns
+// the channels for which it has created one.
+func (t *intake) open(ctx context.Context, batch []Event) (opened map[string]bool) {
+	opened = map[string]bool{}
 	for _, e := range batch {
 		id := e.In.ID
 		switch {
@@ -224,11 +241,15 @@ func (t *intake) open(ctx context.Context, batch []Event) {
 		case e.In.Kind != chat.Message:
 			continue
 		}
+		if _, ok := t.marks.all[e.Place.ID]; !ok {
+			opened[e.Place.ID] = true
+		}
 		t.marks.reach(e.Place, inbound.IDBefore(id), true)
 	}
 	if t.marks.fresh {
 		t.save(ctx)
 	}
+	return opened
 }
 
 // accept passes a batch to the sink; a panic of the sink counts as a rejection.
