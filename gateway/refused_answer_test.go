@@ -25,6 +25,7 @@ func TestRefusedAnswerIsReported(t *testing.T) {
 	}{
 		"text":              {[]fault{{op: "send", before: blocked}}, []string{"file report.pdf", notice}},
 		"file":              {[]fault{{op: "send"}, {op: "send", before: tooBig}}, []string{"Here it is.", "⚠️ I could not send the file report.pdf: the file is too big."}},
+		"kind of file":      {[]fault{{op: "send"}, {op: "send", before: &chat.SendError{Outcome: chat.Permanent, Reason: "no files here"}}}, []string{"Here it is.", "⚠️ I could not send the file report.pdf: no files here."}},
 		"text and notice":   {[]fault{{op: "send", before: blocked}, {op: "send"}, {op: "send", before: blocked}}, []string{"file report.pdf"}},
 		"no longer allowed": {[]fault{{op: "send", before: &chat.SendError{Outcome: chat.Permanent, Reason: "blocked"}}}, []string{"file report.pdf"}},
 	} {

@@ -179,7 +179,8 @@ func (d *Delivery) replace(ctx context.Context, a chat.Adapter, row outbox.Row) 
 	case err == nil:
 		return outbox.Delivered(row, *p.Receipt)
 	case errors.Is(err, chat.ErrGone), isPermanent(err):
-		// The preview may still exist although it cannot be edited.
+		// A new message may be accepted. The preview may still exist although it cannot be
+		// edited.
 		row.MayBeRepeat = row.MayBeRepeat || !d.deleteMessage(ctx, a, row.Msg.To, p.Receipt.ID)
 		s := d.send(ctx, a, row)
 		s.MayBeRepeat = s.MayBeRepeat || s.State == outbox.Uncertain // it is not looked for: see resolveUncertain
@@ -194,8 +195,7 @@ func inOtherChat(p, row outbox.Row) bool {
 	return p.Msg.To.WithoutThread() != row.Msg.To.WithoutThread()
 }
 
-// isPermanent reports whether a platform will never accept an edit. It may accept a new
-// message.
+// isPermanent reports whether a platform will never accept a message or an edit.
 func isPermanent(err error) bool {
 	se, ok := errors.AsType[*chat.SendError](err)
 	return ok && se.Outcome == chat.Permanent && se.MigratedTo == nil
@@ -295,15 +295,21 @@ func (d *Delivery) canEditPreview(ctx context.Context, a chat.Adapter, row outbo
 }
 
 // decide returns the settlement of a failed attempt, and records the rate limit that
-// the platform reported. It notifies the chat of an answer whose content is refused.
+// the platform reported. It notifies the chat of an answer whose content is refused, and of
+// each file that is: texts may be allowed where files are not.
 func (d *Delivery) decide(row outbox.Row, err error) outbox.Settlement {
 	now := time.Now()
 	d.recordRetryAfter(row.Msg.To, err, now)
 	s := outbox.Decide(row, err, now, d.opts.Uncertain)
-	if se, ok := errors.AsType[*chat.SendError](err); ok && se.Refused && s.State == outbox.Dead && row.Role == outbox.Reply {
+	if isPermanent(err) && row.Role == outbox.Reply && (isRefused(err) || row.Msg.File != nil) {
 		d.notifyRefusal(row, s.Reason)
 	}
 	return s
+}
+
+func isRefused(err error) bool {
+	se, ok := errors.AsType[*chat.SendError](err)
+	return ok && se.Refused
 }
 
 func (d *Delivery) notifyRefusal(row outbox.Row, reason string) {
