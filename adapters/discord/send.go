@@ -232,7 +232,7 @@ func (a *Adapter) touch(ctx context.Context, to chat.Address, id string, call fu
 	switch code := apiclient.Code(err); {
 	case err == nil:
 		return nil
-	case code == apierror.UnknownMessage || code == apierror.UnknownChannel:
+	case code == apierror.UnknownMessage || code == apierror.UnknownChannel || code == apierror.TooManyEdits:
 		return apierror.Gone(err)
 	}
 	return apierror.SendError(err)

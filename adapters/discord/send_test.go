@@ -2,6 +2,7 @@ package discord_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -458,6 +459,20 @@ func TestPayloadsOfOthers(t *testing.T) {
 			case isMessage || len(got) > 1:
 				t.Errorf("%s, %s: %d events", p.ID, p.Kind, len(got))
 			}
+		}
+	})
+}
+
+// Discord limits the edits of an old message for good: a new one has to be sent.
+func TestAMessageThatWasEditedTooOftenIsReplaced(t *testing.T) {
+	in(t, sim.Options{}, func(t *testing.T, w *world) {
+		r := w.start(t)
+		m := r.next(func() { w.people[0].DM(w.bots[""]).Say(w.people[0], "x") })
+		old := r.sent("1", m.Address, "begun")
+		w.srv.Inject(sim.Fault{Kind: sim.Fail, Status: 429, Code: 30046, Message: "Maximum number of edits to messages older than 1 hour reached.", Route: sim.RouteEditMessage})
+		err := r.a.Edit(t.Context(), old.ID, chat.Outbound{ID: "1", To: m.Address, Text: chat.PlainText("done")})
+		if !errors.Is(err, chat.ErrGone) || !strings.Contains(err.Error(), "too often") {
+			t.Errorf("%v", err)
 		}
 	})
 }

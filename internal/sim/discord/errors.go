@@ -64,7 +64,11 @@ func tooMany(after time.Duration, global bool, scope string) *apiError {
 // body returns the JSON object of the error answer.
 func (e *apiError) body() obj {
 	if e.status == http.StatusTooManyRequests {
-		return obj{"message": e.message, "retry_after": e.retryAfter.Seconds(), "global": e.global}
+		b := obj{"message": e.message, "retry_after": e.retryAfter.Seconds(), "global": e.global}
+		if e.code != 0 { // some limits have one
+			b["code"] = e.code
+		}
+		return b
 	}
 	b := obj{"message": e.message, "code": e.code}
 	if e.errors != nil {

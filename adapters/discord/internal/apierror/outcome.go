@@ -20,6 +20,7 @@ const (
 	UnknownMessage     = 10008
 	unknownWebhook     = 10015
 	unknownInteraction = 10062
+	TooManyEdits       = 30046 // of a message that is older than an hour; with status 429
 	Acknowledged       = 40060
 	MissingAccess      = 50001
 	MissingPermissions = 50013
@@ -125,7 +126,7 @@ var reasons = map[int]string{
 	unknownWebhook:     "the command can no longer be answered in place",
 	unknownInteraction: "the button or command has waited too long to be answered; use it again",
 	20016:              "the channel is in slow mode",
-	30046:              "the message has been edited too often; a new one has to be sent",
+	TooManyEdits:       "the message has been edited too often; a new one has to be sent",
 	40005:              TooBig,
 	MissingAccess:      "the bot cannot see this channel; give it the permission View Channel there",
 	50006:              "the message is empty",
@@ -188,9 +189,13 @@ func NotSent(err error) *chat.SendError {
 }
 
 // Gone returns the error of an edit or deletion of a message that no longer
-// exists.
+// exists or can no longer be changed.
 func Gone(err error) *chat.SendError {
-	return &chat.SendError{Outcome: chat.Permanent, Reason: "the message no longer exists", Err: errors.Join(chat.ErrGone, err)}
+	reason := reasons[UnknownMessage]
+	if apiclient.Code(err) == TooManyEdits {
+		reason = reasons[TooManyEdits]
+	}
+	return &chat.SendError{Outcome: chat.Permanent, Reason: reason, Err: errors.Join(chat.ErrGone, err)}
 }
 
 // Status returns the HTTP status of an error response of the API, 0 if err is
