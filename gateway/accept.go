@@ -174,7 +174,7 @@ func (g *Gateway) announce(ev event, a store.Acceptance) {
 	g.parts.Delivery.WakeRows(notices)
 	if e.Inbound.Kind == chat.Callback {
 		text := ""
-		if e.State == inbox.Done {
+		if e.State == inbox.Done && e.Grant.Valid() { // people without access get no words
 			text = g.rules.Printer.T("This button does nothing.")
 		}
 		g.parts.Accounts.AnswerCallback(e.Inbound, text)

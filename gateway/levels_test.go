@@ -303,6 +303,9 @@ func TestLevelsUnauthorizedEventsHaveNoEffect(t *testing.T) {
 					if got := w.adapter.visible(""); len(got) != 1 || len(w.model.Requests()) != 1 {
 						t.Errorf("visible %q after %d requests", got, len(w.model.Requests()))
 					}
+					if got := strings.Join(w.adapter.callbackAnswers, ""); got != "" {
+						t.Errorf("their press is answered with %q", got)
+					}
 				})
 			})
 		}
