@@ -113,7 +113,7 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 	external := memory.Off()
 	if cfg != nil {
 		p := memory.Parts{Store: store, Log: zap.NewNop(), Observe: func(memory.Call) {}, Notify: func(context.Context, error) {}}
-		if external, err = app.MemoryService(cfg, report, home, p); err != nil {
+		if external, _, err = app.MemoryService(cfg, report, home, p); err != nil {
 			external, err = memory.Off(), nil // nothing can be told to a provider that is not configured
 		}
 	}

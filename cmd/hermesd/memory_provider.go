@@ -62,6 +62,8 @@ func memoryStatusText(s memory.Status, now time.Time) string {
 	if len(s.Earlier) > 0 {
 		b.line("earlier", "%s: what owners said before they were owners; `hermesd memory forget --person NAME` deletes it there", strings.Join(s.Earlier, ", "))
 	}
+	b.optional("version", s.Version)
+	b.optional("detail", s.Detail)
 	state := "answers"
 	if !s.Up {
 		state = "does not answer"

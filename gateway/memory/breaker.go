@@ -88,36 +88,56 @@ const (
 
 // guard returns the breaker of a kind of calls. The caller holds s.mu.
 func (s *Service) guard(side string) *breaker {
-	if (side == reads || side == background) && s.about.RecallAlone {
+	if (side == reads || side == background) && s.about().RecallAlone {
 		return &s.recalling
 	}
 	return &s.breaker
 }
 
-// acquire reports whether the provider may be called now.
-func (s *Service) acquire(side string) bool {
+// acquire returns the client if the provider may be called now, else nil.
+func (s *Service) acquire(side string) *client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.guard(side).acquire(time.Now())
+	return s.begin(s.guard(side))
 }
 
-// result records the result of a call that acquire allowed. side is one of these kinds; or
-// "" if a success of the call does not show that either works.
-func (s *Service) result(side, kind string, began time.Time, err error) {
+// result records the result of a call of c that begin allowed. side is one of these kinds;
+// or "" if a success of the call does not show that either works. That of a client that
+// was replaced says nothing of the present one.
+func (s *Service) result(c *client, side, kind string, began time.Time, err error) {
 	result := "ok"
 	if err != nil {
 		result = string(provider.ClassOf(err))
 	}
 	if s.ctx.Err() != nil && err != nil {
-		s.release(side)
+		s.release(c, side)
 		return
 	}
+	defer s.finish(c)
 	s.parts.Observe(Call{kind, result, time.Since(began)})
+	if err != nil {
+		s.parts.Log.Warn("a call of the memory provider failed", zap.String("provider", s.about().Name), zap.String("call", kind), zap.String("class", result), zap.Error(err))
+	}
 	s.mu.Lock()
-	guard := s.guard(side)
-	held := !guard.until.IsZero()
-	now := time.Now()
-	var notice error
+	if c.replaced {
+		s.mu.Unlock()
+		return
+	}
+	held := !s.guard(side).until.IsZero()
+	notice := s.note(side, kind, err)
+	s.mu.Unlock()
+	if held {
+		s.Wake()
+	}
+	if notice != nil {
+		s.parts.Notify(s.ctx, notice)
+	}
+}
+
+// note notes the result of a call of the present client, and returns what an owner is told
+// of it; nil for nothing. The caller holds s.mu.
+func (s *Service) note(side, kind string, err error) (notice error) {
+	guard, now := s.guard(side), time.Now()
 	if lives(kind, err) {
 		guard.success()
 		delete(s.failing, side)
@@ -137,16 +157,7 @@ func (s *Service) result(side, kind string, began time.Time, err error) {
 		}
 	}
 	s.stats.note(side, now, err)
-	s.mu.Unlock()
-	if held {
-		s.Wake()
-	}
-	if err != nil {
-		s.parts.Log.Warn("a call of the memory provider failed", zap.String("provider", s.about.Name), zap.String("call", kind), zap.String("class", result), zap.Error(err))
-	}
-	if notice != nil {
-		s.parts.Notify(s.ctx, notice)
-	}
+	return notice
 }
 
 // lives reports whether a provider whose call ended with err works. That it refuses an
@@ -169,19 +180,26 @@ func (s *Service) outage(err error, now time.Time) error {
 	switch {
 	case said:
 		return nil
-	case !s.parts.Settings.Sync:
-		return i18n.Errorf("Long-term memory (%s) does not answer: %v. I go on without it.", s.about.Label, err)
+	case !s.settings().Sync:
+		return i18n.Errorf("Long-term memory (%s) does not answer: %v. I go on without it.", s.about().Label, err)
 	}
-	return i18n.Errorf("Long-term memory (%s) does not answer: %v. I go on without it; what you say is kept for later.", s.about.Label, err)
+	return i18n.Errorf("Long-term memory (%s) does not answer: %v. I go on without it; what you say is kept for later.", s.about().Label, err)
 }
 
 // check asks the provider once whether it works.
 func (s *Service) check() {
-	if !s.acquire(checks) {
+	c := s.acquire(checks)
+	if c == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
 	defer cancel()
 	began := time.Now()
-	s.result(checks, "check", began, s.parts.Provider.Check(ctx))
+	health, err := c.provider.Check(ctx)
+	s.mu.Lock()
+	if err == nil && !c.replaced {
+		s.health = health
+	}
+	s.mu.Unlock()
+	s.result(c, checks, "check", began, err)
 }

@@ -55,7 +55,7 @@ const endKey = "end:"
 
 // queued returns an event for the queue. key is that in the queue.
 func (s *Service) queued(key, group string, r row) store.Event {
-	r.Provider = s.about.Name
+	r.Provider = s.about().Name
 	doc, err := json.Marshal(r)
 	if err != nil {
 		panic(err) // a row has only strings, numbers and times
@@ -67,7 +67,7 @@ func (s *Service) queued(key, group string, r row) store.Event {
 // and the end of the conversation, which is due when nobody writes for 30 minutes. key
 // identifies the turn. It returns nothing for a turn that the provider must not learn.
 func (s *Service) TurnEvents(t Turn, key, question, answer string, at time.Time) []store.Event {
-	if !s.learns(t) || !s.parts.Settings.Sync || t.Command || question == "" && answer == "" || s.isFull() {
+	if !s.learns(t) || !s.settings().Sync || t.Command || question == "" && answer == "" || s.isFull() {
 		return nil
 	}
 	messages := append(s.said("user", question, at), s.said("assistant", answer, at)...)
@@ -76,7 +76,7 @@ func (s *Service) TurnEvents(t Turn, key, question, answer string, at time.Time)
 		e.Tools = s.used(t.Tools)
 	}
 	turn := s.queued(e.Key, string(t.Record.ID), row{Event: e})
-	if b := s.about.Batch; b.Turns > 0 {
+	if b := s.about().Batch; b.Turns > 0 {
 		turn.Reschedules = true
 		if (t.Record.Turns+1)%b.Turns != 0 {
 			turn.Due = at.Add(b.After)
@@ -87,7 +87,7 @@ func (s *Service) TurnEvents(t Turn, key, question, answer string, at time.Time)
 
 // SyncsTools reports whether the provider is told of calls of tools.
 func (s *Service) SyncsTools() bool {
-	return !s.off() && s.parts.Settings.SyncTools && s.about.ToolUses
+	return !s.off() && s.settings().SyncTools && s.about().ToolUses
 }
 
 // used returns calls of tools as they are told, without what was read from the provider:
@@ -131,7 +131,7 @@ func (s *Service) end(t Turn, key string, at, due time.Time) store.Event {
 // CheckpointEvents returns what the commit of a compaction adds to the queue: messages
 // that leave the context. key identifies the compaction.
 func (s *Service) CheckpointEvents(t Turn, key string, messages []provider.Message) []store.Event {
-	if !s.learns(t) || !s.parts.Settings.Sync || !s.about.Checkpoints || len(messages) == 0 || s.isFull() {
+	if !s.learns(t) || !s.settings().Sync || !s.about().Checkpoints || len(messages) == 0 || s.isFull() {
 		return nil
 	}
 	now := time.Now()
@@ -151,7 +151,7 @@ func (s *Service) CheckpointEvents(t Turn, key string, messages []provider.Messa
 
 // EndEvents returns what the commit that ends a conversation adds to the queue.
 func (s *Service) EndEvents(t Turn) []store.Event {
-	if !s.learns(t) || !s.parts.Settings.Sync || t.Record.Turns == 0 {
+	if !s.learns(t) || !s.settings().Sync || t.Record.Turns == 0 {
 		return nil
 	}
 	e := s.end(t, fmt.Sprint(t.Record.ID, " ", t.Record.Turns), time.Now(), time.Time{})
@@ -188,7 +188,7 @@ func (s *Service) ForgetPerson(ctx context.Context, scope provider.Scope) error 
 	switch {
 	case s.off():
 		return nil
-	case scope.Person == "" && scope.UserID == "" && s.about.PerID:
+	case scope.Person == "" && scope.UserID == "" && s.about().PerID:
 		return ErrWhichOwner
 	}
 	queued, err := s.parts.Store.QueuedEvents(ctx, Queue)
@@ -198,7 +198,7 @@ func (s *Service) ForgetPerson(ctx context.Context, scope provider.Scope) error 
 	var ids []uint64
 	for _, q := range queued {
 		var r row
-		if json.Unmarshal(q.Doc, &r) == nil && r.Provider == s.about.Name && s.who(r.Event.Scope) == s.who(scope) {
+		if json.Unmarshal(q.Doc, &r) == nil && r.Provider == s.about().Name && s.who(r.Event.Scope) == s.who(scope) {
 			ids = append(ids, q.ID)
 		}
 	}
@@ -228,17 +228,17 @@ func (s *Service) forget(scope provider.Scope) {
 // isFull reports whether the queue takes no more events, and says so once.
 func (s *Service) isFull() bool {
 	c := s.parts.Store.EventCounts(Queue)
-	full := c.Waiting+c.Aside >= s.parts.Settings.QueueMax || c.Bytes >= maxFullSize
+	full := c.Waiting+c.Aside >= s.settings().QueueMax || c.Bytes >= maxFullSize
 	s.mu.Lock()
 	first := full && !s.full
-	s.full = full || s.full && c.Waiting+c.Aside > s.parts.Settings.QueueMax/2 // nearly full is not told again
+	s.full = full || s.full && c.Waiting+c.Aside > s.settings().QueueMax/2 // nearly full is not told again
 	s.mu.Unlock()
 	if full {
-		s.parts.Log.Error("the queue of the memory provider is full: a turn is not kept for it", zap.String("provider", s.about.Name), zap.Int("events", c.Waiting+c.Aside))
+		s.parts.Log.Error("the queue of the memory provider is full: a turn is not kept for it", zap.String("provider", s.about().Name), zap.Int("events", c.Waiting+c.Aside))
 		s.parts.Observe(Call{Kind: LeftOut, Result: "queue_full"})
 	}
 	if first {
-		s.parts.Notify(s.ctx, i18n.Errorf("Long-term memory (%s) has not taken what you said for so long that no more is kept for it. `hermesd memory status` says why.", s.about.Label))
+		s.parts.Notify(s.ctx, i18n.Errorf("Long-term memory (%s) has not taken what you said for so long that no more is kept for it. `hermesd memory status` says why.", s.about().Label))
 	}
 	return full
 }

@@ -34,6 +34,7 @@ type fake struct {
 	standing func(s provider.Scope) (string, error)
 	call     func(s provider.Scope, tool string, input json.RawMessage) (string, error)
 	check    error
+	health   provider.Health
 
 	record
 	began   time.Time
@@ -69,8 +70,8 @@ func (f *fake) locked(do func()) {
 	do()
 }
 
-func (f *fake) About() provider.About       { return f.about }
-func (f *fake) Check(context.Context) error { return f.check }
+func (f *fake) About() provider.About                          { return f.about }
+func (f *fake) Check(context.Context) (provider.Health, error) { return f.health, f.check }
 
 func (f *fake) Standing(_ context.Context, s provider.Scope) (text string, err error) {
 	f.mu.Lock()
@@ -127,6 +128,12 @@ func (f *fake) Call(_ context.Context, s provider.Scope, tool string, input json
 func (f *fake) Close() error {
 	f.locked(func() { f.closed = true })
 	return nil
+}
+
+func (f *fake) isClosed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
 }
 
 // texts returns the first text of each event that was told, or its kind.

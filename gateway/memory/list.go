@@ -61,4 +61,4 @@ func describe(q store.QueuedEvent, r *row) QueuedEvent {
 }
 
 // Cannot says what the provider cannot delete; "" if it deletes everything.
-func (s *Service) Cannot() string { return s.about.Cannot }
+func (s *Service) Cannot() string { return s.about().Cannot }

@@ -15,6 +15,7 @@ package memory
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -86,9 +87,10 @@ const (
 
 // A Service uses one provider. The one that Off returns uses none: its methods do nothing.
 type Service struct {
-	parts Parts
-	about provider.About
-	scans injection.Cache
+	parts      Parts // without provider and settings
+	client     atomic.Pointer[client]
+	configured atomic.Pointer[Settings]
+	scans      injection.Cache
 
 	unusable error // why there is no provider
 
@@ -106,6 +108,7 @@ type Service struct {
 	breaker    breaker
 	recalling  breaker         // of recalls that stand alone
 	hold       time.Time       // no event is told before: the key was refused
+	health     provider.Health // the last one
 	failing    map[string]bool // kinds of calls whose last result was a failure
 	noticed    bool            // of this outage an owner was told
 	lastOutage struct {
@@ -144,27 +147,33 @@ const (
 // New returns a Service. Start begins its work.
 func New(p Parts) *Service {
 	s := &Service{
-		parts: p, about: p.Provider.About(), wake: make(chan struct{}, 1),
+		parts: p, wake: make(chan struct{}, 1),
 		failing: map[string]bool{}, flying: map[string]uint64{}, asked: map[string]bool{}, doubt: map[string]bool{},
 		talks: map[string]*talk{}, standing: map[string]int{},
 	}
+	s.client.Store(newClient(p.Provider))
+	s.configured.Store(&p.Settings)
+	s.parts.Provider, s.parts.Settings = nil, Settings{}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
 // Off returns a Service without provider.
-func Off() *Service { return &Service{} }
+func Off() *Service { return Unusable("", nil) }
 
 // Unusable returns a Service like Off for a provider that cannot be used because of err,
 // which Status reports.
 func Unusable(name string, err error) *Service {
-	return &Service{about: provider.About{Name: name}, unusable: err}
+	s := &Service{unusable: err}
+	s.client.Store(&client{about: provider.About{Name: name}})
+	s.configured.Store(new(Settings))
+	return s
 }
 
-func (s *Service) off() bool { return s == nil || s.parts.Provider == nil }
+func (s *Service) off() bool { return s == nil || s.client.Load().provider == nil }
 
-// Start begins to tell the events of the queue, and checks the provider once. The work
-// ends with ctx or Close. A second call does nothing: two workers would tell events twice.
+// Start begins to tell the events of the queue, first those that could not be told before,
+// and checks the provider once. The work ends with ctx or Close. A second call does nothing: two workers would tell events twice.
 func (s *Service) Start(ctx context.Context) {
 	if s.off() || s.started.Swap(true) {
 		return
@@ -209,14 +218,12 @@ func (s *Service) Close() {
 	go func() {
 		defer close(done)
 		s.tasks.Wait()
-		if err := s.parts.Provider.Close(); err != nil {
-			s.parts.Log.Warn("cannot close the memory provider", zap.String("provider", s.about.Name), zap.Error(err))
-		}
+		s.close(s.client.Load())
 	}()
 	select {
 	case <-done:
 	case <-time.After(closeTimeout - sendTimeout):
-		s.parts.Log.Warn("the memory provider does not end", zap.String("provider", s.about.Name))
+		s.parts.Log.Warn("the memory provider does not end", zap.String("provider", s.about().Name))
 	}
 }
 
@@ -244,7 +251,7 @@ func (s *Service) Wake() {
 	}
 }
 
-// Reload asks the provider again after a change of the configuration: calls that were
+// Reload asks the provider again after a change of the configuration; see Configure. Calls that were
 // held back because of failures are made, the provider is checked, and the events of the
 // queue are told now, except those that were added for later: ends of conversations, and
 // turns that wait for more.
@@ -255,27 +262,30 @@ func (s *Service) Reload() {
 	s.mu.Lock()
 	s.breaker, s.recalling, s.hold, s.refused = breaker{}, breaker{}, time.Time{}, false
 	s.mu.Unlock()
-	if err := s.retry(); err != nil {
-		s.parts.Log.Error("cannot retry events of the memory provider", zap.Error(err))
-	}
+	s.retry(func(q store.QueuedEvent) bool { return q.Aside != "" || q.Tries > 0 || !q.Due.After(q.Added) })
 	s.spawn(s.check)
 	s.Wake()
 }
 
-func (s *Service) retry() error {
+// hasFailed reports whether an event waits because it could not be told.
+func hasFailed(q store.QueuedEvent) bool {
+	var r row
+	return q.Tries > 0 && q.Aside == "" && json.Unmarshal(q.Doc, &r) == nil && r.Fails > 0
+}
+
+// retry makes the events due now that match.
+func (s *Service) retry(match func(store.QueuedEvent) bool) {
 	queued, err := s.parts.Store.QueuedEvents(s.ctx, Queue)
-	if err != nil {
-		return err
-	}
 	var ids []uint64
 	for _, q := range queued {
-		if q.Tries > 0 || !q.Due.After(q.Added) {
+		if match(q) {
 			ids = append(ids, q.ID)
 		}
 	}
-	if len(ids) == 0 { // without IDs it is the whole queue
-		return nil
+	if err == nil && len(ids) > 0 { // without IDs it is the whole queue
+		_, err = s.parts.Store.RetryEvents(s.ctx, Queue, ids...)
 	}
-	_, err = s.parts.Store.RetryEvents(s.ctx, Queue, ids...)
-	return err
+	if err != nil && s.ctx.Err() == nil {
+		s.parts.Log.Error("cannot retry events of the memory provider", zap.Error(err))
+	}
 }

@@ -32,14 +32,14 @@ type fact struct {
 // provider was told, and adds the differences to the queue. A memory that is not of one
 // person is that of the owners.
 func (s *Service) Mirror(ctx context.Context, t Turn, entries map[string][]string) error {
-	perUser := s.parts.Settings.PerUser
-	if !s.learns(t) || !s.parts.Settings.Mirror || t.Record.Shared || t.Level < access.Owner && !perUser {
+	perUser := s.settings().PerUser
+	if !s.learns(t) || !s.settings().Mirror || t.Record.Shared || t.Level < access.Owner && !perUser {
 		return nil
 	}
 	s.mirroring.Lock()
 	defer s.mirroring.Unlock()
 	scope := s.Scope(t)
-	of := s.about.Name + "/" + s.who(scope)
+	of := s.about().Name + "/" + s.who(scope)
 	if perUser {
 		of += "/" + Identity(t.Platform+"-"+t.Record.Owner)
 	}

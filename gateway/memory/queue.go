@@ -38,6 +38,9 @@ func (s *Service) run() {
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	defer timer.Stop()
+	if s.parts.Store.EventCounts(Queue).Waiting > 0 {
+		s.retry(hasFailed)
+	}
 	for s.ctx.Err() == nil {
 		if at := s.dispatch(); at.IsZero() {
 			timer.Stop()
@@ -122,7 +125,11 @@ func (s *Service) countEarlier() error {
 // launch tells an event in a goroutine. It reports false if no event can be told now.
 func (s *Service) launch(q store.QueuedEvent) bool {
 	s.mu.Lock()
-	if s.closed || s.sending >= maxInFlight || !s.breaker.acquire(time.Now()) {
+	var c *client
+	if !s.closed && s.sending < maxInFlight {
+		c = s.begin(&s.breaker)
+	}
+	if c == nil {
 		s.mu.Unlock()
 		return false
 	}
@@ -134,8 +141,9 @@ func (s *Service) launch(q store.QueuedEvent) bool {
 		s.asked[q.Group] = true
 	}
 	s.mu.Unlock()
-	ok := s.spawn(func() { s.handle(q, unsure) })
+	ok := s.spawn(func() { s.handle(c, q, unsure) })
 	if !ok {
+		s.finish(c)
 		s.sends.Done()
 	}
 	return ok
@@ -160,23 +168,15 @@ func (s *Service) heldUntil() time.Time {
 }
 
 // handle tells one event and stores what came of it.
-func (s *Service) handle(q store.QueuedEvent, unsure bool) {
-	r, settled, ok := s.tell(q, unsure)
+func (s *Service) handle(c *client, q store.QueuedEvent, unsure bool) {
+	r, settled, ok := s.tell(c, q, unsure)
 	s.mu.Lock()
 	s.sending--
 	s.mu.Unlock()
 	if ok {
 		s.awaitSettling()
 		settled.Queue, settled.ID = Queue, q.ID
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), closeTimeout)
-		if err := s.parts.Store.SettleEvent(ctx, settled); err != nil {
-			s.parts.Log.Error("cannot store that the memory provider was told", zap.Error(err))
-			s.mu.Lock()
-			s.hold = time.Now().Add(storePause)
-			s.doubt[q.Group] = true
-			s.mu.Unlock()
-		}
-		cancel()
+		s.settleEvent(c, settled, q.Group)
 	}
 	s.mu.Lock()
 	delete(s.flying, q.Group)
@@ -190,13 +190,34 @@ func (s *Service) handle(q store.QueuedEvent, unsure bool) {
 	}
 }
 
+// settleEvent stores what came of telling an event to c. If c was replaced meanwhile, an
+// event that it did not take is due for the next client now.
+func (s *Service) settleEvent(c *client, settled store.EventSettlement, group string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), closeTimeout)
+	defer cancel()
+	err := s.parts.Store.SettleEvent(ctx, settled)
+	s.mu.Lock()
+	if err != nil {
+		s.hold = time.Now().Add(storePause)
+		s.doubt[group] = true
+	}
+	replaced := c.replaced
+	s.mu.Unlock()
+	if err == nil && replaced && !settled.Done {
+		_, err = s.parts.Store.RetryEvents(ctx, Queue, settled.ID)
+	}
+	if err != nil {
+		s.parts.Log.Error("cannot store that the memory provider was told", zap.Error(err))
+	}
+}
+
 // awaitSettling waits until an event that was told is to be settled. While others are being
 // told it waits for them, so that one commit of the store has several settlements. If the
 // process ends meanwhile, more events than otherwise may have been told that are not settled;
 // so it waits only if the provider can tell whether it has an event.
 func (s *Service) awaitSettling() {
 	s.mu.Lock()
-	if s.closed || !s.about.Exact {
+	if s.closed || !s.about().Exact {
 		s.mu.Unlock()
 		return
 	}
@@ -232,13 +253,13 @@ func (s *Service) settleTold() {
 }
 
 // tell tells one event. ok is false if the Service was closed meanwhile.
-func (s *Service) tell(q store.QueuedEvent, unsure bool) (r row, settled store.EventSettlement, ok bool) {
+func (s *Service) tell(c *client, q store.QueuedEvent, unsure bool) (r row, settled store.EventSettlement, ok bool) {
 	if err := json.Unmarshal(q.Doc, &r); err != nil {
-		s.release(writes)
+		s.release(c, writes)
 		return r, s.aside("it cannot be read: " + err.Error()), true
 	}
-	if r.Provider != s.about.Name {
-		s.release(writes)
+	if r.Provider != s.about().Name {
+		s.release(c, writes)
 		return r, store.EventSettlement{Aside: "it is for the provider " + r.Provider}, true
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout)
@@ -246,91 +267,59 @@ func (s *Service) tell(q store.QueuedEvent, unsure bool) (r row, settled store.E
 	if r.Event.Kind == provider.Removed && r.FactKey != "" && r.Event.Fact.ID == "" {
 		id, err := store.Load[string](ctx, s.parts.Store, r.FactKey)
 		if err != nil {
-			s.release(writes)
+			s.release(c, writes)
 			return r, again(r, storePause), true
 		}
 		r.Event.Fact.ID = id
 	}
-	if s.about.Batch.Turns > 0 && r.Event.Kind == provider.Turn && q.Tries == 0 {
+	if s.about().Batch.Turns > 0 && r.Event.Kind == provider.Turn && q.Tries == 0 {
 		if !s.merge(ctx, q, &r) {
-			s.release(writes)
+			s.release(c, writes)
 			return r, settled, false
 		}
 		unsure = false // it is sent only after it was merged
 	}
 	r.Unsure = r.Unsure || unsure
-	receipt, done, err := s.send(ctx, &r)
+	receipt, done, err := s.send(ctx, c, &r)
 	if s.ctx.Err() != nil && err != nil {
 		return r, settled, false
 	}
 	switch {
 	case err != nil:
-		return r, s.failed(r, err), true
+		return r, s.failed(c, r, err), true
 	case !done:
 		r.Receipt, r.Fails, r.Unsure = &receipt, 0, false
 		if r.Asked++; r.Asked > maxAsked {
 			return r, s.aside("the provider has accepted it and does not say that it has processed it"), true
 		}
 		settled = again(r, asks[min(r.Asked, len(asks))-1])
-		settled.Accepted = s.about.Apart && r.Event.Kind == provider.Turn
+		settled.Accepted = s.about().Apart && r.Event.Kind == provider.Turn
 		return r, settled, true
 	}
 	return r, s.done(r, receipt), true
 }
 
-// merge makes a turn that was not told yet one event with those that follow it, and stores
-// that: whenever it is sent again, also after an end of the process, it is the same. It
-// reports false if it is not to be sent now.
-func (s *Service) merge(ctx context.Context, q store.QueuedEvent, r *row) bool {
-	waiting, err := s.parts.Store.QueuedEvents(ctx, Queue, q.Group)
-	if err == nil && (len(waiting) == 0 || waiting[0].ID != q.ID) {
-		return false // it was dropped
-	}
-	settled := store.EventSettlement{Queue: Queue, ID: q.ID, Due: q.Due}
-	size := len(q.Doc)
-	for i := 1; err == nil && i < min(len(waiting), s.about.Batch.Turns); i++ {
-		var next row
-		w := waiting[i]
-		if size += len(w.Doc); size > maxBatch || w.Tries > 0 || json.Unmarshal(w.Doc, &next) != nil || next.Provider != r.Provider || next.Event.Kind != provider.Turn || next.Event.Scope != r.Event.Scope {
-			break
-		}
-		r.Event.Messages = append(r.Event.Messages, next.Event.Messages...)
-		settled.Merged = append(settled.Merged, w.ID)
-	}
-	if err == nil {
-		settled.Doc = must(json.Marshal(r))
-		err = s.parts.Store.SettleEvent(ctx, settled)
-	}
-	if err != nil && s.ctx.Err() == nil {
-		s.parts.Log.Error("cannot merge turns for the memory provider", zap.Error(err))
-		s.mu.Lock()
-		s.hold = time.Now().Add(storePause)
-		s.mu.Unlock()
-	}
-	return err == nil
-}
-
 // send calls the provider. done is false if the provider has not processed the event yet.
-func (s *Service) send(ctx context.Context, r *row) (receipt provider.Receipt, done bool, err error) {
+func (s *Service) send(ctx context.Context, c *client, r *row) (receipt provider.Receipt, done bool, err error) {
 	if r.Receipt != nil {
 		receipt = *r.Receipt
 	}
 	if r.Receipt != nil || r.Unsure {
-		if known, done, err := s.ask(ctx, r, receipt); known || err != nil {
+		if known, done, err := s.ask(ctx, c, r, receipt); known || err != nil {
 			return receipt, done, err
 		}
 		r.Unsure = false // it did not arrive, or may arrive again
 	}
 	began := time.Now()
-	receipt, err = s.parts.Provider.Sync(ctx, r.Event)
-	s.result(writes, "sync", began, err)
+	receipt, err = c.provider.Sync(ctx, r.Event)
+	s.result(c, writes, "sync", began, err)
 	return receipt, !receipt.Pending, err
 }
 
 // ask asks the provider whether it has an event. known is false if it is to be sent again.
-func (s *Service) ask(ctx context.Context, r *row, receipt provider.Receipt) (known, done bool, err error) {
+func (s *Service) ask(ctx context.Context, c *client, r *row, receipt provider.Receipt) (known, done bool, err error) {
 	began := time.Now()
-	has, err := s.parts.Provider.Synced(ctx, r.Event, receipt)
+	has, err := c.provider.Synced(ctx, r.Event, receipt)
 	unknown, failed := errors.Is(err, provider.ErrUnknown), errors.Is(err, provider.ErrFailed)
 	if failed {
 		r.Receipt, r.Asked = nil, 0
@@ -338,13 +327,13 @@ func (s *Service) ask(ctx context.Context, r *row, receipt provider.Receipt) (kn
 	}
 	switch {
 	case err == nil && has:
-		s.result(writes, "synced", began, nil)
+		s.result(c, writes, "synced", began, nil)
 		return true, true, nil
 	case r.Receipt != nil && (err == nil || unknown): // it was accepted
-		s.result("", "synced", began, nil)
+		s.result(c, "", "synced", began, nil)
 		return true, unknown, nil
 	case err != nil && !unknown && (!failed || r.Refused >= maxRefused):
-		s.result("", "synced", began, err)
+		s.result(c, "", "synced", began, err)
 		return false, false, err
 	}
 	result := "ok"
@@ -383,7 +372,7 @@ func (s *Service) done(r row, receipt provider.Receipt) store.EventSettlement {
 }
 
 // failed returns the settlement of an event after an error.
-func (s *Service) failed(r row, err error) store.EventSettlement {
+func (s *Service) failed(c *client, r row, err error) store.EventSettlement {
 	if e, ok := errors.AsType[*provider.Error](err); !ok || e.Sent {
 		r.Unsure = true
 	}
@@ -403,7 +392,9 @@ func (s *Service) failed(r row, err error) store.EventSettlement {
 		}
 	case class == provider.Auth:
 		s.mu.Lock()
-		s.hold = time.Now().Add(authPause)
+		if !c.replaced {
+			s.hold = time.Now().Add(authPause)
+		}
 		s.mu.Unlock()
 		r.Fails++
 		return again(r, authPause)
@@ -423,9 +414,9 @@ func (s *Service) aside(why string) store.EventSettlement {
 	first := !s.refused
 	s.refused = true
 	s.mu.Unlock()
-	s.parts.Log.Error("an event is set aside: the memory provider does not take it", zap.String("provider", s.about.Name), zap.String("why", why))
+	s.parts.Log.Error("an event is set aside: the memory provider does not take it", zap.String("provider", s.about().Name), zap.String("why", why))
 	if first {
-		s.parts.Notify(s.ctx, i18n.Errorf("Long-term memory (%s) does not take something: %s. It is set aside; `hermesd memory queue` shows it.", s.about.Label, why))
+		s.parts.Notify(s.ctx, i18n.Errorf("Long-term memory (%s) does not take something: %s. It is set aside; `hermesd memory queue` shows it.", s.about().Label, why))
 	}
 	return store.EventSettlement{Aside: shorten.Line(why, 300)}
 }
@@ -435,11 +426,14 @@ func again(r row, pause time.Duration) store.EventSettlement {
 	return store.EventSettlement{Due: time.Now().Add(pause), Doc: must(json.Marshal(r))}
 }
 
-// release gives back what acquire allowed: the provider was not called.
-func (s *Service) release(side string) {
+// release gives back what begin allowed: the provider was not called.
+func (s *Service) release(c *client, side string) {
 	s.mu.Lock()
-	s.guard(side).release()
+	if !c.replaced {
+		s.guard(side).release()
+	}
 	s.mu.Unlock()
+	s.finish(c)
 	s.Wake()
 }
 

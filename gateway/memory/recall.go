@@ -42,6 +42,7 @@ type recalled struct {
 // A Recall is the recall of one turn. A nil Recall recalls nothing.
 type Recall struct {
 	s     *Service
+	c     *client
 	turn  Turn
 	waits bool // the first model call waits for it
 	done  chan struct{}
@@ -59,18 +60,18 @@ type Recall struct {
 
 // Recall begins to recall what fits t.Text. It does not wait.
 func (s *Service) Recall(t Turn) *Recall {
-	if s.off() || s.about.NoRecall || t.Command || trivial(t.Text) || !s.Allows(t) {
+	if s.off() || s.about().NoRecall || t.Command || trivial(t.Text) || !s.Allows(t) {
 		return nil
 	}
-	r := &Recall{s: s, turn: t, done: make(chan struct{}), waits: s.about.Wait || t.Record.Turns == 0}
+	r := &Recall{s: s, turn: t, done: make(chan struct{}), waits: s.about().Wait || t.Record.Turns == 0}
 	s.mu.Lock()
-	busy := s.recalls >= maxRecalls
-	allowed := !busy && !s.closed && s.guard(reads).acquire(time.Now())
-	if allowed {
-		s.recalls++
+	if s.recalls < maxRecalls && !s.closed {
+		if r.c = s.begin(s.guard(reads)); r.c != nil {
+			s.recalls++
+		}
 	}
 	s.mu.Unlock()
-	if !allowed || !s.spawn(r.run) {
+	if r.c == nil || !s.spawn(r.run) {
 		r.failed = true
 		close(r.done)
 	}
@@ -82,8 +83,8 @@ func (r *Recall) run() {
 	ctx, cancel := context.WithTimeout(s.ctx, readTimeout)
 	defer cancel()
 	scope := s.Scope(r.turn)
-	items, err := s.parts.Provider.Recall(ctx, scope, shorten.To(s.parts.Mask(r.turn.Text), maxQuery))
-	s.result(reads, "recall", began, err)
+	items, err := r.c.provider.Recall(ctx, scope, shorten.To(s.parts.Mask(r.turn.Text), maxQuery))
+	s.result(r.c, reads, "recall", began, err)
 	result := recalled{turn: r.turn.Record.Turns, at: time.Now()}
 	var list []string
 	if err == nil {
@@ -114,7 +115,7 @@ func (r *Recall) end(err error, result recalled, began time.Time) {
 	s.stats.took(result.at.Sub(began))
 	switch {
 	case r.counted:
-	case r.ready.IsZero() || result.at.Sub(r.ready) <= s.parts.Settings.RecallWait:
+	case r.ready.IsZero() || result.at.Sub(r.ready) <= s.settings().RecallWait:
 		s.lateRow = 0
 	case r.waits:
 		s.stats.late++
@@ -159,7 +160,7 @@ func (r *Recall) Await(ctx context.Context) string {
 
 func (r *Recall) await(ctx context.Context) string {
 	s := r.s
-	wait := s.parts.Settings.RecallWait
+	wait := s.settings().RecallWait
 	s.mu.Lock()
 	r.ready = time.Now()
 	var earlier recalled
@@ -206,7 +207,7 @@ func (r *Recall) choose(earlier recalled, waited bool) (text, result string) {
 		r.counted, result = true, "late"
 		s.lateRow++
 		s.stats.late++
-		s.parts.Log.Debug("a recall is late", zap.String("provider", s.about.Name))
+		s.parts.Log.Debug("a recall is late", zap.String("provider", s.about().Name))
 	}
 	if r.ready.Sub(earlier.at) > maxEarlier || r.turn.Record.Turns-earlier.turn > maxEarlierTurn {
 		return "", result

@@ -13,6 +13,8 @@ type Status struct {
 	Mode     string `json:"mode"`
 	Place    string `json:"place"`
 	Identity string `json:"identity"` // of the owner; see provider.About.Owner
+	Version  string `json:"version"`  // see provider.Health, also Detail
+	Detail   string `json:"detail"`
 	// Earlier are identities that owners had before they were owners: what they said then
 	// stays there.
 	Earlier []string     `json:"earlier_identities,omitempty"`
@@ -96,7 +98,7 @@ func (s *stats) percentile(p int) int64 {
 // Status returns the state of the Service. It calls nobody.
 func (s *Service) Status() Status {
 	if s != nil && s.unusable != nil {
-		return Status{Provider: s.about.Name, Breaker: "open", Recall: RecallStatus{LastError: s.unusable.Error()}}
+		return Status{Provider: s.about().Name, Breaker: "open", Recall: RecallStatus{LastError: s.unusable.Error()}}
 	}
 	if s.off() {
 		return Status{Breaker: "closed"}
@@ -110,7 +112,8 @@ func (s *Service) Status() Status {
 		state = s.recalling.state(now)
 	}
 	return Status{
-		Provider: s.about.Name, Mode: s.about.Mode, Place: s.about.Place, Identity: s.about.Owner, Earlier: earlier,
+		Provider: s.about().Name, Mode: s.about().Mode, Place: s.about().Place, Identity: s.about().Owner, Earlier: earlier,
+		Version: s.health.Version, Detail: s.health.Detail,
 		Up:      len(s.failing) == 0,
 		Breaker: state,
 		Recall:  RecallStatus{s.stats.recallOK, s.stats.recallError, s.stats.percentile(50), s.stats.percentile(95), s.stats.late},

@@ -45,7 +45,7 @@ func (s *Service) safe(text string, left *leftOut) (_ string, ok bool) {
 			left.ids = append(left.ids, f.ID)
 		}
 	}
-	s.parts.Log.Warn("a text of the memory provider is left out, because it looks like prompt injection", zap.String("provider", s.about.Name), zap.String("findings", injection.JoinIDs(found)))
+	s.parts.Log.Warn("a text of the memory provider is left out, because it looks like prompt injection", zap.String("provider", s.about().Name), zap.String("findings", injection.JoinIDs(found)))
 	s.parts.Observe(Call{Kind: LeftOut, Result: "injection"})
 	return "", false
 }
@@ -68,7 +68,7 @@ func (s *Service) body(list []string, from int, left leftOut) string {
 // page is body with at most limit items.
 func (s *Service) page(list []string, from, limit int, left leftOut) string {
 	var b strings.Builder
-	room, n := s.parts.Settings.MaxChars, 0
+	room, n := s.settings().MaxChars, 0
 	for _, text := range list[from:min(len(list), from+limit)] {
 		line := "- " + strings.ReplaceAll(text, "\n", "\n  ")
 		size := utf8.RuneCountInString(line) + 1
@@ -90,7 +90,7 @@ func (s *Service) page(list []string, from, limit int, left leftOut) string {
 		if from > 0 {
 			rest = fmt.Sprintf("%d to %d of %d items", from+1, from+n, len(list))
 		}
-		if !s.about.NoTools {
+		if !s.about().NoTools {
 			rest += fmt.Sprintf("; %s(offset=%d) shows the rest", recallTool, from+n)
 		}
 		b.WriteString("[" + rest + "]\n")
@@ -104,7 +104,7 @@ func (s *Service) block(body string, earlier bool) string {
 	if body == "" {
 		return ""
 	}
-	head := "From " + s.about.Label
+	head := "From " + s.about().Label
 	if earlier {
 		head += ", for an earlier message of this conversation"
 	}

@@ -29,10 +29,10 @@ var recallDefinition = provider.Tool{
 
 // Tools returns the tools of the provider and memory_recall; none in a mode without tools.
 func (s *Service) Tools() []provider.Tool {
-	if s.off() || s.about.NoTools {
+	if s.off() || s.about().NoTools {
 		return nil
 	}
-	return append(slices.Clone(s.about.Tools), recallDefinition)
+	return append(slices.Clone(s.about().Tools), recallDefinition)
 }
 
 // Call runs one of Tools in a turn. An error is for the model.
@@ -54,45 +54,45 @@ func (s *Service) Call(ctx context.Context, t Turn, tool string, input json.RawM
 
 func (s *Service) call(ctx context.Context, t Turn, tool provider.Tool, input json.RawMessage) (string, error) {
 	side := reads
-	if tool.Writes || s.about.RecallAlone {
+	if tool.Writes || s.about().RecallAlone {
 		side = writes
 	}
-	if err := s.acquireTool(side); err != nil {
+	c, err := s.acquireTool(side)
+	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	began := time.Now()
-	result, err := s.parts.Provider.Call(ctx, s.Scope(t), tool.Name, input)
-	if err := s.toolResult(ctx, side, began, err); err != nil {
+	result, err := c.provider.Call(ctx, s.Scope(t), tool.Name, input)
+	if err := s.toolResult(ctx, c, side, began, err); err != nil {
 		return "", err
 	}
-	return shorten.To(s.cleanResult(result), s.parts.Settings.MaxChars), nil
+	return shorten.To(s.cleanResult(result), s.settings().MaxChars), nil
 }
 
-// acquireTool returns why no tool can be used now; nil if one can.
-func (s *Service) acquireTool(side string) error {
+// acquireTool returns the client for a tool, or why none can be used now.
+func (s *Service) acquireTool(side string) (*client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
 	guard := s.guard(side)
-	if guard.acquire(now) {
-		return nil
+	if c := s.begin(guard); c != nil {
+		return c, nil
 	}
 	wait := "soon"
-	if d := guard.until.Sub(now); d > 0 {
+	if d := time.Until(guard.until); d > 0 {
 		wait = "in " + d.Round(time.Second).String()
 	}
-	return fmt.Errorf("long-term memory (%s) does not answer: %w; it is asked again %s", s.about.Label, guard.cause, wait)
+	return nil, fmt.Errorf("long-term memory (%s) does not answer: %w; it is asked again %s", s.about().Label, guard.cause, wait)
 }
 
 // toolResult records the result of a call of a tool and returns its error for the model.
-func (s *Service) toolResult(ctx context.Context, side string, began time.Time, err error) error {
+func (s *Service) toolResult(ctx context.Context, c *client, side string, began time.Time, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // the turn was stopped
-		s.release(side)
+		s.release(c, side)
 		return err
 	}
-	s.result(side, "tool", began, err)
+	s.result(c, side, "tool", began, err)
 	if err == nil {
 		return nil
 	}
@@ -113,14 +113,15 @@ func (s *Service) callRecall(ctx context.Context, t Turn, input json.RawMessage)
 	var left leftOut
 	var list []string
 	if in.Query = strings.TrimSpace(in.Query); in.Query != "" {
-		if err := s.acquireTool(reads); err != nil {
+		c, err := s.acquireTool(reads)
+		if err != nil {
 			return "", err
 		}
 		ctx, cancel := context.WithTimeout(ctx, readTimeout)
 		defer cancel()
 		began := time.Now()
-		items, err := s.parts.Provider.Recall(ctx, s.Scope(t), shorten.To(s.parts.Mask(in.Query), maxQuery))
-		if err := s.toolResult(ctx, reads, began, err); err != nil {
+		items, err := c.provider.Recall(ctx, s.Scope(t), shorten.To(s.parts.Mask(in.Query), maxQuery))
+		if err := s.toolResult(ctx, c, reads, began, err); err != nil {
 			return "", err
 		}
 		list, left = s.clean(lines(items, ""))

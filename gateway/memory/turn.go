@@ -36,13 +36,13 @@ type Turn struct {
 // Allows reports whether the memory of the provider may be used in a turn: whether it
 // recalls, and may have tools.
 func (s *Service) Allows(t Turn) bool {
-	if s.off() || t.Record.Shared && !s.parts.Settings.Rooms {
+	if s.off() || t.Record.Shared && !s.settings().Rooms {
 		return false
 	}
 	if t.Cron {
-		return s.parts.Settings.CronRecall && t.Level >= access.Owner
+		return s.settings().CronRecall && t.Level >= access.Owner
 	}
-	switch s.parts.Settings.People {
+	switch s.settings().People {
 	case "everyone":
 		return t.Level >= access.Guest
 	case "members":
@@ -77,7 +77,7 @@ const maxIdentity = 100
 
 // who names the person of a scope for what is kept here of them.
 func (s *Service) who(scope provider.Scope) string {
-	if scope.Person == "" && s.about.PerID && scope.UserID != "" {
+	if scope.Person == "" && s.about().PerID && scope.UserID != "" {
 		return "@" + Identity(scope.UserID) // no Person has an @
 	}
 	return scope.Person
@@ -89,16 +89,17 @@ func personal(platform, id string) string { return Identity(platform + "-" + id)
 // identityKey is the key of the value that says that the provider was told what a person
 // other than the owner has said.
 func (s *Service) identityKey(person string) string {
-	return "memory/identity/" + s.about.Name + "/" + person
+	return "memory/identity/" + s.about().Name + "/" + person
 }
 
 // earlierIdentities returns the identities that owners had before they were owners, and
 // under which the provider has what they said then.
 func (s *Service) earlierIdentities() (list []string) {
-	if s.parts.Settings.Owners == nil {
+	owners := s.settings().Owners
+	if owners == nil {
 		return nil
 	}
-	for _, p := range s.parts.Settings.Owners() {
+	for _, p := range owners() {
 		person := personal(string(p.Platform), p.ID)
 		used, err := store.Load[bool](s.ctx, s.parts.Store, s.identityKey(person))
 		if err != nil && s.ctx.Err() == nil {

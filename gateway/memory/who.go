@@ -38,7 +38,7 @@ func (s *Service) ForgetSession(rec session.Record) (events []store.Event, stays
 	if rec.ID == "" || !s.learns(t) {
 		return nil, ""
 	}
-	return s.ForgetEvents(s.Scope(t)), s.about.Cannot
+	return s.ForgetEvents(s.Scope(t)), s.about().Cannot
 }
 
 // On reports whether there is a provider.

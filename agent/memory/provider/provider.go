@@ -21,8 +21,9 @@ import (
 type Provider interface {
 	// About describes the provider. It is constant and accesses nothing.
 	About() About
-	// Check makes one cheap call that needs the key.
-	Check(ctx context.Context) error
+	// Check makes one cheap call that needs the key, and returns what the provider says of
+	// itself.
+	Check(ctx context.Context) (Health, error)
 	// Standing returns what the provider knows about a person, whatever is asked; "" for
 	// nothing, or if it has no such text.
 	Standing(ctx context.Context, s Scope) (string, error)
@@ -38,6 +39,12 @@ type Provider interface {
 	Call(ctx context.Context, s Scope, tool string, input json.RawMessage) (string, error)
 	// Close releases what the provider holds. It is the last call.
 	Close() error
+}
+
+// A Health is what a provider says of itself, for people; fields are "" if it does not.
+type Health struct {
+	Version string // of the server
+	Detail  string // one line, such as the account of the key
 }
 
 // An About describes a provider.

@@ -58,7 +58,10 @@ func (a *App) openMemory() {
 		Settings: externalmemory.Settings{Owners: a.access.Owners},
 	}
 	var err error
-	if a.memory, err = MemoryService(a.opts.Config, a.opts.Report, a.opts.Home, p); err != nil { // Usable has warned of it
+	var warnings []string
+	a.memory, warnings, err = MemoryService(a.opts.Config, a.opts.Report, a.opts.Home, p)
+	a.warnOfMemory(warnings)
+	if err != nil { // Usable has warned of it
 		name := a.opts.Config.Memory.Provider
 		a.memory = externalmemory.Unusable(name, err)
 		notices.add(i18n.Errorf("The external memory (%s) cannot be used: %v. I go on without it.", name, err))
@@ -66,26 +69,68 @@ func (a *App) openMemory() {
 	a.cleanups = append(a.cleanups, func() error { a.memory.Close(); return nil })
 }
 
+// warnOfMemory logs what is wrong with the configuration of the memory provider, unless it
+// is what was logged last.
+func (a *App) warnOfMemory(warnings []string) {
+	if slices.Equal(warnings, a.reload.memoryWarnings) {
+		return
+	}
+	a.reload.memoryWarnings = warnings
+	for _, w := range warnings {
+		a.opts.Log.Named("memory").Warn(w)
+	}
+}
+
 // MemoryService returns the external memory that is configured, which the caller starts
-// and closes. p needs no provider and mask, and of the settings Owners only.
-func MemoryService(c *config.Config, r config.Report, home string, p externalmemory.Parts) (*externalmemory.Service, error) {
+// and closes, and what is wrong with its configuration. p needs no provider and mask, and of
+// the settings Owners only.
+func MemoryService(c *config.Config, r config.Report, home string, p externalmemory.Parts) (*externalmemory.Service, []string, error) {
 	if c.Memory.Provider == "" {
-		return externalmemory.Off(), nil
+		return externalmemory.Off(), nil, nil
 	}
 	opened, warnings, err := OpenMemoryProvider(c.Memory.Provider, c, r, home, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	for _, w := range warnings {
-		p.Log.Warn(w)
-	}
-	p.Provider, p.Mask = opened, r.Secrets.Mask
-	p.Settings = externalmemory.Settings{
+	p.Provider, p.Mask, p.Settings = opened, r.Secrets.Mask, memorySettings(c, c.Memory.Scope, p.Settings.Owners)
+	return externalmemory.New(p), warnings, nil
+}
+
+// memorySettings returns the settings of the external memory. scope is memory.scope of the
+// built-in one.
+func memorySettings(c *config.Config, scope string, owners func() []access.Principal) externalmemory.Settings {
+	return externalmemory.Settings{
 		RecallWait: c.Memory.RecallWait, MaxChars: c.Memory.RecallMaxChars, People: c.Memory.People, Rooms: c.Memory.Rooms, CronRecall: c.Memory.CronRecall,
-		Sync: c.Memory.Sync, SyncTools: c.Memory.SyncTools, Mirror: c.Memory.Mirror, PerUser: c.Memory.Scope == "user", QueueMax: c.Memory.QueueMax,
-		Owners: p.Settings.Owners,
+		Sync: c.Memory.Sync, SyncTools: c.Memory.SyncTools, Mirror: c.Memory.Mirror, PerUser: scope == "user", QueueMax: c.Memory.QueueMax,
+		Owners: owners,
 	}
-	return externalmemory.New(p), nil
+}
+
+// A memoryUse says what a reload has done with the provider of the external memory.
+type memoryUse struct {
+	reopened bool
+	waits    bool // it could be opened, and is used after a restart only
+}
+
+// reopenMemory opens the provider of the start as it is configured now; nil if another one
+// or none is configured. The caller holds a.reload.lock.
+func (a *App) reopenMemory(c *config.Config, r config.Report) (provider.Provider, error) {
+	name := a.opts.Config.Memory.Provider
+	if name == "" || c.Memory.Provider != name {
+		return nil, nil
+	}
+	now := *c
+	now.Terminal = a.opts.Config.Terminal // tools go on in the directory of the start
+	r.Secrets = a.opts.Report.Secrets     // learns the new key
+	p, warnings, err := OpenMemoryProvider(name, &now, r, a.opts.Home, nil)
+	if err != nil && !a.memory.On() {
+		return nil, nil // as at the start
+	}
+	if err != nil {
+		return nil, keyError(memoryKey, err)
+	}
+	a.warnOfMemory(warnings)
+	return p, nil
 }
 
 // memoryNotices are what owners are to be told about the external memory, with the next

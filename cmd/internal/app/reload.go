@@ -37,6 +37,8 @@ func (g *accessGate) Owners() []access.Principal { return g.checker.Load().Owner
 type reloader struct {
 	lock chan struct{} // capacity 1; full while a goroutine reads and applies the configuration
 
+	memoryWarnings []string // of the external memory, as they were last logged; guarded by lock
+
 	mu    sync.Mutex // guards state
 	state admin.Config
 }
@@ -73,20 +75,24 @@ func (a *App) Reload(context.Context) admin.Config {
 		if a.onlyPlatform != "" {
 			c.Terminal.CWD = a.opts.Config.Terminal.CWD
 		}
+		messages, prefillErr := a.readPrefill(given)
+		var used memoryUse
+		if err = prefillErr; err == nil {
+			used, err = a.applyConfig(c, report)
+		}
 		for _, key := range config.Changed(a.opts.Config, c, a.opts.Report, report) {
-			if config.IsLive(key) {
+			if config.IsLive(key) && (used.reopened || !config.IsOfMemoryProvider(key)) {
 				next.Applied = append(next.Applied, key)
 			} else {
 				next.PendingRestart = append(next.PendingRestart, key)
 			}
 		}
-		prefill, prefillErr := a.readPrefill(given)
-		if prefillErr == nil && !slices.Contains(next.PendingRestart, prefillKey) && !reflect.DeepEqual(prefill, a.prefill) {
-			next.PendingRestart = append(next.PendingRestart, prefillKey) // same file name, new content
+		for key, changed := range map[string]bool{prefillKey: !reflect.DeepEqual(messages, a.prefill), memoryKey: used.waits} {
+			if changed && !slices.Contains(next.PendingRestart, key) { // not the value of the key, but what it names
+				next.PendingRestart = append(next.PendingRestart, key)
+			}
 		}
-		if err = prefillErr; err == nil {
-			err = a.applyConfig(c)
-		}
+		slices.Sort(next.PendingRestart)
 	}
 	prev := a.reload.current()
 	if err != nil {
@@ -101,10 +107,14 @@ func (a *App) Reload(context.Context) admin.Config {
 }
 
 // applyConfig applies what can change while the daemon runs.
-func (a *App) applyConfig(c *config.Config) error {
+func (a *App) applyConfig(c *config.Config, r config.Report) (used memoryUse, err error) {
 	check, err := a.checker(c)
 	if err != nil {
-		return err
+		return used, err
+	}
+	memory, err := a.reopenMemory(c, r)
+	if err != nil {
+		return used, err
 	}
 	a.access.checker.Store(check)
 	a.overlay.Apply(a.overlaySettings(c))
@@ -112,8 +122,10 @@ func (a *App) applyConfig(c *config.Config) error {
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
 	}
+	used.reopened = a.memory.Configure(memory, memorySettings(c, a.opts.Config.Memory.Scope, a.access.Owners))
+	used.waits = memory != nil && !used.reopened
 	a.memory.Reload()
-	return nil
+	return used, nil
 }
 
 // logReload logs the result of reading the configuration.

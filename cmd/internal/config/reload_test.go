@@ -50,6 +50,7 @@ func TestWhatHasChangedIsNamedAndWhetherItIsTaken(t *testing.T) {
 	for key, want := range map[string]bool{
 		"platforms.telegram.accounts.second.allow_from": true, "platforms.telegram.token": false, "platforms.telegram.enabled": false,
 		"model.default": false, "agent.personalities.pirate": true, "agent.max_turns": false,
+		"memory.people": true, "memory.retaindb.project": true, "plugins.hermes-memory-store.hrr_dim": true, "honcho.timeout": true, "memory.provider": false, "memory.scope": false, "memory.memory_enabled": false,
 	} {
 		if config.IsLive(key) != want {
 			t.Errorf("%s: %t", key, !want)

@@ -19,7 +19,8 @@ func (v *checker) askProvider(ctx context.Context, p provider.Provider) error {
 	if !v.o.Online {
 		return nil
 	}
-	return p.Check(ctx)
+	_, err := p.Check(ctx)
+	return err
 }
 
 // checkMemoryProvider checks that the external memory can be opened and answers, and that
@@ -50,7 +51,7 @@ func (v *checker) checkMemoryProvider(ctx context.Context) {
 	case err == nil:
 		v.reportOK("external memory", "%s answers (%s)", about.Label, about.Place)
 	case provider.ClassOf(err) == provider.Auth:
-		v.report("external memory", Error, "correct that or its key, then restart the daemon; what was said waits, and `hermesd memory queue retry` sends it at once", "%v", err)
+		v.report("external memory", Error, "correct that or its key, then run `hermesd reload`: it sends what waits", "%v", err)
 	default:
 		v.report("external memory", Error, "look at the server; what was said waits and is sent when it answers", "%v", err)
 	}

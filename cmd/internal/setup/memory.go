@@ -307,6 +307,7 @@ const (
 type Trial struct {
 	Place         string // where the data is
 	Warnings      []string
+	Health        provider.Health
 	Check, Recall time.Duration // that calls took; Recall is 0 if the provider's mode has none
 	PerID         bool          // each ID of an owner is a person of its own there
 }
@@ -316,6 +317,12 @@ func (t Trial) Text() string {
 	text := fmt.Sprintf("answers (%s, %d ms)", t.Place, t.Check.Milliseconds())
 	if t.Recall > 0 {
 		text += fmt.Sprintf(", and a recall takes %d ms", t.Recall.Milliseconds())
+	}
+	if t.Health.Version != "" {
+		text += "; version " + t.Health.Version
+	}
+	if t.Health.Detail != "" {
+		text += "; " + t.Health.Detail
 	}
 	return text
 }
@@ -350,7 +357,11 @@ func (s *State) TryMemory(ctx context.Context, m Memory) (t Trial, usable bool, 
 		}
 		return max(time.Since(began), 1)
 	}
-	if t.Check = took(checkTimeout, opened.p.Check); err != nil || about.NoRecall {
+	t.Check = took(checkTimeout, func(ctx context.Context) (err error) {
+		t.Health, err = opened.p.Check(ctx)
+		return err //nolint:wrapcheck // for people
+	})
+	if err != nil || about.NoRecall {
 		return t, true, err
 	}
 	t.Recall = took(recallTimeout, func(ctx context.Context) error {

@@ -409,7 +409,8 @@ func (p *harness) checkMemory(url string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if err := errors.Join(m.Check(p.t.Context()), m.Close()); err != nil || m.About().Place != url {
+	_, err = m.Check(p.t.Context())
+	if err := errors.Join(err, m.Close()); err != nil || m.About().Place != url {
 		p.t.Errorf("at %s: %v", m.About().Place, err)
 	}
 }

@@ -104,22 +104,24 @@ func (c *client) About() provider.About {
 
 // Check asks for the model that brv is set up with: without one, and in newer versions
 // always, it answers and stores nothing. Without a text curate only says what is wrong.
-func (c *client) Check(ctx context.Context) error {
+func (c *client) Check(ctx context.Context) (h provider.Health, err error) {
 	var active struct {
 		ID      string `json:"providerId"`
+		Model   string `json:"activeModel"`
 		Warning string `json:"warning"` // that a login is missing
 	}
 	if err := c.run(ctx, command{args: []string{"providers"}, limit: statusTime}, &active); err != nil {
-		return err
+		return h, err
 	}
 	if active.ID == "" || active.Warning != "" {
-		return &provider.Error{Class: provider.Auth, Text: label + ": " + cmp.Or(shorten.Line(active.Warning, 200), "no model is set up: run brv providers connect")}
+		return h, &provider.Error{Class: provider.Auth, Text: label + ": " + cmp.Or(shorten.Line(active.Warning, 200), "no model is set up: run brv providers connect")}
 	}
-	err := c.run(ctx, command{args: []string{"curate"}, limit: statusTime}, new(curated))
+	h.Detail = shorten.Line(strings.TrimSuffix("model of brv: "+active.ID+" "+active.Model, " "), 100)
+	err = c.run(ctx, command{args: []string{"curate"}, limit: statusTime}, new(curated))
 	if provider.ClassOf(err) == provider.Refused { // the text is missing
-		return nil
+		return h, nil
 	}
-	return err
+	return h, err
 }
 
 // Standing returns nothing: ByteRover knows only what is asked.

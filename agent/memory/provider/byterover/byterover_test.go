@@ -163,7 +163,7 @@ func onThisMachine() bool {
 // What the program gets: its directory first in PATH, no secrets but its own, no input.
 func TestProcess(t *testing.T) {
 	i, home, p := newTarget(t, "")
-	if err := p.Check(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Recall(t.Context(), provider.Scope{}, "--help \x00tea"); err != nil {
@@ -256,7 +256,7 @@ func TestUpstreamHome(t *testing.T) {
 	if err := os.WriteFile(pointer, []byte(`{"projectRoot":"/elsewhere"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Check(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Errorf("a named project: %v", err)
 	}
 }
@@ -325,12 +325,12 @@ func TestFailures(t *testing.T) {
 // Check sees that no model is set up, or that a login is missing.
 func TestCheck(t *testing.T) {
 	i, _, p := newTarget(t, "")
-	if err := p.Check(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for _, b := range []brv.Behaviour{{NoProvider: true}, {Newer: true}, {Output: `{"success":true,"data":{"providerId":"byterover","warning":"Not logged in. Run 'brv login' to authenticate."}}`}} {
 		i.Set(t, b)
-		if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || !strings.Contains(err.Error(), "brv ") {
+		if _, err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || !strings.Contains(err.Error(), "brv ") {
 			t.Errorf("%+v: %v", b, err)
 		}
 	}
@@ -346,7 +346,7 @@ func TestHang(t *testing.T) {
 	for name, call := range map[string]func() error{
 		"recall": func() error { _, err := p.Recall(ctx, provider.Scope{}, "tea"); return err },
 		"sync":   func() error { _, err := p.Sync(ctx, turn(provider.Scope{}, "I like tea.")); return err },
-		"check":  func() error { return p.Check(ctx) },
+		"check":  func() error { _, err := p.Check(ctx); return err },
 	} {
 		if err := call(); provider.ClassOf(err) != provider.Down {
 			t.Errorf("%s: %v", name, err)
@@ -364,13 +364,13 @@ func TestWithoutProgram(t *testing.T) {
 	if err := os.Rename(path, path+".old"); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Down || !strings.Contains(err.Error(), "npm install") {
+	if _, err := p.Check(t.Context()); provider.ClassOf(err) != provider.Down || !strings.Contains(err.Error(), "npm install") {
 		t.Errorf("%v", err)
 	}
 	if err := os.Rename(path+".old", path); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Check(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -130,16 +130,20 @@ func (c *client) get(ctx context.Context, path string, query url.Values, out any
 
 // Check implements provider.Provider. A bank that does not exist yet is no error, but
 // the server must be Hindsight's.
-func (c *client) Check(ctx context.Context) error {
-	err := c.get(ctx, c.bank(provider.Scope{})+"/operations", url.Values{"limit": {"1"}}, &struct{}{})
-	if !missing(err) {
-		return err
+func (c *client) Check(ctx context.Context) (h provider.Health, err error) {
+	err = c.get(ctx, c.bank(provider.Scope{})+"/operations", url.Values{"limit": {"1"}}, &struct{}{})
+	if err != nil && !missing(err) {
+		return h, err
 	}
-	v, err := c.version(ctx)
-	if err == nil && v == "" {
+	v, versionErr := c.version(ctx)
+	h.Version = shorten.Line(v, 100)
+	if err == nil { // the bank has answered
+		return h, nil
+	}
+	if err = versionErr; err == nil && v == "" {
 		err = &provider.Error{Class: provider.Garbage, Text: "Hindsight: the server at " + c.rest.Base + " is not Hindsight's"}
 	}
-	return err
+	return h, err
 }
 
 func missing(err error) bool {

@@ -314,11 +314,11 @@ func TestTools(t *testing.T) {
 func TestChecksTheServer(t *testing.T) {
 	s, p := start(t, sim.Options{}, "")
 	s.Inject(memory.Fault{Kind: memory.Refuse, Status: 404, Path: "operations"})
-	if err := p.Check(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Errorf("a bank that does not exist yet: %v", err)
 	}
 	s.Inject(memory.Fault{Kind: memory.Refuse, Status: 404, Times: 2})
-	if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Garbage || !strings.Contains(err.Error(), "is not Hindsight's") {
+	if _, err := p.Check(t.Context()); provider.ClassOf(err) != provider.Garbage || !strings.Contains(err.Error(), "is not Hindsight's") {
 		t.Errorf("another server: %v", err)
 	}
 }

@@ -231,11 +231,14 @@ func (m *memory) Close() error {
 	return m.release(&file{})
 }
 
-func (m *memory) Check(ctx context.Context) error {
-	return m.with(ctx, "", func(f *file) error {
-		_, err := f.list(ctx, query{limit: 1})
+func (m *memory) Check(ctx context.Context) (h provider.Health, err error) {
+	err = m.with(ctx, "", func(f *file) error {
+		var n int
+		err := f.db.QueryRowContext(ctx, "SELECT COUNT(*) FROM facts").Scan(&n)
+		h.Detail = "facts: " + strconv.Itoa(n)
 		return err
 	})
+	return h, err
 }
 
 // Standing returns "": what is known of a person depends on what is asked.

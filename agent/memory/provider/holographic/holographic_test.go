@@ -129,7 +129,7 @@ func TestAbout(t *testing.T) {
 	if s, err := p.Standing(t.Context(), provider.Scope{}); s != "" || err != nil {
 		t.Error(s, err)
 	}
-	if err := p.Check(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

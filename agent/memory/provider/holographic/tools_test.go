@@ -156,7 +156,7 @@ func TestSearches(t *testing.T) {
 func TestContradict(t *testing.T) {
 	home := t.TempDir()
 	p := open(t, home, "")
-	if err := p.Check(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	// Names of one entity that have no words in common.

@@ -187,7 +187,7 @@ func TestTimeLimitOfTheConfiguration(t *testing.T) {
 			s.Inject(memory.Fault{Delay: time.Hour, Times: -1})
 			p := open(t, file, s.Client(), "HONCHO_API_KEY", "k", "HONCHO_BASE_URL", s.URL, "HONCHO_TIMEOUT", "7")
 			start := time.Now()
-			if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Down || time.Since(start) != want {
+			if _, err := p.Check(t.Context()); provider.ClassOf(err) != provider.Down || time.Since(start) != want {
 				t.Errorf("%s: %v after %v", file, err, time.Since(start))
 			}
 		})

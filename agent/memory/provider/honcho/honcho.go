@@ -79,7 +79,9 @@ func (c *client) About() provider.About {
 	return a
 }
 
-func (c *client) Check(ctx context.Context) error { return c.openWorkspace(ctx) }
+func (c *client) Check(ctx context.Context) (provider.Health, error) {
+	return provider.Health{Detail: "workspace " + c.workspace}, c.openWorkspace(ctx)
+}
 
 func (c *client) Close() error {
 	c.rest.Close()

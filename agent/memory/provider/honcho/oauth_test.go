@@ -62,7 +62,7 @@ func TestTokensAreReplacedBeforeTheirEnd(t *testing.T) {
 		s, p, path := signedIn(t)
 		check := func() {
 			t.Helper()
-			if err := p.Check(t.Context()); err != nil {
+			if _, err := p.Check(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -108,7 +108,7 @@ func TestKeysAndTokensAreMasked(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if err := p.Check(t.Context()); err != nil {
+		if _, err := p.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, token := range []string{"hch-at-000001", "hch-rt-000001", "hch-at-000002", "hch-rt-000002"} {
@@ -130,13 +130,13 @@ func TestTokensOfAnotherProgram(t *testing.T) {
 		}
 		host := f.Hosts["hermes"]
 		raw = []byte(strings.NewReplacer(host.APIKey, access, host.OAuth.RefreshToken, refresh, fmt.Sprint(host.OAuth.ExpiresAt), fmt.Sprint(ends.Unix())).Replace(string(raw)))
-		if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth {
+		if _, err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth {
 			t.Errorf("with the old token: %v", err)
 		}
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Check(t.Context()); err != nil {
+		if _, err := p.Check(t.Context()); err != nil {
 			t.Errorf("with the token of the file: %v", err)
 		}
 	})
@@ -147,12 +147,12 @@ func TestATokenThatIsRefusedIsReplaced(t *testing.T) {
 		s, p, _ := signedIn(t)
 		for n := 1; n <= 2; n++ {
 			s.EndAccess()
-			if err := p.Check(t.Context()); err != nil || s.Count("POST", "/oauth/token") != n {
+			if _, err := p.Check(t.Context()); err != nil || s.Count("POST", "/oauth/token") != n {
 				t.Errorf("%v, refreshed %d times", err, s.Count("POST", "/oauth/token"))
 			}
 		}
 		s.Inject(memory.Fault{Kind: memory.Refuse, Status: 401, Path: "/v3", Times: -1}) // also with a new one
-		if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || s.Count("POST", "/oauth/token") != 3 {
+		if _, err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || s.Count("POST", "/oauth/token") != 3 {
 			t.Errorf("%v, refreshed %d times", err, s.Count("POST", "/oauth/token"))
 		}
 	})
@@ -174,14 +174,14 @@ func TestTokensThatCannotBeReplaced(t *testing.T) {
 			before := readFile(t, path)
 			test.fault.Path = "/oauth/token"
 			s.Inject(test.fault)
-			err := p.Check(t.Context())
+			_, err := p.Check(t.Context())
 			if e, ok := errors.AsType[*provider.Error](err); !ok || e.Class != test.class || strings.Contains(err.Error(), "hch-") {
 				t.Errorf("%s: %v", name, err)
 			}
 			if after := readFile(t, path); after.Hosts["hermes"] != before.Hosts["hermes"] {
 				t.Errorf("%s: the file was changed", name)
 			}
-			if err := p.Check(t.Context()); err != nil {
+			if _, err := p.Check(t.Context()); err != nil {
 				t.Errorf("%s: afterwards %v", name, err)
 			}
 		})
@@ -200,14 +200,14 @@ func TestTokensAreNotUsedUntilTheyAreStored(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || s.Count("POST", "/v3/workspaces") != 0 {
+			if _, err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || s.Count("POST", "/v3/workspaces") != 0 {
 				t.Errorf("%v, %d calls", err, s.Count("POST", "/v3/workspaces"))
 			}
 		}
 		if err := os.WriteFile(path, good, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Check(t.Context()); err != nil || readFile(t, path).Hosts["hermes"].APIKey != "hch-at-000002" || s.Count("POST", "/oauth/token") != 1 {
+		if _, err := p.Check(t.Context()); err != nil || readFile(t, path).Hosts["hermes"].APIKey != "hch-at-000002" || s.Count("POST", "/oauth/token") != 1 {
 			t.Errorf("%v, refreshed %d times", err, s.Count("POST", "/oauth/token"))
 		}
 	})

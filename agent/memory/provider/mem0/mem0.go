@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/memory/provider/rest"
 	"hermesd/agent/memory/provider/settings"
 	"hermesd/internal/secret"
+	"hermesd/internal/shorten"
 )
 
 const (
@@ -111,12 +112,19 @@ func (c *client) path(cloud, own string) string {
 
 // Check implements provider.Provider. An own server has no call that checks only the
 // key, so it is asked for a memory.
-func (c *client) Check(ctx context.Context) error {
+func (c *client) Check(ctx context.Context) (h provider.Health, err error) {
 	if c.own {
 		_, err := c.search(ctx, question{user: c.userID(provider.Scope{}), query: "hermes", top: 1})
-		return err
+		return h, err
 	}
-	return c.rest.Do(ctx, rest.Call{Method: "GET", Path: "/v1/ping/", Reads: true}, &struct{}{})
+	var out struct {
+		Email string `json:"user_email"`
+	}
+	err = c.rest.Do(ctx, rest.Call{Method: "GET", Path: "/v1/ping/", Reads: true}, &out)
+	if out.Email != "" {
+		h.Detail = "account " + shorten.Line(out.Email, 100)
+	}
+	return h, err
 }
 
 // Standing implements provider.Provider.

@@ -209,7 +209,7 @@ func TestFactsThatTheCloudQueues(t *testing.T) {
 
 func TestOwnServerStoresAtOnce(t *testing.T) {
 	s, p := newOwn(t)
-	if err := p.Check(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if r := sync(t, p, turn(owner)); r.Pending {
@@ -318,7 +318,7 @@ func TestConfiguration(t *testing.T) {
 			if body := string(s.Calls()[0].Body); !strings.Contains(body, `"user_id":"`+test.user+`"`) {
 				t.Errorf("search %s", body)
 			}
-			if err := p.Check(t.Context()); err != nil {
+			if _, err := p.Check(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -349,7 +349,7 @@ func TestPeopleHaveMemoriesOfTheirOwn(t *testing.T) {
 func TestErrors(t *testing.T) {
 	s, p := newCloud(t)
 	s.Inject(memory.Fault{Kind: memory.Refuse, Status: 401})
-	if err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || strings.Contains(err.Error(), key) {
+	if _, err := p.Check(t.Context()); provider.ClassOf(err) != provider.Auth || strings.Contains(err.Error(), key) {
 		t.Errorf("error %v", err)
 	}
 	s.Inject(memory.Fault{Kind: memory.CutAfter, Path: "add"})

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/rest"
@@ -59,9 +60,21 @@ func (c *client) About() provider.About {
 	}
 }
 
-func (c *client) Check(ctx context.Context) error {
-	return c.do(ctx, "", rest.Call{Method: "GET", Path: "/api/v1/system/status", Reads: true}, nil)
+// Check implements provider.Provider. A server that does not tell its version works too.
+func (c *client) Check(ctx context.Context) (h provider.Health, err error) {
+	if err := c.do(ctx, "", rest.Call{Method: "GET", Path: "/api/v1/system/status", Reads: true}, nil); err != nil {
+		return h, err
+	}
+	var out struct {
+		Version string `json:"version"`
+	}
+	if c.rest.Do(ctx, rest.Call{Method: "GET", Path: "/health", Timeout: versionTimeout, Reads: true}, &out) == nil {
+		h.Version = line(out.Version)
+	}
+	return h, nil
 }
+
+const versionTimeout = 3 * time.Second
 
 // Standing returns nothing: OpenViking knows memories only by search.
 func (c *client) Standing(context.Context, provider.Scope) (string, error) { return "", nil }

@@ -140,7 +140,7 @@ func TestConfiguration(t *testing.T) {
 			if err != nil || len(warnings) != test.warnings || p.About().Place != test.place {
 				t.Fatalf("%v, warnings %q, place %v", err, warnings, p.About().Place)
 			}
-			_ = p.Check(t.Context()) // fails
+			_, _ = p.Check(t.Context()) // fails
 			for name, want := range test.header {
 				if got := seen.Get(name); got != want {
 					t.Errorf("%s: %q, want %q", name, got, want)

@@ -55,7 +55,7 @@ func describes(s *subject) {
 			s.t.Errorf("tool %q: description %q, input %q", tool.Name, tool.Description, s.o.Inputs[tool.Name])
 		}
 	}
-	if err := s.Provider.Check(s.t.Context()); err != nil {
+	if _, err := s.Provider.Check(s.t.Context()); err != nil {
 		s.t.Errorf("check: %v", err)
 	}
 }
@@ -308,7 +308,7 @@ func runsConcurrently(s *subject) {
 			scope = Other(fmt.Sprintf("s%d", i))
 		}
 		for _, call := range []func(context.Context) error{
-			s.Provider.Check,
+			func(ctx context.Context) error { _, err := s.Provider.Check(ctx); return err },
 			func(ctx context.Context) error { _, err := s.Provider.Standing(ctx, scope); return err },
 			func(ctx context.Context) error { _, err := s.Provider.Recall(ctx, scope, "jasmine"); return err },
 			func(ctx context.Context) error { _, err := s.Provider.Sync(ctx, Turn(i, scope, teaText)); return err },

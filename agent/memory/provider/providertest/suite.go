@@ -220,7 +220,7 @@ func (o Options) ops(p provider.Provider) []op {
 	removed := Added(3, s, fruitText)
 	removed.Kind, removed.Fact.ID = provider.Removed, "1"
 	ops := []op{
-		{"check", true, func(ctx context.Context, p provider.Provider) error { return p.Check(ctx) }},
+		{"check", true, func(ctx context.Context, p provider.Provider) error { _, err := p.Check(ctx); return err }},
 		{"standing", false, func(ctx context.Context, p provider.Provider) error { _, err := p.Standing(ctx, s); return err }},
 		{"sync turn", false, sync(Turn(1, s, teaText))},
 		{"sync added", false, sync(Added(2, s, fruitText))},

@@ -205,8 +205,8 @@ func (c *client) search(ctx context.Context, s scope, query string, limit int, o
 
 func cut(query string) string { return query[:shorten.Offset(query, maxQuery)] }
 
-func (c *client) Check(ctx context.Context) error {
-	return c.profile(ctx, c.scope(provider.Scope{}), new(memories))
+func (c *client) Check(ctx context.Context) (provider.Health, error) {
+	return provider.Health{}, c.profile(ctx, c.scope(provider.Scope{}), new(memories))
 }
 
 func (c *client) Recall(ctx context.Context, s provider.Scope, query string) ([]provider.Item, error) {

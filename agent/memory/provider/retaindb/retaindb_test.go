@@ -174,7 +174,7 @@ func TestProjectsAndUsers(t *testing.T) {
 	}
 	h := home{from: provider.Source{Home: filepath.Join(t.TempDir(), "agent")}}
 	p, s := h.opened(t, sim.Options{})
-	if err := p.Check(t.Context()); err != nil || last(s).Query.Get("project") != "hermes-agent" {
+	if _, err := p.Check(t.Context()); err != nil || last(s).Query.Get("project") != "hermes-agent" {
 		t.Errorf("%v, %v", last(s).Query, err)
 	}
 	if _, err := p.Recall(t.Context(), provider.Scope{}, strings.Repeat("é", 10_000)); err != nil || strings.Count(string(last(s).Body), "é") != 2_000 {
@@ -191,7 +191,7 @@ func TestWhatIsConfigured(t *testing.T) {
 	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], `"colour"`) || p.About().Place != s.URL {
 		t.Fatalf("%q, %v", warnings, err)
 	}
-	if err := p.Check(t.Context()); err != nil {
+	if _, err := p.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	for want, h := range map[string]home{

@@ -132,9 +132,9 @@ func (c *client) profileOf(ctx context.Context, tag, query string) (p profile, e
 	return p, c.read(ctx, http.MethodPost, "/v4/profile", in, &p)
 }
 
-func (c *client) Check(ctx context.Context) error {
+func (c *client) Check(ctx context.Context) (provider.Health, error) {
 	_, err := c.profileOf(ctx, c.tag, "")
-	return err
+	return provider.Health{}, err
 }
 
 func (c *client) Standing(ctx context.Context, s provider.Scope) (string, error) {

@@ -88,7 +88,7 @@ func TestContainerTags(t *testing.T) {
 		{home{file: `{"container_tag":"h_{identity}"}`, from: provider.Source{Profile: "work-2"}}, "h_work_2"},
 	} {
 		p, s := test.h.opened(t, sim.Options{Keys: []string{key}})
-		if err := p.Check(t.Context()); err != nil || body(s) != `{"containerTag":"`+test.want+`"}` {
+		if _, err := p.Check(t.Context()); err != nil || body(s) != `{"containerTag":"`+test.want+`"}` {
 			t.Errorf("%+v: %s, %v", test.h, body(s), err)
 		}
 		if got := s.Calls()[0].Header.Get("X-Sm-Source"); got != "hermes" {
