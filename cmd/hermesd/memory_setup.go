@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"hermesd/cmd/internal/admin"
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/setup"
 	"hermesd/cmd/internal/setup/termform"
@@ -23,9 +24,14 @@ type providerTrial struct {
 	Place    string   `json:"place,omitempty"`
 	Took     int64    `json:"took_ms"`
 	Recall   int64    `json:"recall_ms"`
+	Version  string   `json:"version,omitempty"`
+	Detail   string   `json:"detail,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	Error    string   `json:"error,omitempty"`
 	Written  bool     `json:"written"`
+	// Daemon says whether a daemon uses it: reloaded, restart (it has to), failed (it could
+	// not reload) or none (there is no daemon).
+	Daemon string `json:"daemon"`
 }
 
 // A providerSetup is what `memory setup` is told by flags.
@@ -131,7 +137,41 @@ it asks for what each needs; docs/memory-providers.md says where each reads its 
 	if err := p.Write(); err != nil {
 		return err
 	}
-	return c.show(p, func() string { return c.setUp(p, setupFlags{}, runs(ctx, s.Home)) })
+	state, daemon := c.reloadMemory(ctx, s.Home)
+	return c.show(p, func() string {
+		done := c.setUp(p, setupFlags{}, state != noDaemon)
+		if state != noDaemon {
+			done += daemon + "\n"
+		}
+		return done
+	})
+}
+
+// noDaemon is providerTrial.Daemon if none runs.
+const noDaemon = "none"
+
+// reloadMemory has a daemon that runs use the external memory that is configured now. state
+// is providerTrial.Daemon, and said is that in words.
+func (c *cli) reloadMemory(ctx context.Context, home string) (state, said string) {
+	client, err := admin.Dial(ctx, home)
+	if errors.Is(err, admin.ErrNoDaemon) {
+		return noDaemon, "It is used from the next start of the daemon on."
+	}
+	var done admin.Config
+	if err == nil {
+		defer func() { _ = client.Close(ctx) }() // what it was asked is done
+		done, err = client.Reload(ctx)
+	}
+	if err == nil && done.Problem != "" {
+		err = errors.New(done.Problem)
+	}
+	switch {
+	case err != nil:
+		return "failed", "The daemon goes on as before: " + text.Line(err.Error())
+	case slices.Contains(done.PendingRestart, "memory.provider"):
+		return "restart", "Restart the daemon; it is used in conversations that begin then."
+	}
+	return "reloaded", "The daemon has reloaded and uses it now. Conversations keep the text and the tools that they began with."
 }
 
 // setupState returns the state of the home for a setup.
@@ -155,7 +195,7 @@ func (c *cli) memorySetup(ctx context.Context, f providerSetup) error {
 	if !usable {
 		return err
 	}
-	t := providerTrial{Provider: m.Provider, Place: trial.Place, Took: trial.Check.Milliseconds(), Recall: trial.Recall.Milliseconds(), Warnings: trial.Warnings}
+	t := providerTrial{Provider: m.Provider, Place: trial.Place, Took: trial.Check.Milliseconds(), Recall: trial.Recall.Milliseconds(), Version: trial.Health.Version, Detail: trial.Health.Detail, Warnings: trial.Warnings}
 	if err != nil {
 		t.Error = err.Error()
 		if !f.force {
@@ -170,7 +210,11 @@ func (c *cli) memorySetup(ctx context.Context, f providerSetup) error {
 		return err
 	}
 	t.Written = true
-	return c.show(t, func() string { return text.Clean(memorySetText(s, m, trial, t.Error) + p.NotesText()) })
+	var daemon string
+	t.Daemon, daemon = c.reloadMemory(ctx, s.Home)
+	return c.show(t, func() string {
+		return text.Clean(memorySetText(s, m, trial, t.Error) + daemon + "\n" + p.NotesText())
+	})
 }
 
 // memorySetText says that a provider is set.
@@ -188,6 +232,6 @@ func memorySetText(s *setup.State, m setup.Memory, trial setup.Trial, problem st
 		b.WriteString("auto_extract is off: only its tools and the built-in memory store facts. --auto-extract also stores what messages state, by English patterns.\n")
 	}
 	b.WriteString(s.OwnersText(setup.Answers{Memory: &m}, trial.PerID) + "\n")
-	b.WriteString("memory.provider is " + m.Provider + ". Restart the daemon; it is used in conversations that begin then.\n")
+	b.WriteString("memory.provider is " + m.Provider + ".\n")
 	return b.String()
 }
