@@ -101,6 +101,7 @@ func turn(s provider.Scope, texts ...string) provider.Event {
 
 func TestSuite(t *testing.T) {
 	providertest.Suite(t, providertest.Options{
+		Health: provider.Health{Detail: "model of brv: openai m"},
 		New: func(t *testing.T) providertest.Target {
 			i, home := brv.Install(t), t.TempDir()
 			p, _, err := byterover.Open(provider.Source{Home: home, Getenv: environment(append(i.Environment(), "BRV_API_KEY="+key)...)})

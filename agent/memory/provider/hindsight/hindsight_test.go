@@ -1,6 +1,7 @@
 package hindsight_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -121,7 +122,8 @@ func TestSuite(t *testing.T) {
 		"reflect":     {file: `{"recall_prefetch_method":"reflect"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			providertest.Suite(t, providertest.Options{Settle: 15 * time.Second, Inputs: inputs, New: func(t *testing.T) providertest.Target {
+			health := provider.Health{Version: cmp.Or(test.version, "0.9.1")}
+			providertest.Suite(t, providertest.Options{Settle: 15 * time.Second, Inputs: inputs, Health: health, New: func(t *testing.T) providertest.Target {
 				s, p := start(t, sim.Options{Version: test.version}, test.file)
 				return providertest.Target{Provider: p, Server: s.Server, Key: key, Count: func(text string) int {
 					n := 0

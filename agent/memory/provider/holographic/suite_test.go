@@ -3,11 +3,13 @@ package holographic_test
 import (
 	"testing"
 
+	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/providertest"
 )
 
 func TestSuite(t *testing.T) {
 	providertest.Suite(t, providertest.Options{
+		Health: provider.Health{Detail: "facts: 0"},
 		New: func(t *testing.T) providertest.Target {
 			p := open(t, t.TempDir(), `{"auto_extract":true}`)
 			return providertest.Target{Provider: p, Count: func(text string) int {

@@ -90,7 +90,7 @@ func TestSuite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			providertest.Suite(t, providertest.Options{
-				Settle: 10 * time.Second, Inputs: inputs, NoFaults: name != "no file",
+				Settle: 10 * time.Second, Inputs: inputs, NoFaults: name != "no file", Health: provider.Health{Detail: "workspace hermes"},
 				ByID: map[string]string{"honcho_conclude": `{"delete_id":"ID"}`},
 				New: func(t *testing.T) providertest.Target {
 					s := newServer(t, sim.Options{Keys: []string{testKey}})

@@ -402,7 +402,11 @@ func TestSuite(t *testing.T) {
 	}
 	for name, start := range map[string]func(testing.TB) (*sim.Server, provider.Provider){"cloud": newCloud, "cloud that queues facts": queued, "own": newOwn} {
 		t.Run(name, func(t *testing.T) {
-			providertest.Suite(t, providertest.Options{Settle: 3 * time.Second, Inputs: inputs, ByID: map[string]string{"mem0_update": `{"memory_id":"ID","text":"changed"}`, "mem0_delete": `{"memory_id":"ID"}`}, New: func(t *testing.T) providertest.Target {
+			var health provider.Health
+			if name != "own" {
+				health.Detail = "account ann@example.org"
+			}
+			providertest.Suite(t, providertest.Options{Settle: 3 * time.Second, Inputs: inputs, Health: health, ByID: map[string]string{"mem0_update": `{"memory_id":"ID","text":"changed"}`, "mem0_delete": `{"memory_id":"ID"}`}, New: func(t *testing.T) providertest.Target {
 				s, p := start(t)
 				return providertest.Target{Provider: p, Server: s.Server, Key: key, Count: func(text string) int {
 					n := 0

@@ -20,6 +20,7 @@ var inputs = map[string]string{
 
 func TestSuite(t *testing.T) {
 	providertest.Suite(t, providertest.Options{
+		Health: provider.Health{Version: "0.5.0"},
 		New: func(t *testing.T) providertest.Target {
 			s := sim.New(sim.Options{Keys: []string{key}})
 			t.Cleanup(s.Close)

@@ -55,8 +55,8 @@ func describes(s *subject) {
 			s.t.Errorf("tool %q: description %q, input %q", tool.Name, tool.Description, s.o.Inputs[tool.Name])
 		}
 	}
-	if _, err := s.Provider.Check(s.t.Context()); err != nil {
-		s.t.Errorf("check: %v", err)
+	if h, err := s.Provider.Check(s.t.Context()); err != nil || h != s.o.Health {
+		s.t.Errorf("check: %v, %+v", err, h)
 	}
 }
 

@@ -29,6 +29,8 @@ type Options struct {
 	End bool
 	// KeepsFacts: the provider cannot remove a fact.
 	KeepsFacts bool
+	// Health is what the provider says of itself.
+	Health provider.Health
 	// Inputs has a valid input of each tool.
 	Inputs map[string]string
 	// ByID has an input of each tool of everybody that changes or deletes what it names by an
