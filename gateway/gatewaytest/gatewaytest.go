@@ -72,6 +72,7 @@ type Options struct {
 	Observe          observe.Func
 	OnSessionChanged func(session.ID)
 	OnSessionDeleted func(session.Deleted)
+	OnReload         func(context.Context) string
 
 	Control   control.Options  // New sets what the other fields say
 	Cron      cron.Options     // New sets what the other fields say
@@ -146,7 +147,7 @@ func settings(o Options) pipeline.Settings {
 			Printer: o.Printer, Placement: o.Placement, Prefill: o.Prefill, Title: o.Title,
 			RestartNotice: o.Limits.RestartNotice, EditFirst: o.EditFirst, Freshness: o.Limits.AutoContinueFreshness,
 			Backlog: o.Backlog, Inactivity: o.Limits.TurnTimeout,
-			Log: o.Log.Named("turn"), Observe: o.Observe, OnSessionDeleted: o.OnSessionDeleted, OnSessionChanged: o.OnSessionChanged,
+			Log: o.Log.Named("turn"), Observe: o.Observe, OnSessionDeleted: o.OnSessionDeleted, OnReload: o.OnReload, OnSessionChanged: o.OnSessionChanged,
 		},
 		Approval: o.Approvals, Control: o.Control, DrainTimeout: o.Limits.DrainTimeout, Log: o.Log,
 	}
@@ -190,6 +191,7 @@ func withDefaults(o Options) Options {
 	setDefault(&o.Reset, func(chat.Address) session.ResetPolicy { return session.ResetPolicy{} })
 	setDefault(&o.OnSessionChanged, func(session.ID) {})
 	setDefault(&o.OnSessionDeleted, func(session.Deleted) {})
+	setDefault(&o.OnReload, func(context.Context) string { return "" })
 	return withValues(o)
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/agent"
+	"hermesd/gateway/access"
 	"hermesd/gateway/command"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/inbox"
@@ -110,9 +111,23 @@ func (c *claim) applyCommandResult(ctx context.Context, res command.Result, rec 
 	}
 }
 
+// reloadConfig has the configuration read again if an owner says /reload. It returns what
+// is wrong with it as a text for the user; "" if nothing is.
+func (c *claim) reloadConfig(ctx context.Context, res command.Result) string {
+	if res.Rebuild != "reload" || c.first().Grant.Principal().Level < access.Owner {
+		return ""
+	}
+	problem := c.runner.parts.Settings.OnReload(ctx)
+	if problem == "" {
+		return ""
+	}
+	return c.runner.parts.Settings.Printer.T("The configuration stays as it was: %s", problem)
+}
+
 // applySettings adds the session changes of a command to m, and returns an additional
 // text for the user.
-func (c *claim) applySettings(ctx context.Context, m *store.Finish, rec session.Record, res command.Result) (string, error) {
+func (c *claim) applySettings(ctx context.Context, m *store.Finish, rec session.Record, res command.Result) (text string, err error) {
+	text = c.reloadConfig(ctx, res)
 	if rec.ID == "" {
 		s, err := c.runner.parts.Sessions.New(c.first(), "")
 		if err != nil {
@@ -122,7 +137,7 @@ func (c *claim) applySettings(ctx context.Context, m *store.Finish, rec session.
 			s.Configure("", *res.Settings)
 		}
 		m.Create = s.Creation()
-		return "", nil
+		return text, nil
 	}
 	if res.Settings != nil {
 		rec.Settings = *res.Settings
@@ -131,9 +146,9 @@ func (c *claim) applySettings(ctx context.Context, m *store.Finish, rec session.
 	if res.Rebuild == "" {
 		return "", nil
 	}
-	r, text, err := c.runner.parts.Sessions.Rebuild(ctx, rec, res.Rebuild)
+	r, changes, err := c.runner.parts.Sessions.Rebuild(ctx, rec, res.Rebuild)
 	m.Rebuild = r
-	return text, err
+	return strings.TrimSpace(text + "\n" + changes), err
 }
 
 // compressSession runs the command /compress.

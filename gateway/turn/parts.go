@@ -123,6 +123,9 @@ type Settings struct {
 	Inactivity    time.Duration // time without progress after which a turn is canceled; 0 means no limit
 	Log           *zap.Logger
 	Observe       observe.Func // receives the events of turns; must not block
+	// OnReload is called when an owner says /reload, before the prompt is built again. It
+	// returns why the configuration cannot be read; "" if it can.
+	OnReload func(context.Context) (problem string)
 	// OnSessionDeleted is called after a session was deleted.
 	OnSessionDeleted func(session.Deleted)
 	// OnSessionChanged is called after messages of a session were committed. It must not

@@ -193,6 +193,7 @@ func (a *App) pipelineSettings(compacting compaction.Options) pipeline.Settings 
 			RestartNotice: c.Gateway.RestartNotice, EditFirst: c.Delivery.EditFirst,
 			Freshness: c.Gateway.AutoContinueFreshness, Backlog: c.Backlog.MaxAge, Inactivity: c.Gateway.TurnTimeout,
 			Log: log.Named("turn"), Observe: a.telemetry.Observe, OnSessionChanged: a.indexFollower.Changed, OnSessionDeleted: deleteDerived(a.eraser, log),
+			OnReload: func(ctx context.Context) string { return a.Reload(ctx).Problem },
 		},
 		Approval: approval.Options{
 			Mode: c.Approvals.Mode, Timeout: c.Approvals.Timeout, Level: access.ToolLevel, Review: a.approvalReviewer(), Printer: a.printer, Log: log.Named("approval"),

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"hermesd/internal/sim/memory"
 	"hermesd/internal/sim/memory/honcho"
@@ -74,6 +76,70 @@ func TestReloadTakesAnotherMemoryKey(t *testing.T) {
 			t.Errorf("%s is in %d lines of the log", key, n)
 		}
 	}
+}
+
+// TestOwnersReloadTakesAnotherMemoryKey: /reload of an owner reads the configuration, that of
+// a member only files of the prompt.
+func TestOwnersReloadTakesAnotherMemoryKey(t *testing.T) {
+	t.Parallel()
+	w := newKeyHarness(t)
+	w.start()
+	w.waitConnected()
+	w.waitLog("a call of the memory provider failed", "401")
+	said := []string{"I have bought a papaya."}
+	w.turn(said[0])
+	const again, problem = "Memories, skills, context files and tools are read again.", "The configuration stays as it was: memory.provider: "
+	w.writeFile("honcho.json", "{")
+	w.bobChat.Say(w.bob, "/reload")
+	if text := w.waitTextIn(w.bobChat, again).Text; strings.Contains(text, problem) {
+		t.Errorf("a member reads the configuration: %q", text)
+	}
+	w.say("/reload")
+	if text := w.waitText(problem).Text; !strings.HasPrefix(text, again) {
+		t.Errorf("an owner is told %q", text)
+	}
+	w.honcho(goodKey, "")
+	w.say("/reload")
+	w.waitStored(said)
+	w.stop()
+}
+
+// TestReloadsLoseNothingForTheMemory reloads with good and bad keys in turn, while recalls
+// and sends are under way: each message is answered, and stored once.
+func TestReloadsLoseNothingForTheMemory(t *testing.T) {
+	t.Parallel()
+	w := newKeyHarness(t)
+	w.honcho(goodKey, "")
+	w.server.Inject(memory.Fault{Delay: 5 * time.Millisecond, Late: 5 * time.Millisecond, Times: -1})
+	w.start()
+	w.waitConnected()
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				w.honcho([]string{goodKey, "another-bad-key"}[n%2], "")
+				if s := w.app.Reload(w.ctx); s.Problem != "" {
+					t.Errorf("reload %d: %s", n, s.Problem)
+				}
+			}
+		}
+	})
+	var said []string
+	for n := range 20 {
+		said = append(said, fmt.Sprintf("I like the papaya number%d.", n))
+		w.turn(said[n])
+	}
+	close(stop)
+	wg.Wait()
+	w.honcho(goodKey, "")
+	w.app.Reload(t.Context())
+	w.waitStored(said)
+	w.checkNoBreaks()
+	w.stop()
 }
 
 // TestAMemoryKeyInDotenvIsTaken: nobody has to ask for a reload.
