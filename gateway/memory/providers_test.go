@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -114,17 +115,23 @@ func startWith(t *testing.T, s service, dir string, wrap func(*bolt.Store) memor
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, warnings, err := s.open(provider.Source{Home: filepath.Join(dir, ".hermes"), Getenv: func(name string) string { return s.env[name] }, HTTP: s.client})
-	if err != nil || len(warnings) > 0 {
-		t.Fatal(warnings, err)
-	}
 	d := &daemon{service: s, dir: dir, store: db, bench: bench{t: t}}
 	parts := d.parts(settings())
-	parts.Provider, parts.Store = p, wrap(db)
+	parts.Provider, parts.Store = d.client(), wrap(db)
 	d.Service = memory.New(parts)
 	d.Start(t.Context())
 	t.Cleanup(d.stop)
 	return d
+}
+
+// client opens the provider.
+func (d *daemon) client() provider.Provider {
+	d.t.Helper()
+	p, warnings, err := d.open(provider.Source{Home: filepath.Join(d.dir, ".hermes"), Getenv: func(name string) string { return d.env[name] }, HTTP: d.service.client})
+	if err != nil || len(warnings) > 0 {
+		d.t.Fatal(warnings, err)
+	}
+	return p
 }
 
 func (d *daemon) stop() {
@@ -277,6 +284,53 @@ func TestEndOfTheProcessWhileAServiceWorks(t *testing.T) {
 		for _, word := range []string{"papaya", "espresso", "mango"} {
 			if n := s.count(word); n != 1 {
 				t.Errorf("%d copies of %s", n, word)
+			}
+		}
+	})
+}
+
+// Reloads with a refused key and with a good one in turn, while a recall and a send are
+// under way, lose nothing, and store nothing twice where the provider can tell.
+func TestReloadsWhileAServiceWorks(t *testing.T) {
+	eachService(t, func(t *testing.T, name string, s service) {
+		good, bad := s.env, maps.Clone(s.env)
+		for variable, value := range bad {
+			if value == simKey {
+				bad[variable] = "a-refused-key"
+			}
+		}
+		s.env = bad
+		d := start(t, s, t.TempDir())
+		if s.server != nil {
+			d.server.Inject(simmemory.Fault{Delay: time.Second, Late: 3 * time.Second, Times: -1})
+		}
+		const id = session.ID("20261128_010203_00000001")
+		reload := func(env map[string]string) {
+			t.Helper()
+			if d.env = env; !d.Configure(d.client(), settings()) {
+				t.Error("the provider is not replaced")
+			}
+			d.Reload()
+		}
+		for i := range 6 {
+			d.say(id, i, fmt.Sprintf("I prefer papaya%d over melon.", i))
+			r := d.Recall(owner(id, i, question))
+			later([]time.Duration{500 * time.Millisecond, 2 * time.Second, time.Minute}[i%3])
+			reload([]map[string]string{good, bad}[i%2])
+			r.Await(t.Context())
+		}
+		if s.server != nil {
+			d.server.Heal()
+		}
+		reload(good)
+		later(2 * time.Hour)
+		d.begin(owner(id, 9, question))
+		if st := d.Status(); !st.Up || st.Breaker != "closed" || st.Queue.Waiting+st.Queue.Aside != 0 || len(d.told()) > 1 {
+			t.Errorf("%+v, notices %q", st, d.told())
+		}
+		for i := range 6 {
+			if text := fmt.Sprintf("papaya%d", i); s.count != nil && s.count(text) != 1 {
+				t.Errorf("%d copies of %s", s.count(text), text)
 			}
 		}
 	})
