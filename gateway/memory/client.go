@@ -26,20 +26,14 @@ func (s *Service) about() *provider.About { return &s.client.Load().about }
 
 func (s *Service) settings() *Settings { return s.configured.Load() }
 
-// Configure sets the settings and replaces the provider by p, which is the same one opened
-// again; nil: it stays. Calls that are under way end with the provider that they began
-// with, which is closed then. It reports false, and closes p, if there was no provider at
-// the start, or one with another name or other tools: the agent and its sessions have
-// those. Reload follows.
+// Configure replaces the provider by p, which is the same one opened again, and the
+// settings. Calls that are under way end with the provider that they began with, which is
+// closed then. If there was no provider at the start, or one with another name or other
+// tools, which the agent and its sessions have, it changes nothing, closes p and reports
+// false. Reload follows.
 func (s *Service) Configure(p provider.Provider, set Settings) (replaced bool) {
 	if s.off() {
-		if p != nil {
-			_ = p.Close() // it was not used
-		}
-		return false
-	}
-	s.configured.Store(&set)
-	if p == nil {
+		_ = p.Close() // it was not used
 		return false
 	}
 	next := newClient(p)
@@ -51,6 +45,7 @@ func (s *Service) Configure(p provider.Provider, set Settings) (replaced bool) {
 		return false
 	}
 	s.client.Store(next)
+	s.configured.Store(&set)
 	clear(s.failing)
 	s.health = provider.Health{}
 	old.calls++ // this call
@@ -64,8 +59,8 @@ func sameTools(a, b provider.About) bool {
 	return a.Name == b.Name && a.NoTools == b.NoTools && reflect.DeepEqual(a.Tools, b.Tools)
 }
 
-// begin returns the client for a call, which finish follows; nil if guard does not allow one.
-// The caller holds s.mu.
+// begin returns the client for a call, which finish follows; nil if guard does not allow
+// one. The caller holds s.mu.
 func (s *Service) begin(guard *breaker) *client {
 	if !guard.acquire(time.Now()) {
 		return nil
@@ -75,7 +70,7 @@ func (s *Service) begin(guard *breaker) *client {
 	return c
 }
 
-// finish counts that a call has ended, and closes a client that was replaced with its last one.
+// finish counts that a call has ended. The last one closes a client that was replaced.
 func (s *Service) finish(c *client) {
 	s.mu.Lock()
 	c.calls--

@@ -173,7 +173,8 @@ func Unusable(name string, err error) *Service {
 func (s *Service) off() bool { return s == nil || s.client.Load().provider == nil }
 
 // Start begins to tell the events of the queue, first those that could not be told before,
-// and checks the provider once. The work ends with ctx or Close. A second call does nothing: two workers would tell events twice.
+// and checks the provider once. The work ends with ctx or Close. A second call does
+// nothing: two workers would tell events twice.
 func (s *Service) Start(ctx context.Context) {
 	if s.off() || s.started.Swap(true) {
 		return
@@ -251,10 +252,10 @@ func (s *Service) Wake() {
 	}
 }
 
-// Reload asks the provider again after a change of the configuration; see Configure. Calls that were
-// held back because of failures are made, the provider is checked, and the events of the
-// queue are told now, except those that were added for later: ends of conversations, and
-// turns that wait for more.
+// Reload asks the provider again after a change of the configuration; see Configure. Calls
+// that were held back because of failures are made, the provider is checked, and the events
+// of the queue are told now, except those that were added for later: ends of conversations,
+// and turns that wait for more.
 func (s *Service) Reload() {
 	if s.off() {
 		return

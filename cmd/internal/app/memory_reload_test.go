@@ -183,11 +183,11 @@ func TestReloadSaysWhichMemoryWaits(t *testing.T) {
 		problem          string
 		applied, waiting []string
 	}{
-		{"another provider", func() { config("holographic", "", "honcho:\n  timeout: 5\n") }, "", nil, []string{"honcho.timeout", "memory.provider"}},
+		{"another provider", func() { config("holographic", "  people: members\n", "honcho:\n  timeout: 5\n") }, "", nil, []string{"honcho.timeout", "memory.people", "memory.provider"}},
 		{"none", func() { config("''", "", "") }, "", nil, []string{"memory.provider"}},
 		{"settings", func() { config("honcho", "  people: members\n", "honcho:\n  timeout: 5\n") }, "", []string{"honcho.timeout", "memory.people"}, nil},
 		{"a broken file", func() { w.writeFile("honcho.json", "{") }, "memory.provider: ", []string{"honcho.timeout", "memory.people"}, nil},
-		{"no tools", func() { w.honcho(goodKey, `,"recallMode":"context"`) }, "", []string{"memory.people"}, []string{"honcho.timeout", "memory.provider"}},
+		{"no tools", func() { w.honcho(goodKey, `,"recallMode":"context"`) }, "", nil, []string{"honcho.timeout", "memory.people", "memory.provider"}},
 		{"as at the start", func() { w.honcho(goodKey, ""); config("honcho", "", "") }, "", nil, nil},
 	} {
 		test.change()
@@ -197,7 +197,13 @@ func TestReloadSaysWhichMemoryWaits(t *testing.T) {
 		}
 		said = append(said, "I like papaya. It is "+test.name+".")
 		w.turn(said[len(said)-1])
+		w.bobChat.Say(w.bob, "I am Bob. It is "+test.name+".")
+		w.waitTextIn(w.bobChat, "done: I am Bob. It is "+test.name+".")
 		w.waitStored(said)
+	}
+	w.waitStored([]string{"I am Bob. It is settings."})
+	if n := w.stored()["I am Bob. It is another provider."]; n != 0 {
+		t.Error("what is meant for another provider applies to the present one")
 	}
 	w.checkNoBreaks()
 	w.stop()

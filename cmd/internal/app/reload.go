@@ -81,7 +81,7 @@ func (a *App) Reload(context.Context) admin.Config {
 			used, err = a.applyConfig(c, report)
 		}
 		for _, key := range config.Changed(a.opts.Config, c, a.opts.Report, report) {
-			if config.IsLive(key) && (used.reopened || !config.IsOfMemoryProvider(key)) {
+			if config.IsLive(key) && (used.reopened || !config.IsOfExternalMemory(key)) {
 				next.Applied = append(next.Applied, key)
 			} else {
 				next.PendingRestart = append(next.PendingRestart, key)
@@ -122,8 +122,10 @@ func (a *App) applyConfig(c *config.Config, r config.Report) (used memoryUse, er
 	if a.opts.Level != nil {
 		a.opts.Level(c.Logging.Level)
 	}
-	used.reopened = a.memory.Configure(memory, memorySettings(c, a.opts.Config.Memory.Scope, a.access.Owners))
-	used.waits = memory != nil && !used.reopened
+	if memory != nil {
+		used.reopened = a.memory.Configure(memory, memorySettings(c, a.opts.Config.Memory.Scope, a.access.Owners))
+		used.waits = !used.reopened
+	}
 	a.memory.Reload()
 	return used, nil
 }

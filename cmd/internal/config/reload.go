@@ -56,23 +56,25 @@ func live() []string {
 	for _, k := range []string{"allow_from", "allow_all", "allow_admin_from", "group_allowed_chats", "allowed_roles", "allow_bots", "unauthorized_dm_behavior", "home_channel", "dm_policy", "group_policy", "allowed_topics", "ignored_threads", "disable_dms"} {
 		ks = append(ks, "platforms.*."+k, "platforms.*.accounts.*."+k)
 	}
+	return append(ks, ofExternalMemory()...)
+}
+
+// ofExternalMemory returns the keys of the external memory that are live.
+func ofExternalMemory() []string {
+	ks := []string{"memory.openviking.*", "memory.retaindb.*", "memory.byterover.*", "honcho.*", "plugins.hermes-memory-store.*"}
 	for _, k := range []string{"people", "rooms", "cron_recall", "recall_wait", "recall_max_chars", "sync", "sync_tools", "mirror", "queue_max"} {
 		ks = append(ks, "memory."+k)
 	}
-	return append(ks, ofMemoryProviders()...)
-}
-
-// ofMemoryProviders returns the keys of memory providers.
-func ofMemoryProviders() []string {
-	return []string{"memory.openviking.*", "memory.retaindb.*", "memory.byterover.*", "honcho.*", "plugins.hermes-memory-store.*"}
+	return ks
 }
 
 // IsLive reports whether a running daemon applies a change of the key at once.
 func IsLive(name string) bool { return matches(live(), name) }
 
-// IsOfMemoryProvider reports whether a key is one of a memory provider. It is live if the
-// daemon can open the provider again.
-func IsOfMemoryProvider(name string) bool { return matches(ofMemoryProviders(), name) }
+// IsOfExternalMemory reports whether a live key is one of the external memory. It needs a
+// restart if another provider is configured than that of the start: what is meant for the
+// one must not apply to the other.
+func IsOfExternalMemory(name string) bool { return matches(ofExternalMemory(), name) }
 
 func matches(patterns []string, name string) bool {
 	slashed := func(s string) string { return strings.ReplaceAll(s, ".", "/") } // so that * of path.Match matches one part
