@@ -36,7 +36,6 @@ type Options = compaction.Options
 // agent.Lifecycle.
 type Engine struct {
 	*compaction.Engine
-	s *summarizer
 	a Archive
 }
 
@@ -44,7 +43,7 @@ type Engine struct {
 func New(o Options, a Archive) *Engine {
 	s := &summarizer{}
 	e := compaction.New(o, s, func(raw json.RawMessage) { s.t = parseTree(raw) })
-	return &Engine{e, s, a}
+	return &Engine{e, a}
 }
 
 // Tools returns the tools that search the archived messages. They may run during a

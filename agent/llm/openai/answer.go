@@ -31,7 +31,6 @@ type answer struct {
 	refused       bool
 	stop          string
 	usage         llm.Usage
-	chunks        int
 }
 
 // A call is a tool call while it is streamed.
@@ -138,7 +137,6 @@ func (a *answer) handle(data []byte, send func(llm.Event) error) error {
 	if isSet(c.Error) || isSet(c.ErrorMessage) || c.Object == "error" {
 		return a.failed(data)
 	}
-	a.chunks++
 	if c.Model != "" {
 		a.model = c.Model
 	}

@@ -3,6 +3,7 @@ package provider
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -48,6 +49,17 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// StatusOf returns the status of the HTTP answer that err tells of; 0 if there was none.
+func StatusOf(err error) int {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Status
+	}
+	return 0
+}
+
+// IsMissing reports whether err means that the provider does not have what was named.
+func IsMissing(err error) bool { return StatusOf(err) == http.StatusNotFound }
 
 // ClassOf returns the class of err; Down for an error that is not an *Error.
 func ClassOf(err error) Class {

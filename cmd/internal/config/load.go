@@ -76,7 +76,6 @@ func (l *loader) getenv(name string) string {
 type Report struct {
 	Home    string // absolute
 	File    string // the config file; "" if there is none
-	Dotenv  string // the .env file; "" if there is none
 	Missing string // expected path of the config file if it does not exist, else ""
 	Blank   bool   // the config file is empty, maybe because it is being written
 	// SecretFiles are the files that keys such as api_key_file name.
@@ -126,7 +125,7 @@ func Load(o Options) (*Config, Report, error) {
 		Nested: "extra", Foreign: upstreamKey, Strict: strictKey, Rewrite: l.rewrite,
 	})
 	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets, Getenv: l.getenv}
-	l.dot = l.dotenv(&r)
+	l.dot = l.dotenv()
 	l.yaml(o, c, &r)
 	l.variables(c)
 	for _, path := range slices.Sorted(maps.Keys(o.Flags)) {
@@ -152,13 +151,12 @@ func Load(o Options) (*Config, Report, error) {
 }
 
 // dotenv reads the .env file, if there is one.
-func (l *loader) dotenv(r *Report) map[string]dotVar {
+func (l *loader) dotenv() map[string]dotVar {
 	name := l.dotFile
 	data, err := yamlconf.ReadFile(name, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	r.Dotenv = name
 	if err != nil {
 		l.Problems = append(l.Problems, Problem{File: name, Text: fmt.Sprintf("the file cannot be read: %v", err)})
 		return nil

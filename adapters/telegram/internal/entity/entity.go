@@ -240,13 +240,12 @@ func linkable(s string) bool {
 
 // offsets converts byte offsets to UTF-16 offsets, in any order.
 type offsets struct {
-	text  string
 	bytes []int // sorted byte offsets of all rune boundaries
 	units []int
 }
 
 func newOffsets(text string) *offsets {
-	o := &offsets{text: text}
+	o := new(offsets)
 	n := 0
 	for i, r := range text {
 		o.bytes, o.units = append(o.bytes, i), append(o.units, n)

@@ -132,7 +132,7 @@ func (c *client) get(ctx context.Context, path string, query url.Values, out any
 // the server must be Hindsight's.
 func (c *client) Check(ctx context.Context) (h provider.Health, err error) {
 	err = c.get(ctx, c.bank(provider.Scope{})+"/operations", url.Values{"limit": {"1"}}, &struct{}{})
-	if err != nil && !missing(err) {
+	if err != nil && !provider.IsMissing(err) {
 		return h, err
 	}
 	v, versionErr := c.version(ctx)
@@ -146,11 +146,6 @@ func (c *client) Check(ctx context.Context) (h provider.Health, err error) {
 	return h, err
 }
 
-func missing(err error) bool {
-	e, ok := errors.AsType[*provider.Error](err)
-	return ok && e.Status == http.StatusNotFound
-}
-
 // version returns the version of the API; "" if the server does not say.
 func (c *client) version(ctx context.Context) (string, error) {
 	var out struct {
@@ -158,7 +153,7 @@ func (c *client) version(ctx context.Context) (string, error) {
 		Old string `json:"version"`
 	}
 	err := c.rest.Do(ctx, rest.Call{Method: "GET", Path: "/version", Timeout: min(c.timeout, versionTimeout), Reads: true}, &out)
-	if missing(err) {
+	if provider.IsMissing(err) {
 		return "", nil // an old server
 	}
 	return cmp.Or(out.API, out.Old), err

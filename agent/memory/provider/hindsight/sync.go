@@ -182,7 +182,7 @@ func (c *client) status(ctx context.Context, s provider.Scope, id string) (strin
 		Status string `json:"status"`
 	}
 	err := c.get(ctx, c.bank(s)+"/operations/"+escape(id), nil, &out)
-	if missing(err) {
+	if provider.IsMissing(err) {
 		return "not_found", nil
 	}
 	return out.Status, err
@@ -249,7 +249,7 @@ func (c *client) factPath(e provider.Event) string {
 // has reports whether there is a document.
 func (c *client) has(ctx context.Context, path string) (bool, error) {
 	err := c.get(ctx, path, nil, &struct{}{})
-	if missing(err) {
+	if provider.IsMissing(err) {
 		return false, nil
 	}
 	return err == nil, err
@@ -258,7 +258,7 @@ func (c *client) has(ctx context.Context, path string) (bool, error) {
 // remove deletes what has a path. What does not exist is deleted.
 func (c *client) remove(ctx context.Context, path string) error {
 	err := c.rest.Do(ctx, rest.Call{Method: "DELETE", Path: path, Timeout: c.write()}, nil)
-	if missing(err) {
+	if provider.IsMissing(err) {
 		return nil
 	}
 	return err
@@ -286,7 +286,7 @@ func (c *client) forget(ctx context.Context, s provider.Scope) error {
 			} `json:"items"`
 		}
 		query := url.Values{"q": {s.Session}, "limit": {strconv.Itoa(pageSize)}, "offset": {strconv.Itoa(page * pageSize)}}
-		if err := c.get(ctx, c.bank(s)+"/documents", query, &out); missing(err) {
+		if err := c.get(ctx, c.bank(s)+"/documents", query, &out); provider.IsMissing(err) {
 			break // no bank
 		} else if err != nil {
 			return err

@@ -14,7 +14,7 @@ func (c *client) deleteSession(ctx context.Context, name string, foreign object)
 	if err != nil || n > 0 {
 		return false, err
 	}
-	if err = c.change(ctx, http.MethodDelete, "/sessions/"+name, nil, nil); missing(err) {
+	if err = c.change(ctx, http.MethodDelete, "/sessions/"+name, nil, nil); provider.IsMissing(err) {
 		err = nil
 	}
 	return err == nil, err

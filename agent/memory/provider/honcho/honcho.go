@@ -7,7 +7,6 @@ package honcho
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"sync"
@@ -154,12 +153,6 @@ func (c *client) change(ctx context.Context, method, path string, body, out any)
 	return c.do(ctx, rest.Call{Method: method, Path: "/" + c.workspace + path, Body: body}, out)
 }
 
-// missing reports whether an error says that something is not there.
-func missing(err error) bool {
-	e, ok := errors.AsType[*provider.Error](err)
-	return ok && e.Status == http.StatusNotFound
-}
-
 type object = map[string]any
 
 func (c *client) openWorkspace(ctx context.Context) error {
@@ -227,7 +220,7 @@ func (c *client) view(ctx context.Context, s provider.Scope, about string) (view
 			Others *bool `json:"observe_others"`
 		}
 		err := c.get(ctx, "/sessions/"+name+"/peers/"+c.ai+"/config", nil, &got)
-		if err != nil && !missing(err) {
+		if err != nil && !provider.IsMissing(err) {
 			return view{}, err
 		}
 		others = c.observe.AI.Others

@@ -38,7 +38,7 @@ func (c *client) lookUp(ctx context.Context, v view, query string) (k known, err
 		q.Set("search_top_k", conclusionsMax)
 	}
 	err = c.get(ctx, "/peers/"+v.observer+"/context", q, &k)
-	if missing(err) {
+	if provider.IsMissing(err) {
 		return known{}, nil // nothing was said yet
 	}
 	return k, err
@@ -50,7 +50,7 @@ func (c *client) summary(ctx context.Context, s provider.Scope) (string, error) 
 		Summary *struct{ Content string } `json:"summary"`
 	}
 	err := c.get(ctx, "/sessions/"+c.session(s)+"/context", url.Values{"summary": {"true"}, "tokens": {summaryTokens}}, &got)
-	if missing(err) || err == nil && got.Summary == nil {
+	if provider.IsMissing(err) || err == nil && got.Summary == nil {
 		return "", nil
 	}
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *client) reason(ctx context.Context, v view, query, level string) (strin
 	}
 	var got struct{ Content *string }
 	err := c.ask(ctx, "/peers/"+v.observer+"/chat", nil, body, &got)
-	if missing(err) || err == nil && got.Content == nil {
+	if provider.IsMissing(err) || err == nil && got.Content == nil {
 		return "", nil
 	}
 	if err != nil {

@@ -103,7 +103,7 @@ func (c *client) say(ctx context.Context, e provider.Event) error {
 func (c *client) count(ctx context.Context, session string, filter object) (int, error) {
 	var got struct{ Total int }
 	err := c.ask(ctx, "/sessions/"+session+"/messages/list", url.Values{"size": {"1"}}, object{"filters": filter}, &got)
-	if missing(err) {
+	if provider.IsMissing(err) {
 		return 0, nil
 	}
 	return got.Total, err
@@ -197,7 +197,7 @@ func each[T any](ctx context.Context, c *client, path string, body object, f fun
 	for n, pages := 1, 1; n <= min(pages, maxPages); n++ {
 		var got page[T]
 		query := url.Values{"size": {pageSize}, "page": {strconv.Itoa(n)}, "reverse": {"true"}}
-		if err := c.ask(ctx, path, query, body, &got); missing(err) {
+		if err := c.ask(ctx, path, query, body, &got); provider.IsMissing(err) {
 			return nil
 		} else if err != nil {
 			return err
@@ -225,7 +225,7 @@ func (c *client) remove(ctx context.Context, e provider.Event) error {
 
 func (c *client) deleteConclusions(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		if err := c.deleteConclusion(ctx, id); err != nil && !missing(err) {
+		if err := c.deleteConclusion(ctx, id); err != nil && !provider.IsMissing(err) {
 			return err
 		}
 	}

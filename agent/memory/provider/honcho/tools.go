@@ -107,7 +107,7 @@ func (c *client) profile(ctx context.Context, _ provider.Scope, v view, in input
 		Card []string `json:"peer_card"`
 	}
 	for _, from := range slices.Compact([]view{v, {v.about, v.about}}) { // some servers keep it with the peer
-		if err := c.get(ctx, "/peers/"+from.observer+"/card", from.target(), &got); err != nil && !missing(err) {
+		if err := c.get(ctx, "/peers/"+from.observer+"/card", from.target(), &got); err != nil && !provider.IsMissing(err) {
 			return "", err
 		}
 		if len(got.Card) > 0 {
@@ -174,7 +174,7 @@ func (c *client) showContext(ctx context.Context, s provider.Scope, v view, in i
 			Peer    string `json:"peer_id"`
 		} `json:"messages"`
 	}
-	if err := c.get(ctx, "/sessions/"+c.session(s)+"/context", q, &got); err != nil && !missing(err) {
+	if err := c.get(ctx, "/sessions/"+c.session(s)+"/context", q, &got); err != nil && !provider.IsMissing(err) {
 		return "", err
 	}
 	var parts []string
@@ -225,7 +225,7 @@ func (c *client) concludeTool(ctx context.Context, s provider.Scope, v view, in 
 		err = c.deleteConclusion(ctx, id)
 	}
 	switch {
-	case missing(err) || err == nil && !owns:
+	case provider.IsMissing(err) || err == nil && !owns:
 		return failure("Failed to delete conclusion %s.", id)
 	case err != nil:
 		return "", err

@@ -3,9 +3,9 @@ package mem0
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,8 +163,7 @@ func noMemory(id string) error {
 // gone reports whether an error means that there is no memory with an ID: unknown, or
 // not the form of one.
 func gone(err error) bool {
-	e, ok := errors.AsType[*provider.Error](err)
-	return ok && (e.Status == http.StatusNotFound || e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity)
+	return slices.Contains([]int{http.StatusNotFound, http.StatusBadRequest, http.StatusUnprocessableEntity}, provider.StatusOf(err))
 }
 
 // Synced implements provider.Provider. The cloud can tell about a write whose

@@ -145,20 +145,9 @@ func garbage(err error) error {
 	return &provider.Error{Class: provider.Garbage, Sent: true, Text: label + " has sent an answer that cannot be read", Err: err}
 }
 
-// status returns the HTTP status of a refusal; 0 if err is none.
-func status(err error) int {
-	if e, ok := errors.AsType[*provider.Error](err); ok {
-		return e.Status
-	}
-	return 0
-}
-
-// missing reports whether err means that a session, file or task does not exist.
-func missing(err error) bool { return status(err) == http.StatusNotFound }
-
 // except returns err unless it means that something does not exist.
 func except(err error) error {
-	if missing(err) {
+	if provider.IsMissing(err) {
 		return nil
 	}
 	return err

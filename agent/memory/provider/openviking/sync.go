@@ -129,7 +129,7 @@ func (c *client) commit(ctx context.Context, s provider.Scope) (provider.Receipt
 	}
 	call := rest.Call{Method: "POST", Path: sessionPath(s.Session, "/commit"), Body: map[string]int{"keep_recent_count": 0}, Timeout: rest.WriteTimeout}
 	err := c.do(ctx, s.Person, call, &out)
-	if missing(err) {
+	if provider.IsMissing(err) {
 		return provider.Receipt{}, nil // nothing was said in it
 	}
 	return provider.Receipt{ID: out.Task, Pending: out.Task != ""}, err
@@ -156,7 +156,7 @@ func (c *client) memoryURI(directory, text string) string {
 func (c *client) write(ctx context.Context, person, uri, text string) error {
 	body := map[string]any{"uri": uri, "content": text, "mode": "create", "wait": false}
 	err := c.do(ctx, person, rest.Call{Method: "POST", Path: "/api/v1/content/write", Body: body, Timeout: rest.WriteTimeout}, nil)
-	if status(err) == http.StatusConflict {
+	if provider.StatusOf(err) == http.StatusConflict {
 		return nil
 	}
 	return err
@@ -198,15 +198,15 @@ func (c *client) Synced(ctx context.Context, e provider.Event, r provider.Receip
 		return c.added(ctx, e)
 	case e.Kind == provider.Added || e.Kind == provider.Removed:
 		err := c.do(ctx, s.Person, rest.Call{Method: "GET", Path: "/api/v1/fs/stat", Query: uriQuery(c.factURI(e.Fact)), Reads: true}, nil)
-		return missing(err) == (e.Kind == provider.Removed), except(err)
+		return provider.IsMissing(err) == (e.Kind == provider.Removed), except(err)
 	case (e.Kind == provider.Checkpoint || e.Kind == provider.End) && r.ID != "":
 		return c.done(ctx, s.Person, r.ID)
 	case e.Kind == provider.Checkpoint || e.Kind == provider.End:
 		v, err := c.describe(ctx, s)
-		return missing(err) || err == nil && v.Live == 0, except(err)
+		return provider.IsMissing(err) || err == nil && v.Live == 0, except(err)
 	case e.Kind == provider.Forget && s.Session != "":
 		_, err := c.describe(ctx, s)
-		return missing(err), except(err)
+		return provider.IsMissing(err), except(err)
 	}
 	return false, provider.ErrUnknown
 }
@@ -218,7 +218,7 @@ func (c *client) done(ctx context.Context, person, task string) (bool, error) {
 	}
 	err := c.do(ctx, person, rest.Call{Method: "GET", Path: "/api/v1/tasks/" + url.PathEscape(task), Reads: true}, &out)
 	switch {
-	case missing(err):
+	case provider.IsMissing(err):
 		return false, provider.ErrUnknown // the server forgets its tasks
 	case out.Status == "failed" || out.Status == "cancelled":
 		return false, provider.ErrFailed

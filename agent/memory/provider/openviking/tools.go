@@ -142,7 +142,7 @@ type entry struct {
 func (c *client) stat(ctx context.Context, person, uri string) (entry, error) {
 	var e entry
 	err := c.do(ctx, person, rest.Call{Method: "GET", Path: "/api/v1/fs/stat", Query: uriQuery(uri), Reads: true}, &e)
-	if missing(err) {
+	if provider.IsMissing(err) {
 		return e, problem(uri + " does not exist")
 	}
 	return e, err
@@ -219,7 +219,7 @@ func (c *client) toolBrowse(ctx context.Context, s provider.Scope, in input) (an
 	call := map[string]string{"tree": "/api/v1/fs/tree", "list": "/api/v1/fs/ls"}[in.Action]
 	entries := []entry{}
 	if err := c.do(ctx, s.Person, rest.Call{Method: "GET", Path: call, Query: uriQuery(path), Reads: true}, &entries); err != nil {
-		if missing(err) {
+		if provider.IsMissing(err) {
 			return nil, problem(path + " does not exist")
 		}
 		return nil, err

@@ -42,9 +42,6 @@ type Client struct {
 	// Header returns the headers of a call, with the key; called for each.
 	Header func() http.Header
 	Key    secret.Value // never part of an error
-	// Detail returns the message of a refusal's JSON body; nil: the fields detail,
-	// message and error are tried.
-	Detail func(body []byte) string
 
 	http *http.Client
 }
@@ -219,10 +216,6 @@ func (c *Client) refusal(req *http.Request, resp *http.Response, body []byte) er
 	case s < 400:
 		e.Class = provider.Garbage // a redirect
 	}
-	detail := c.Detail
-	if detail == nil {
-		detail = Detail
-	}
 	e.Text = c.Label + " refuses this"
 	if e.Class == provider.Down {
 		e.Text = c.Label + " has failed"
@@ -248,10 +241,10 @@ func clean(text string, keys ...secret.Value) string {
 	return text
 }
 
-// Detail returns the message of a refusal: the first of the fields detail, message, error
+// detail returns the message of a refusal: the first of the fields detail, message, error
 // and error.message that is text, or the messages of FastAPI's list; the title of an HTML
 // page; "" if there is none.
-func Detail(body []byte) string {
+func detail(body []byte) string {
 	var v struct {
 		Detail, Message, Error json.RawMessage
 	}

@@ -50,7 +50,6 @@ type field struct {
 	name     string
 	path     string // with those of its sections; elements of lists and tables have their own
 	index    []int  // in the struct of its section
-	typ      reflect.Type
 	kind     kind
 	def      string
 	rng      string
@@ -101,7 +100,7 @@ func describe(t reflect.Type, path string) (fs []*field) {
 			continue
 		}
 		f := &field{
-			name: name, path: join(path, name), index: []int{i}, typ: sf.Type, kind: kindOf(sf.Type),
+			name: name, path: join(path, name), index: []int{i}, kind: kindOf(sf.Type),
 			def: sf.Tag.Get("default"), rng: sf.Tag.Get("range"), doc: sf.Tag.Get("doc"),
 			aliases: split(sf.Tag.Get("alias"), "|"), former: split(sf.Tag.Get("deprecated"), "|"), replaced: settings(sf.Tag.Get("replaced")),
 			short: sf.Tag.Get("short"), own: sf.Tag.Get("own") == "true", anyName: sf.Tag.Get("names") == "any", sep: ",", env: split(sf.Tag.Get("env"), "|"), prefix: sf.Tag.Get("prefix"),
