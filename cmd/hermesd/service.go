@@ -16,6 +16,7 @@ import (
 	"hermesd/cmd/internal/config/profile"
 	"hermesd/cmd/internal/service"
 	"hermesd/cmd/internal/tui/text"
+	"hermesd/internal/atomicfile"
 	"hermesd/storage"
 	"hermesd/systemd"
 )
@@ -291,9 +292,8 @@ func (b startRecord) read(now time.Time) (times []time.Time) {
 // write stores times. Errors are ignored: the start itself reports what is wrong
 // with the home directory.
 func (b startRecord) write(times []time.Time) {
-	raw, err := json.Marshal(times)
-	if err == nil && os.WriteFile(b.path+".new", raw, 0o600) == nil {
-		_ = os.Rename(b.path+".new", b.path)
+	if raw, err := json.Marshal(times); err == nil {
+		_ = atomicfile.Replace(b.path, raw, 0o600)
 	}
 }
 

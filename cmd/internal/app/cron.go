@@ -22,6 +22,7 @@ import (
 	"hermesd/gateway/cron"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/internal/atomicfile"
 	"hermesd/internal/spawn"
 )
 
@@ -227,10 +228,7 @@ func (o outputs) Save(occurrence schedule.OccurrenceID, answer string) error {
 		return err
 	}
 	path := filepath.Join(dir, occurrence.DueAt.UTC().Format("20060102T150405Z")+".md")
-	if err := os.WriteFile(path+".tmp", []byte(o.mask(answer)), 0o600); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
+	if err := atomicfile.Replace(path, []byte(o.mask(answer)), 0o600); err != nil {
 		return err
 	}
 	names, err := o.names(occurrence.Job)

@@ -40,7 +40,7 @@ func Memories(c *config.Config, home string, p chat.Platform, person string) *me
 func (a *App) removeStaleFiles() {
 	root, err := os.OpenRoot(a.opts.Home)
 	if err == nil {
-		err = atomicfile.RemoveStale(root, time.Now().Add(-time.Minute), ".", "memories", "memories/*", "memories/*/*", "byterover/.brv", "byterover-people/*/.brv")
+		err = atomicfile.RemoveStale(root, time.Now().Add(-time.Minute), ".", "cron/output/*", "memories", "memories/*", "memories/*/*", "byterover/.brv", "byterover-people/*/.brv")
 		err = errors.Join(err, root.Close())
 	}
 	if err != nil {

@@ -41,7 +41,7 @@ func TestStartRemovesIncompleteFiles(t *testing.T) {
 		at := time.Now().Add(-age)
 		w.must(os.Chtimes(w.path(name), at, at))
 	}
-	stale := []string{".hermesd-1", "memories/.hermesd-1", "memories/slack/.hermesd-1", "memories/slack/U1/.hermesd-1", "byterover/.brv/.hermesd-1", "byterover-people/p1/.brv/.hermesd-1"}
+	stale := []string{".hermesd-1", "cron/output/j/.hermesd-1", "memories/.hermesd-1", "memories/slack/.hermesd-1", "memories/slack/U1/.hermesd-1", "byterover/.brv/.hermesd-1", "byterover-people/p1/.brv/.hermesd-1"}
 	kept := []string{".hermesd-backup", "workspace/.hermesd-1", "memories/.hermesd-2"}
 	for _, name := range append(stale, kept...) {
 		put(name, time.Hour)

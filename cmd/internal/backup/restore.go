@@ -149,21 +149,8 @@ func writePlan(h *storage.Home, p plan) error {
 	if err := atomicfile.SyncDir(h.Path(p.Stage)); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	tmp := h.Path(p.Stage + ".plan")
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
+	if err := atomicfile.Replace(h.Path(planName), raw, 0o600); err != nil {
 		return fmt.Errorf("restore: %w", err)
-	}
-	_, err = f.Write(raw)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(tmp, h.Path(planName))
-	}
-	if err == nil {
-		err = atomicfile.SyncDir(h.Path())
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("restore: %w", err), os.Remove(tmp))
 	}
 	return nil
 }

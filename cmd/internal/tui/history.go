@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"hermesd/internal/atomicfile"
 )
 
 const (
@@ -94,11 +96,7 @@ func (h *history) shorten() error {
 		}
 		b.Write(append(raw, '\n'))
 	}
-	tmp := h.path + ".new"
-	if err := os.WriteFile(tmp, b.Bytes(), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, h.path)
+	return atomicfile.Replace(h.path, b.Bytes(), 0o600)
 }
 
 func (h *history) previous(now string) (string, bool) {
