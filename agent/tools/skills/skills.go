@@ -20,8 +20,7 @@ var texts embed.FS
 // Options configure the tools.
 type Options struct {
 	Library *skills.Library
-	// Filter returns which skills the turn of a call is offered; nil offers every skill that
-	// this machine supports.
+	// Filter returns which skills the turn of a call is offered.
 	Filter func(c tool.Call) skills.Filter
 	// Manage returns why a session may not perform an action of skill_manage, nil if it
 	// may; the model reads the text of the error. If Manage is nil, there is no
@@ -53,13 +52,6 @@ func spec(name string, effect tool.Effect) tool.Spec {
 	}
 }
 
-func (s toolSet) filter(c tool.Call) skills.Filter {
-	if s.o.Filter == nil {
-		return skills.Filter{}
-	}
-	return s.o.Filter(c)
-}
-
 // maxDescription is the number of characters of a description that skills_list shows.
 const maxDescription = 500
 
@@ -68,7 +60,7 @@ type listInput struct {
 }
 
 func (s toolSet) list(_ context.Context, c tool.Call, in listInput) (string, error) {
-	visible := s.o.Library.Catalog().Visible(s.filter(c))
+	visible := s.o.Library.Catalog().Visible(s.o.Filter(c))
 	want := strings.Trim(strings.TrimSpace(in.Category), "/")
 	if want != "" {
 		visible = slices.DeleteFunc(visible, func(k skills.Skill) bool {
@@ -94,7 +86,7 @@ func (s toolSet) view(_ context.Context, c tool.Call, in viewInput) (string, err
 		return "", fmt.Errorf("a name is needed")
 	}
 	if k, ok := s.o.Library.Catalog().Find(in.Name); ok {
-		if why := k.Hidden(s.filter(c)); why != "" {
+		if why := k.Hidden(s.o.Filter(c)); why != "" {
 			return "", fmt.Errorf("the skill %s is not offered here: %s", k.Name, why)
 		}
 	}

@@ -42,7 +42,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.lib = lib
-	b.opts = tools.Options{Library: lib, Manage: func(context.Context, string, string) error { return nil }}
+	b.opts = tools.Options{Library: lib, Filter: func(tool.Call) skills.Filter { return skills.Filter{} }, Manage: func(context.Context, string, string) error { return nil }}
 	return b
 }
 

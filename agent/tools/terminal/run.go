@@ -41,18 +41,16 @@ func (t *Terminal) run(ctx context.Context, c tool.Call, in runInput) (string, e
 	if err != nil {
 		return "", err
 	}
-	if in.Workdir == "" && t.o.Folder != nil {
+	if in.Workdir == "" {
 		in.Workdir = t.o.Folder(c.Session)
 	}
 	dir, err := t.resolveDir(in.Workdir)
 	if err != nil {
 		return "", err
 	}
-	var box *spawn.Sandbox
-	if t.o.Sandbox != nil { // before anybody is asked for approval
-		if box, err = t.o.Sandbox(); err != nil {
-			return "", fmt.Errorf("the command was not run: %w", err)
-		}
+	box, err := t.o.Sandbox() // before anybody is asked for approval
+	if err != nil {
+		return "", fmt.Errorf("the command was not run: %w", err)
 	}
 	v, err := t.authorize(ctx, c, PolicyRequest{Command: in.Command, Dir: dir, Session: c.Session, Network: in.Network}, nil)
 	if err != nil {

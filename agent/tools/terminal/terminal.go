@@ -59,18 +59,19 @@ type PolicyRequest struct {
 // A CommandPolicy classifies a command line before it runs.
 type CommandPolicy func(ctx context.Context, r PolicyRequest) PolicyResult
 
-// Options configure how commands run. Zero values select the defaults.
+// Options configure how commands run. Folder, Policy and Sandbox are required; other zero
+// values select the defaults.
 type Options struct {
 	Workspace string // default directory; must exist
 	AnyFolder bool   // commands may run in other directories too
 	// Folder returns the directory for commands of a session that name none, "" the
-	// workspace; nil: always the workspace.
+	// workspace.
 	Folder func(session string) string
-	Policy CommandPolicy // required
+	Policy CommandPolicy
 	// Secrets masks secrets in results before they are truncated; nil: masks none.
 	Secrets *secret.Masker
-	// Sandbox returns the sandbox for commands. It is called for each command, and if it
-	// fails the command does not run. nil: commands run without a sandbox.
+	// Sandbox returns the sandbox for commands, nil if they run without one. It is called
+	// for each command, and if it fails the command does not run.
 	Sandbox        func() (*spawn.Sandbox, error)
 	Shell          string   // "": bash, or sh
 	EnvPassthrough []string // environment variables of the daemon passed to commands
@@ -129,8 +130,8 @@ type Terminal struct {
 
 // New returns a Terminal. It starts no process.
 func New(o Options, log *zap.Logger) (*Terminal, error) {
-	if o.Policy == nil {
-		return nil, errors.New("terminal: no command policy")
+	if o.Policy == nil || o.Sandbox == nil {
+		return nil, errors.New("terminal: no command policy, or no sandbox")
 	}
 	o.Secrets = cmp.Or(o.Secrets, &secret.Masker{})
 	dir, err := filepath.Abs(o.Workspace)

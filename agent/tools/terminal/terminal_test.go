@@ -61,7 +61,10 @@ func open(t *testing.T, change func(*terminal.Options)) *bench {
 	if err := os.MkdirAll(filepath.Join(b.workspace, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	o := terminal.Options{Workspace: b.workspace, Policy: guard, Spill: filepath.Join(dir, "spill")}
+	o := terminal.Options{
+		Workspace: b.workspace, Policy: guard, Spill: filepath.Join(dir, "spill"),
+		Folder: func(string) string { return "" }, Sandbox: func() (*spawn.Sandbox, error) { return nil, nil },
+	}
 	if change != nil {
 		change(&o)
 	}

@@ -39,6 +39,9 @@ func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://
 func open(t *testing.T, o web.Options) map[string]tool.Tool {
 	t.Helper()
 	o.Log = cmp.Or(o.Log, zap.NewNop())
+	if o.Scan == nil {
+		o.Scan = func(string) []string { return nil }
+	}
 	w, err := web.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -50,8 +50,8 @@ type Options struct {
 	Dial safehttp.Options
 	// Search is the service that web_search queries; without one there is no such tool.
 	Search Search
-	// Scan returns names of the prompt injections found in a text; nil: texts are not
-	// scanned. It is called from several goroutines.
+	// Scan returns names of the prompt injections found in a text. It is required, and
+	// called from several goroutines.
 	Scan func(text string) []string
 	// Secrets are never sent: a URL or query that contains one is rejected. nil: no secrets
 	// are known.
