@@ -17,6 +17,7 @@ import (
 	"hermesd/cmd/internal/service"
 	"hermesd/cmd/internal/tui/text"
 	"hermesd/internal/atomicfile"
+	"hermesd/internal/backoff"
 	"hermesd/storage"
 	"hermesd/systemd"
 )
@@ -260,10 +261,7 @@ func (c *cli) begin(ctx context.Context, home string) startRecord {
 	var manager systemd.Notifier
 	_ = manager.Extend(d + startLimit) // otherwise the service manager ends the wait, which does no harm
 	_ = manager.Status(fmt.Sprintf("waits %s after %s that failed", d, failed))
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+	_ = backoff.Sleep(ctx, d) // returns early when ctx ends
 	return b
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"hermesd/gateway/session"
 	"hermesd/gateway/store"
+	"hermesd/internal/backoff"
 	"hermesd/internal/diskspace"
 )
 
@@ -112,10 +113,7 @@ func (f *Follower) makeWay(ctx context.Context, delay time.Duration) (removed bo
 			f.log.Warn("disk is full, and search index cannot be removed", zap.Error(err))
 		}
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(delay):
-	}
+	_ = backoff.Sleep(ctx, delay) // returns early when ctx ends
 	return removed
 }
 
@@ -169,11 +167,9 @@ func (f *Follower) Run(ctx context.Context) {
 			}
 		case <-f.wake:
 			all = false
-			select {
-			case <-ctx.Done():
+			if backoff.Sleep(ctx, maxLag) != nil {
 				f.finish(ctx)
 				return
-			case <-time.After(maxLag):
 			}
 		}
 	}
@@ -386,12 +382,7 @@ func (b *batch) flush(ctx context.Context) error {
 	}
 	pause := time.Since(b.began)
 	b.began = time.Now().Add(pause)
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(pause):
-		return nil
-	}
+	return backoff.Sleep(ctx, pause)
 }
 
 // read returns an update with the rows in span.

@@ -37,6 +37,7 @@ import (
 	"hermesd/gateway/overlay"
 	"hermesd/gateway/pipeline"
 	"hermesd/gateway/usage"
+	"hermesd/internal/backoff"
 	"hermesd/internal/spawn"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
@@ -263,9 +264,7 @@ func (a *App) start(ctx context.Context, parts *sync.WaitGroup) {
 	parts.Go(func() { a.watchConfig(ctx) })
 	parts.Go(func() { a.runExpiry(ctx) })
 	parts.Go(func() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(releaseMemoryDelay):
+		if backoff.Sleep(ctx, releaseMemoryDelay) == nil {
 			releaseMemory()
 		}
 	})
@@ -285,10 +284,8 @@ func (a *App) publishMenu(ctx context.Context, account chat.Account, m chat.Comm
 			return
 		}
 		a.opts.Log.Warn("cannot publish command menu", zap.String("platform", string(account.Platform)), zap.Error(err))
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, wait) != nil {
 			return
-		case <-time.After(wait):
 		}
 	}
 }

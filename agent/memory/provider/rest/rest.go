@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"hermesd/agent/memory/provider"
+	"hermesd/internal/backoff"
 	"hermesd/internal/safehttp"
 	"hermesd/internal/secret"
 )
@@ -97,9 +98,7 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 		if end, ok := ctx.Deadline(); ok && time.Until(end) <= pause {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, pause) != nil {
 			return err
 		}
 		err = c.once(ctx, call, out)
