@@ -29,10 +29,6 @@ const (
 	textNoOutput    = "(no output)"
 )
 
-func toolResult(id, text string) llm.Block {
-	return llm.Block{Type: llm.ToolResult, ID: id, Text: text}
-}
-
 func toolFailure(id, text string) llm.Block {
 	return llm.Block{Type: llm.ToolResult, ID: id, Text: text, Failed: true}
 }
@@ -249,7 +245,7 @@ func (g *callGroup) recordOutcome(ctx context.Context, o callOutcome) error {
 		g.r.batch.results[o.call.ID] = toolFailure(o.call.ID, textInterrupted)
 		return nil
 	}
-	b := toolResult(o.call.ID, o.text)
+	b := llm.Block{Type: llm.ToolResult, ID: o.call.ID, Text: o.text}
 	switch {
 	case o.err != nil:
 		b = toolFailure(o.call.ID, o.text)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -131,7 +132,7 @@ func sessionOf(h http.Header, user string) (string, *openaiapi.Failure) {
 		return user, nil
 	}
 	sum := digest(user)
-	return "user-" + hexOf(sum[:12]), nil
+	return "user-" + hex.EncodeToString(sum[:12]), nil
 }
 
 // word reports whether s is valid in addresses and headers.

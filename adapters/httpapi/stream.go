@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"encoding/hex"
 	"net/http"
 	"strings"
 	"time"
@@ -22,8 +21,6 @@ type writer struct {
 	sent    string // the part of the answer that was sent
 	err     error  // the first write error
 }
-
-func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
 func (o *writer) deadline() {
 	_ = o.rc.SetWriteDeadline(time.Now().Add(writeTime)) // not supported by every connection; then there is no deadline

@@ -89,8 +89,6 @@ type statusLimiter struct {
 	at map[chat.Address]time.Time
 }
 
-func newPaces() *statusLimiter { return &statusLimiter{at: map[chat.Address]time.Time{}} }
-
 // due reports whether the status should be set again, and records that it is set
 // now.
 func (p *statusLimiter) due(to chat.Address) bool {
@@ -139,7 +137,6 @@ type replyURL struct {
 	left          int
 }
 
-// put adds the response URL of a slash command.
 func (r *replyURLs) put(command chat.Inbound, url string) {
 	r.drop(command.ID) // delivered again
 	r.mu.Lock()

@@ -129,7 +129,7 @@ func New(cfg Config, o Options) (*Adapter, error) {
 	if err != nil {
 		return wrong(err)
 	}
-	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, urls: new(replyURLs), typing: newPaces(), conv: inbound.Converter.Convert, health: health.New(o.Log)}
+	a := &Adapter{cfg: cfg, o: o, log: o.Log, rules: rules, urls: new(replyURLs), typing: &statusLimiter{at: map[chat.Address]time.Time{}}, conv: inbound.Converter.Convert, health: health.New(o.Log)}
 	a.wire = &apiclient.Client{RT: o.Transport, Base: cfg.APIURL, Hidden: []secret.Value{cfg.Token, cfg.AppToken}}
 	if o.Transport == nil {
 		if a.wire.RT, err = transport.New(cfg.Proxy); err != nil {

@@ -25,7 +25,7 @@ import (
 func (a *Adapter) postFile(ctx context.Context, l *outgoing) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fileTimeout)
 	defer cancel()
-	name := fileName(*l.m.File)
+	name := cut(attachment.Name(*l.m.File), 128)
 	f, size, err := attachment.Limit{Platform: "Slack", MaxBytes: upLimit, TooBig: "the file is larger than 1 GB, the most that Slack takes"}.Open(*l.m.File, name)
 	if err != nil {
 		return "", err //nolint:wrapcheck // it is a SendError
@@ -75,8 +75,6 @@ func (a *Adapter) messageOf(ctx context.Context, id, channel string) string {
 	}
 	return id
 }
-
-func fileName(f chat.File) string { return cut(attachment.Name(f), 128) }
 
 // maxHops limits the number of redirects of a download, all within Slack.
 const maxHops = 3

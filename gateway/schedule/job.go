@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"hermesd/gateway/access"
@@ -222,11 +221,6 @@ func Inbound(j Job, id OccurrenceID) chat.Inbound {
 // Operator returns the principal of jobs that are made on the command line.
 func Operator() access.Principal {
 	return access.Principal{Platform: chat.Cron, ID: "operator", Level: access.Owner}
-}
-
-// sortNewestFirst sorts by due time, descending.
-func sortNewestFirst(list []Occurrence) {
-	slices.SortStableFunc(list, func(x, y Occurrence) int { return y.DueAt.Compare(x.DueAt) })
 }
 
 // CheckRights checks that j has nothing that its creator, whose level is given, may not

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"hermesd/gateway/chat"
 )
@@ -161,7 +162,7 @@ func (b *Manager) History(ctx context.Context, v Caller, name string, limit int)
 		}
 		all = append(all, s...)
 	}
-	sortNewestFirst(all)
+	slices.SortStableFunc(all, func(x, y Occurrence) int { return y.DueAt.Compare(x.DueAt) }) // newest first
 	return all[:min(len(all), limit)], nil
 }
 

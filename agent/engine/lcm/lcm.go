@@ -18,6 +18,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hermesd/agent/llm/tokens"
 	"sync"
 
 	"hermesd/agent/engine/internal/compaction"
@@ -91,7 +92,7 @@ func (s *summarizer) Write(ctx context.Context, w *summary.Writer, p compaction.
 		return "", err
 	}
 	t = t.add(node{From: p.From, To: p.To, Text: text})
-	for t.size() > top {
+	for tokens.Text(t.render()) > top {
 		ns := t.nodesToFold()
 		if len(ns) < 2 {
 			break

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"hermesd/agent/engine/summary"
-	"hermesd/agent/llm/tokens"
 )
 
 // A node is a summary of the messages From to To-1, or of its children.
@@ -115,8 +114,6 @@ func (t tree) render() string {
 	}
 	return b.String()
 }
-
-func (t tree) size() int { return tokens.Text(t.render()) }
 
 func (t tree) span() (from, to int) {
 	for i, n := range t.Nodes {

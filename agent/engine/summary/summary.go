@@ -11,7 +11,6 @@ package summary
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -167,7 +166,7 @@ func gatherFacts(ms []llm.Message) facts {
 				}
 				name(b.Text)
 			case llm.ToolUse:
-				f.actions = append(f.actions, fmt.Sprintf("%s %s", b.Name, clipInput(b.Input)))
+				f.actions = append(f.actions, fmt.Sprintf("%s %s", b.Name, clip(string(b.Input), 200)))
 				name(string(b.Input))
 			case llm.ToolResult:
 				if b.Failed {
@@ -178,5 +177,3 @@ func gatherFacts(ms []llm.Message) facts {
 	}
 	return f
 }
-
-func clipInput(in json.RawMessage) string { return clip(string(in), 200) }

@@ -36,7 +36,9 @@ type Provider struct {
 }
 
 // New returns a provider with an empty prefix cache.
-func New(o Options) *Provider { return &Provider{o: o, cache: newCache()} }
+func New(o Options) *Provider {
+	return &Provider{o: o, cache: &cache{seen: make(map[uint64]struct{}), ring: make([]uint64, maxSeen)}}
+}
 
 func (p *Provider) Name() string { return "demo" }
 
@@ -159,10 +161,6 @@ type cache struct {
 
 // maxSeen is the maximum number of stored prefixes.
 const maxSeen = 8192
-
-func newCache() *cache {
-	return &cache{seen: make(map[uint64]struct{}), ring: make([]uint64, maxSeen)}
-}
 
 func (k *cache) count(c conversation) llm.Usage {
 	h := fnv.New64a()

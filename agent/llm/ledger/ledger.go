@@ -17,7 +17,6 @@ import (
 	"cmp"
 	"slices"
 	"sort"
-	"strconv"
 	"time"
 
 	"hermesd/agent/llm"
@@ -267,5 +266,3 @@ func extend(before []llm.Digest, r Record) []llm.Digest {
 	copy(chain, before)
 	return append(chain, r.Hashes...)
 }
-
-func messageLayer(i int) string { return LayerMessage + " " + strconv.Itoa(i) }

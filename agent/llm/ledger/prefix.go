@@ -3,6 +3,7 @@ package ledger
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"time"
 
 	"hermesd/agent/llm"
@@ -147,7 +148,7 @@ func (p *prefix) firstDifference(before *prefix) string {
 		}
 	}
 	if n := common(p.chain, before.chain); n < len(before.chain) {
-		return messageLayer(n)
+		return LayerMessage + " " + strconv.Itoa(n)
 	}
 	return ""
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"hermesd/cmd/internal/admin"
-	"hermesd/cmd/internal/tui/text"
 	"hermesd/internal/backoff"
 )
 
@@ -179,6 +178,3 @@ func (l *link) send(ctx context.Context, ln line) error {
 		}
 	}
 }
-
-// reason returns a short text about why the link is broken.
-func reason(err error) string { return text.Cut(err.Error(), 120) }

@@ -234,7 +234,7 @@ func (m *model) handleLinkMessage(msg any) {
 		}
 		m.hello, m.broken = msg.hello, ""
 	case disconnected:
-		m.broken = reason(msg.err)
+		m.broken = text.Cut(msg.err.Error(), 120)
 	case fromDaemon:
 		if msg.Outcome != nil {
 			m.handleOutcome(msg.Outcome)

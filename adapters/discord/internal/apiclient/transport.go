@@ -112,8 +112,6 @@ type Upload struct {
 // that equals it would be a problem, which is practically impossible.
 const border = "hermesd-7f3c1d0a95b84e62b1a6c2f09d3e57a4"
 
-func (u *Upload) contentType() string { return "multipart/form-data; boundary=" + border }
-
 // into makes the file and its JSON part the body of r.
 func (u *Upload) into(r *http.Request, json []byte) error {
 	head := fmt.Sprintf("--%s\r\nContent-Disposition: form-data; name=\"payload_json\"\r\nContent-Type: application/json\r\n\r\n%s\r\n"+

@@ -44,7 +44,7 @@ func New(token secret.Value, base string, rt http.RoundTripper) (*Client, error)
 	if err != nil {
 		return nil, errors.New("api_url: not a URL")
 	}
-	c := &Client{token: token, rt: &carrier{base: u, rt: rt, limits: newLimits()}}
+	c := &Client{token: token, rt: &carrier{base: u, rt: rt, limits: &limits{buckets: map[string]time.Time{}}}}
 	if c.rest, err = c.Session(context.Background()); err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (c *Client) Do(ctx context.Context, call Call, out any) error {
 		}
 	}
 	if call.File != nil {
-		n.json, kind, body = body, call.File.contentType(), []byte{}
+		n.json, kind, body = body, "multipart/form-data; boundary="+border, []byte{}
 	}
 	ctx = context.WithValue(ctx, noteKey{}, n)
 	// A separate limiter, because the library's would sleep.
@@ -240,8 +240,6 @@ type limits struct {
 	global  time.Time
 	buckets map[string]time.Time
 }
-
-func newLimits() *limits { return &limits{buckets: map[string]time.Time{}} }
 
 // closed returns the error if a call must not be made now, nil if it may be
 // made.

@@ -48,10 +48,6 @@ type checkpoints struct {
 	gaps   map[string]bool // channels with an open gap: their checkpoints do not advance
 }
 
-func newCheckpoints(m chat.Memory) *checkpoints {
-	return &checkpoints{memory: m, all: map[string]checkpoint{}, gaps: map[string]bool{}}
-}
-
 // load loads the checkpoints of an earlier process, once.
 func (s *checkpoints) load(ctx context.Context, account string) error {
 	if s.loaded || account == "" {

@@ -84,7 +84,7 @@ type intake struct {
 // calls.
 func Run(ctx context.Context, f *EventQueue, o Options) {
 	t := &intake{
-		o: o, marks: newCheckpoints(o.Memory), healing: map[string]*backfill{},
+		o: o, marks: &checkpoints{memory: o.Memory, all: map[string]checkpoint{}, gaps: map[string]bool{}}, healing: map[string]*backfill{},
 		pages: make(chan page), slots: make(chan struct{}, healAtOnce),
 	}
 	save := time.NewTimer(markEvery)

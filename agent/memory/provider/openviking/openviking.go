@@ -18,6 +18,7 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/rest"
+	"hermesd/internal/shorten"
 )
 
 // label names the provider to people.
@@ -69,7 +70,7 @@ func (c *client) Check(ctx context.Context) (h provider.Health, err error) {
 		Version string `json:"version"`
 	}
 	if c.rest.Do(ctx, rest.Call{Method: "GET", Path: "/health", Timeout: versionTimeout, Reads: true}, &out) == nil {
-		h.Version = line(out.Version)
+		h.Version = shorten.Line(out.Version, 200)
 	}
 	return h, nil
 }
@@ -129,7 +130,7 @@ func (c *client) once(ctx context.Context, call rest.Call, out any) error {
 	}
 	switch {
 	case envelope.Status == "error":
-		return &provider.Error{Class: provider.Refused, Text: label + " refuses this: " + line(envelope.Error.Message)}
+		return &provider.Error{Class: provider.Refused, Text: label + " refuses this: " + shorten.Line(envelope.Error.Message, 200)}
 	case envelope.Status != "ok":
 		return garbage(errors.New("no status"))
 	case out == nil:

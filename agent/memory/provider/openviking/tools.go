@@ -92,9 +92,6 @@ func (c *client) Call(ctx context.Context, s provider.Scope, tool string, raw js
 	return encode(v), nil
 }
 
-// line returns a text of the server in one line for an error.
-func line(text string) string { return shorten.Line(text, 200) }
-
 func (c *client) toolSearch(ctx context.Context, s provider.Scope, in input) (any, error) {
 	if strings.TrimSpace(in.Query) == "" {
 		return nil, problem("query is required")
