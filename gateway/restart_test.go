@@ -68,6 +68,36 @@ func TestStopKeepsInterruptedTurn(t *testing.T) {
 	})
 }
 
+// Replies of turns that may finish are sent too: those of a slow platform for a part of the
+// drain timeout, the rest at the next start.
+func TestStopSendsReplies(t *testing.T) {
+	for limit, want := range map[time.Duration]int{time.Minute: 2, 10 * time.Minute: 4} {
+		synctest.Test(t, func(t *testing.T) {
+			wait := make(chan struct{})
+			pages := strings.TrimSpace(strings.Repeat(strings.Repeat("word ", 700)+"\n\n", 4))
+			w := newHarness(t, llmtest.Answer{Text: pages, Wait: wait})
+			w.configure = func(o *gatewaytest.Options) { o.Limits.DrainTimeout = limit }
+			w.start()
+			for range want {
+				w.adapter.addFaults(fault{op: "send", delay: 4 * time.Second})
+			}
+			w.sendText("7", "hi")
+			w.advance(time.Second)
+			time.AfterFunc(time.Second, func() { close(wait) })
+			w.stop()
+			if n := len(w.adapter.visible("7")); n != want {
+				t.Errorf("with a drain timeout of %v ann sees %d messages, want %d", limit, n, want)
+			}
+			w.start()
+			w.advance(time.Minute)
+			if n := len(w.adapter.visible("7")); n != 4 {
+				t.Errorf("after the next start ann sees %d messages, want 4", n)
+			}
+			w.stop()
+		})
+	}
+}
+
 func TestStopAcceptsMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})

@@ -124,7 +124,7 @@ func newHarness(t *testing.T) *harness {
 		if err := lanes.Wait(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if err := out.Close(context.Background()); err != nil {
+		if err := out.Close(time.Minute); err != nil {
 			t.Error(err)
 		}
 	})

@@ -117,7 +117,7 @@ func newHarness(t *testing.T) *harness {
 		h.ran = append(h.ran, l)
 	})
 	t.Cleanup(func() {
-		err := errors.Join(lanes.Close(context.Background()), out.Close(context.Background()), store.Close())
+		err := errors.Join(lanes.Close(context.Background()), out.Close(time.Minute), store.Close())
 		if err != nil {
 			t.Error(err)
 		}

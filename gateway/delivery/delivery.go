@@ -124,15 +124,14 @@ func (d *Delivery) Enqueue(ctx context.Context, rows ...outbox.Row) ([]outbox.Ro
 	return rows, nil
 }
 
-// flushTimeout limits how long Close keeps sending due rows: replies of turns that
-// were allowed to finish, and rows whose attempt is already on disk.
-const flushTimeout = 5 * time.Second
-
-// Close sends due rows for at most flushTimeout. Then it starts no further attempt
-// and waits for the running requests, or for ctx. Other rows stay in the outbox.
-func (d *Delivery) Close(ctx context.Context) error {
+// Close sends due rows for at most half of limit: replies of turns that were allowed to
+// finish, and rows whose attempt is already on disk. Then it starts no further attempt and
+// waits for the running requests for the rest of limit. Other rows stay in the outbox.
+func (d *Delivery) Close(limit time.Duration) error {
+	ctx, stop := context.WithTimeout(context.Background(), limit)
+	defer stop()
 	d.lanes.RefuseWakes()
-	flush, cancel := context.WithTimeout(ctx, flushTimeout)
+	flush, cancel := context.WithTimeout(ctx, limit/2)
 	defer cancel()
 	flushed := d.lanes.Wait(flush)
 	d.stopOnce.Do(func() { close(d.done) })

@@ -77,7 +77,8 @@ func (pl *Pipeline) runPruning(ctx context.Context) {
 // Stop starts no new turn and lets running turns finish for the drain timeout; then it
 // interrupts them and stores them for the next start. Messages are accepted during
 // Stop. It waits for running sends. The drain ends early with ctx; each later step is
-// limited by stopStepTimeout. The error says what did not end.
+// limited by stopStepTimeout, or sends by a sixth of the drain timeout if turns have left
+// that much of it. The error says what did not end.
 func (pl *Pipeline) Stop(ctx context.Context) error {
 	lanes := pl.parts.Chat.Lanes
 	pl.stopOnce.Do(func() {
@@ -102,8 +103,10 @@ func (pl *Pipeline) Stop(ctx context.Context) error {
 	pl.runner.Wait()
 	pl.runner.Release(context.WithoutCancel(ctx))
 	pl.parts.Agent.Memory.External.Close()
-	sends, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopStepTimeout)
-	defer cancel()
+	sends := stopStepTimeout
+	if end, _ := drain.Deadline(); drain.Err() == nil {
+		sends = max(sends, min(time.Until(end), pl.parts.Settings.DrainTimeout/6))
+	}
 	err = errors.Join(err, pl.parts.Chat.Delivery.Close(sends))
 	pl.background.Wait()
 	pl.parts.Chat.Accounts.Close()

@@ -72,7 +72,7 @@ func newFixture(t *testing.T, mode string, o reply.Options) *fixture {
 	connected.Add(chat.Account{Platform: chat.HTTP}, platform{raw: true})
 	out := delivery.New(delivery.Options{Store: db, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: func(observe.Event) {}, Log: zap.NewNop()})
 	t.Cleanup(func() {
-		if err := errors.Join(out.Close(context.Background()), db.Close()); err != nil {
+		if err := errors.Join(out.Close(time.Minute), db.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -97,7 +97,7 @@ func newHarness(t *testing.T) *harness {
 	connected.Add(chat.Account{Platform: chat.HTTP}, &platform{raw: true})
 	out := delivery.New(delivery.Options{Store: store, Accounts: connected, Masker: new(secret.Masker), Settled: func(outbox.Row, outbox.Settlement) {}, Observe: func(observe.Event) {}, Log: zap.NewNop()})
 	t.Cleanup(func() {
-		if err := out.Close(context.Background()); err != nil {
+		if err := out.Close(time.Minute); err != nil {
 			t.Error(err)
 		}
 		if err := store.Close(); err != nil {

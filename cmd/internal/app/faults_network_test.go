@@ -160,6 +160,7 @@ func networkFaults() []fault {
 		},
 		{
 			sentence: "a daemon that is told to stop sends what its turns still say, whole and once",
+			config:   "gateway:\n  drain_timeout: 1h\n", // the sends have a part of it
 			server:   telegram.Options{Latency: 20 * time.Millisecond},
 			play: func(w *harness) {
 				n := w.model.Count()
