@@ -97,7 +97,7 @@ func (r *remembered) say() {
 // await returns when ok is true.
 func (r *remembered) await(what string, ok func() bool) {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

@@ -111,15 +111,12 @@ func writeUntilKilled(dir string, w io.Writer) error {
 func TestKilledProcessLosesNoAcknowledgedWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	const enough = 20 // facts; a busy machine takes longer to collect them
+	const enough, kills = 20, 3 // a busy machine takes longer to collect them
 	facts, rounds := 0, 0
-	for end, late := time.Now().Add(3*time.Second), time.Now().Add(2*time.Minute); time.Now().Before(end) || facts < enough && time.Now().Before(late); rounds++ {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end) || facts < enough || rounds < kills; rounds++ {
 		facts += runUntilKilled(t, dir)
 	}
 	t.Logf("%d facts survived %d kills", facts, rounds)
-	if facts < enough || rounds < 3 {
-		t.Errorf("%d facts in %d rounds prove little", facts, rounds)
-	}
 }
 
 // runUntilKilled runs one process until it is killed, and checks its store.

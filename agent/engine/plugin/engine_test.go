@@ -96,7 +96,7 @@ func TestTheBuiltInEngineStepsIn(t *testing.T) {
 func TestTheLimitIsKept(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{goodAnswer(strings.Repeat("long ", 500)): "tokens are left, and the limit is 1500", "rest": "too short"} {
-		e, v := newEngine(newHost(t, 10*time.Second, mode), "s"), longView()
+		e, v := newEngine(newHost(t, 2*time.Minute, mode), "s"), longView()
 		v.Limit, v.Force, v.WithoutModel = 1500, true, true
 		p, err := e.Compress(t.Context(), v)
 		if err != nil || p.After > 1500 || p.After == 0 || !strings.Contains(p.Explanation, want) {
@@ -221,7 +221,7 @@ func TestTheProgramIsToldOfItsSession(t *testing.T) {
 func TestSecretsAreNotInItsEnvironment(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "canary")
 	file := filepath.Join(t.TempDir(), "env")
-	h := plugin.NewHost(plugin.Manifest{Name: "rogue", Command: []string{"sh", "-c", "env > " + file}, Timeout: 5 * time.Second, Dir: t.TempDir()}, nopLogger())
+	h := plugin.NewHost(plugin.Manifest{Name: "rogue", Command: []string{"sh", "-c", "env > " + file}, Timeout: 2 * time.Minute, Dir: t.TempDir()}, nopLogger())
 	defer h.Close()
 	if _, err := newEngine(h, "s").Compress(t.Context(), longView()); err != nil {
 		t.Fatal(err)

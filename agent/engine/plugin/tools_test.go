@@ -31,7 +31,7 @@ func toolHost(t *testing.T, timeout time.Duration, preflight bool, mode string) 
 
 func TestAnEngineHasToolsOfItsOwn(t *testing.T) {
 	t.Parallel()
-	h := toolHost(t, 10*time.Second, false, "good")
+	h := toolHost(t, 2*time.Minute, false, "good")
 	e := newEngine(h, "s")
 	if _, err := e.Compress(t.Context(), longView()); err != nil {
 		t.Fatal(err)
@@ -60,6 +60,26 @@ func TestAnEngineHasToolsOfItsOwn(t *testing.T) {
 	}
 }
 
+// callTool calls the tool of an engine with a timeout.
+func callTool(t *testing.T, timeout time.Duration, mode string) (string, error) {
+	t.Helper()
+	h := toolHost(t, timeout, false, mode)
+	if mode == "die" {
+		h.Close()
+	}
+	return h.Tools(func(context.Context, string) (json.RawMessage, error) { return nil, nil })[0].Run(t.Context(), tool.Call{Session: "s", Input: json.RawMessage(`{}`)})
+}
+
+// hangingTool calls a tool that hangs. On a busy machine the engine takes longer to start.
+func hangingTool(t *testing.T) (text string, err error) {
+	t.Helper()
+	for timeout := 300 * time.Millisecond; ; timeout *= 2 {
+		if text, err = callTool(t, timeout, "hang"); err == nil || !strings.Contains(err.Error(), "start: ") {
+			return text, err
+		}
+	}
+}
+
 func TestAToolOfAnEngineFailsInWords(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[string]string{
@@ -68,15 +88,11 @@ func TestAToolOfAnEngineFailsInWords(t *testing.T) {
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			timeout := 2 * time.Minute
+			call := func() (string, error) { return callTool(t, 2*time.Minute, mode) }
 			if mode == "hang" {
-				timeout = 300 * time.Millisecond
+				call = func() (string, error) { return hangingTool(t) }
 			}
-			h := toolHost(t, timeout, false, mode)
-			if mode == "die" {
-				h.Close()
-			}
-			text, err := h.Tools(func(context.Context, string) (json.RawMessage, error) { return nil, nil })[0].Run(t.Context(), tool.Call{Session: "s", Input: json.RawMessage(`{}`)})
+			text, err := call()
 			if mode == "silent" {
 				if text != "(nothing)" || err != nil {
 					t.Errorf("%q, %v", text, err)
@@ -97,7 +113,11 @@ func TestAnEngineIsAskedBeforeATurnOnlyIfItWantsToBe(t *testing.T) {
 		mode string
 		want bool
 	}{{true, "good", true}, {false, "good", false}, {true, "silent", false}, {true, "error", false}, {true, "hang", false}} {
-		h := toolHost(t, 2*time.Second, c.asks, c.mode)
+		timeout := 2 * time.Minute
+		if c.mode == "hang" {
+			timeout = 2 * time.Second
+		}
+		h := toolHost(t, timeout, c.asks, c.mode)
 		if got := newEngine(h, "s").Preflight(longView().Messages); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

@@ -98,7 +98,7 @@ func TestOwnPortsNeedNoApproval(t *testing.T) {
 			w.waitConnected()
 			w.writeServer("one", "localhost:0")
 			w.startServer("one", sandboxed, "p1 runs in the background")
-			_, port, _ := strings.Cut(w.askBot(use("process", `{"action":"wait","id":"p1","timeout":1}`), "port="), "port=")
+			_, port, _ := strings.Cut(w.waitOutput("p1", "port="), "port=")
 			port, _, _ = strings.Cut(port, ".")
 			w.askBot(run("echo free-$((1+1)) || curl http://localhost:"+port, false), "free-2")
 
@@ -111,7 +111,7 @@ func TestOwnPortsNeedNoApproval(t *testing.T) {
 			w.deny()
 			w.writeServer("two", "127.0.0.2:"+port)
 			w.startServer("two", sandboxed, "p2 runs in the background")
-			w.askBot(use("process", `{"action":"wait","id":"p2","timeout":1}`), "port="+port)
+			w.waitOutput("p2", "port="+port)
 			w.askBot(run("curl http://127.0.0.1:"+port, false), "May I run this?", "127.0.0.1:"+port)
 			w.deny()
 			w.askBot("/new", "p")

@@ -41,7 +41,7 @@ func (w honchoHarness) memoryDrained() string {
 // in an outage what is wrong and what waits, and nothing of it after the outage.
 func TestMemoryCommandSeesAnOutage(t *testing.T) {
 	t.Parallel()
-	w := newHonchoHarness(t, `,"recallSync":true,"timeout":2`, "  recall_wait: 5s\n")
+	w := newHonchoHarness(t, `,"recallSync":true`, "  recall_wait: 5s\n")
 	w.start()
 	w.waitConnected()
 	check := func(when string, text string, has, hasNot []string) {

@@ -89,7 +89,7 @@ func TestWhoseWordsAreRememberedAndRecalled(t *testing.T) {
 					if !slices.Contains(c.used, who) || w.recalls("canary-"+who) {
 						break
 					}
-					if try > 40 {
+					if w.ctx.Err() != nil {
 						w.fatal("what " + who + " says is not recalled")
 					}
 					time.Sleep(20 * time.Millisecond)

@@ -143,7 +143,7 @@ func TestWhatIsSaidIsRecalledInALaterConversation(t *testing.T) {
 				if w.recalls("Zephyr") {
 					break
 				}
-				if try == 40 {
+				if w.ctx.Err() != nil {
 					t.Fatalf("it is not recalled; the log: %v", w.log.lines())
 				}
 				time.Sleep(50 * time.Millisecond)

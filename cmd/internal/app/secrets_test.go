@@ -115,12 +115,10 @@ func TestSecretsAreMaskedBeforeTheyAreStored(t *testing.T) {
 
 	w.askBot(use("terminal", `{"command":"sh slow.sh","background":true}`), "result: p1 runs")
 	w.waitFor("half of the key is written", func() bool { _, err := os.Stat(w.path("workspace/half")); return err == nil })
-	w.askBot(use("process", `{"action":"log","id":"p1"}`), "result: now")
+	w.waitOutput("p1", "now") // the daemon reads it later
 	w.askBot(use("process", `{"action":"poll","id":"p1"}`), "result: now")
 	w.askBot(use("process", `{"action":"write","id":"p1","data":"yes\n"}`), "result: ")
-	w.waitFor("the rest is written", func() bool {
-		return strings.Contains(w.askBot(use("process", `{"action":"log","id":"p1"}`), "result: "), "<secret> end")
-	})
+	w.waitOutput("p1", "<secret> end")
 	w.askBot(use("process", `{"action":"kill","id":"p1"}`), "result: ")
 	w.askBot(use("cronjob", `{"action":"create","schedule":"every 5h","prompt":"say `+escaped+`","name":"child"}`), "result: ")
 	w.runScript(key)
@@ -136,6 +134,17 @@ func TestSecretsAreMaskedBeforeTheyAreStored(t *testing.T) {
 	sameMessages(t, a, w.newestRequest())
 	w.stop()
 	w.checkNowhere(key)
+}
+
+// waitOutput asks for the output of a background process until it contains words, and
+// returns it.
+func (w *harness) waitOutput(id, words string) string {
+	w.Helper()
+	for {
+		if text := w.askBot(use("process", `{"action":"log","id":"`+id+`"}`), "result: "); strings.Contains(text, words) {
+			return text
+		}
+	}
 }
 
 // runScript runs a scheduled prompt whose script prints key, and waits for its answer.

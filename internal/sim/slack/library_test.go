@@ -78,7 +78,7 @@ func TestLibraryOverTCP(t *testing.T) {
 	}
 	web := &http.Client{Transport: &http.Transport{}}
 	defer web.CloseIdleConnections()
-	ctx, stop := context.WithCancel(within(t, 10*time.Second))
+	ctx, stop := context.WithCancel(t.Context())
 	wait := echo(ctx, t, p.library(web))
 	defer wait()
 	defer stop()
@@ -89,7 +89,7 @@ func TestLibraryOverTCP(t *testing.T) {
 func TestLibraryInMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(t, slack.Options{}, slack.AppOptions{})
-		ctx, stop := context.WithCancel(within(t, 10*time.Second))
+		ctx, stop := context.WithCancel(t.Context())
 		wait := echo(ctx, t, p.library(p.web), socketmode.OptionDialer(p.Dialer()))
 		defer wait()
 		defer stop()

@@ -149,7 +149,7 @@ func TestDownAndUp(t *testing.T) {
 		_, err := p.try(t.Context(), p.bot.Token(), "getUpdates", "offset", "1001", "timeout", "40")
 		waiting <- err
 	}()
-	if err := p.Recorder().WaitCount(within(t, 5*time.Second), 1, func(c telegram.Counts) int { return c.ByMethod["getupdates"] }); err != nil {
+	if err := p.Recorder().WaitCount(t.Context(), 1, func(c telegram.Counts) int { return c.ByMethod["getupdates"] }); err != nil {
 		t.Fatal(err)
 	}
 	p.Down()

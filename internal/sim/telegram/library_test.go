@@ -23,7 +23,7 @@ import (
 // TestLibraryEcho uses the real client, which polls, answers and confirms.
 func TestLibraryEcho(t *testing.T) {
 	p := newPlace(t, telegram.Options{})
-	ctx, stop := context.WithCancel(within(t, 10*time.Second))
+	ctx, stop := context.WithCancel(t.Context())
 	b := p.library(t, tg.WithNotAsyncHandlers(), tg.WithDefaultHandler(func(ctx context.Context, b *tg.Bot, u *models.Update) {
 		if _, err := b.SendMessage(ctx, &tg.SendMessageParams{ChatID: u.Message.Chat.ID, Text: "echo " + u.Message.Text}); err != nil && ctx.Err() == nil {
 			t.Errorf("send: %v", err)
@@ -326,7 +326,7 @@ func TestLibraryGroups(t *testing.T) {
 // TestLibraryWebhook passes the updates to the library's own webhook handler.
 func TestLibraryWebhook(t *testing.T) {
 	p := newPlace(t, telegram.Options{})
-	ctx, stop := context.WithCancel(within(t, 10*time.Second))
+	ctx, stop := context.WithCancel(t.Context())
 	b := p.library(t, tg.WithWebhookSecretToken("s3cret"), tg.WithNotAsyncHandlers(),
 		tg.WithDefaultHandler(func(ctx context.Context, b *tg.Bot, u *models.Update) {
 			_, _ = b.SendMessage(ctx, &tg.SendMessageParams{ChatID: u.Message.Chat.ID, Text: "got " + u.Message.Text})

@@ -157,13 +157,6 @@ func (p *place) library(t *testing.T, options ...tg.Option) *tg.Bot {
 	return b
 }
 
-func within(t *testing.T, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func mustOK(t *testing.T, a answer) {
 	t.Helper()
 	if !a.OK {
