@@ -176,6 +176,21 @@ func (c *city) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// waitFound waits until `hermesd sessions search` finds each word. It polls over the control
+// socket: a process takes much longer.
+func (c *city) waitFound(words ...string) {
+	c.Helper()
+	client := client(c.T, c.Home())
+	defer func() { _ = client.Close(context.Background()) }() // it was only asked
+	for _, word := range words {
+		until(c.T, "what was said is found", func() bool {
+			found, err := client.Search(c.Context(), word, 1)
+			return err == nil && len(found) > 0
+		})
+		until(c.T, "what was said is found", func() bool { return strings.Contains(c.ask("sessions", "search", word), word+" #") })
+	}
+}
+
 // pid returns the process ID of the daemon.
 func (c *city) pid() int {
 	c.Helper()

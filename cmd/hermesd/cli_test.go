@@ -78,10 +78,10 @@ func client(t *testing.T, home string) *admin.Client {
 	}
 }
 
-// until polls ok for up to 20 s.
 // patience is longer than anything takes that does not hang.
 const patience = 2 * time.Minute
 
+// until polls ok.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)

@@ -80,7 +80,7 @@ func outage(c *city, d disk, why string) {
 	if code, body := c.readyz(); code != http.StatusOK {
 		c.Errorf("readyz: %d %s", code, body)
 	}
-	until(c.T, "what was said is found", func() bool { return strings.Contains(c.ask("sessions", "search", "during"), "during #") })
+	c.waitFound("during")
 	if n := c.times("cannot store"); n != 3 {
 		c.Errorf("people are told %d times", n)
 	}
@@ -190,12 +190,11 @@ func TestTheSearchIndexGivesWayToTheStore(t *testing.T) {
 	say := func(word string) {
 		all = append(all, c.say(word, strings.Repeat(" word", 600))...)
 	}
-	found := func(word string) bool { return strings.Contains(c.ask("sessions", "search", word), word+" #") }
 	for range 30 {
 		say("before")
 		c.answered(all[len(all)-3:])
 	}
-	until(t, "what was said is found", func() bool { return found("before") })
+	c.waitFound("before")
 	d.fill()
 	for d.hasIndex() { // what is free inside of the store is used first
 		say("during")
@@ -210,7 +209,7 @@ func TestTheSearchIndexGivesWayToTheStore(t *testing.T) {
 	c.answered(all)
 	until(t, "the store is written", func() bool { return !strings.Contains(c.status(), "the store cannot") })
 	d.free()
-	until(t, "what was said is found again", func() bool { return found("before") && found("during") })
+	c.waitFound("before", "during")
 	c.once(all)
 	c.sound()
 }
