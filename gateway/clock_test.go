@@ -52,7 +52,7 @@ func (w *harness) expectVisible(t *testing.T, id string, want ...string) {
 }
 
 func TestClockSetBackDelaysNothing(t *testing.T) {
-	dir := tempHome(t)
+	dir := gatewaytest.MemoryDir(t)
 	var earlier chat.Inbound
 	runInBubble(t, dir, func(w *harness) {
 		w.start()
@@ -91,7 +91,7 @@ func TestClockSetBackDelaysNothing(t *testing.T) {
 }
 
 func TestClockSetBackSessionsStillReset(t *testing.T) {
-	dir := tempHome(t)
+	dir := gatewaytest.MemoryDir(t)
 	runInBubble(t, dir, func(w *harness) {
 		w.start()
 		w.advance(10 * time.Hour)
@@ -118,7 +118,7 @@ func TestClockSetBackSessionsStillReset(t *testing.T) {
 }
 
 func TestClockSetForwardDropsNothing(t *testing.T) {
-	dir := tempHome(t)
+	dir := gatewaytest.MemoryDir(t)
 	runInBubble(t, dir, func(w *harness) {
 		w.start()
 		w.refuseSends(1000)
@@ -176,7 +176,7 @@ func TestClockExpiredLeaseDoesNotRepeatTurn(t *testing.T) {
 }
 
 func TestClockSetBackKeepsAnnouncements(t *testing.T) {
-	dir := tempHome(t)
+	dir := gatewaytest.MemoryDir(t)
 	owner := func(w *harness) {
 		w.configure = func(o *gatewaytest.Options) { o.Access, o.Cron.Attach, o.Log = ownerChecker(w.t), true, nil }
 	}

@@ -53,22 +53,7 @@ type harness struct {
 }
 
 func newHarness(t *testing.T, answers ...llmtest.Answer) *harness {
-	return &harness{t: t, dir: tempHome(t), adapter: newFakeAdapter(), model: llmtest.NewScripted(answers...)}
-}
-
-// tempHome returns a temporary directory, in memory if possible: these tests kill
-// processes, not machines.
-func tempHome(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "hermesd-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() {
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
+	return &harness{t: t, dir: gatewaytest.MemoryDir(t), adapter: newFakeAdapter(), model: llmtest.NewScripted(answers...)}
 }
 
 var account = chat.Account{Platform: chat.Telegram}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/schedule"
 	"hermesd/storage/bolt"
 )
@@ -163,7 +164,7 @@ func BenchmarkTenThousandJobs(b *testing.B) {
 
 // BenchmarkTenThousandJobs measures the time that this takes.
 func TestTenThousandJobsInOneMinute(t *testing.T) {
-	dir := memory(t)
+	dir := gatewaytest.MemoryDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		store, err := bolt.Open(t.Context(), filepath.Join(dir, "hermesd.db"), bolt.Options{})
 		ok(t, err)
@@ -197,7 +198,7 @@ func TestTenThousandJobsInOneMinute(t *testing.T) {
 }
 
 func TestBatchLimitsTransaction(t *testing.T) {
-	dir := memory(t)
+	dir := gatewaytest.MemoryDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		store, err := bolt.Open(t.Context(), filepath.Join(dir, "hermesd.db"), bolt.Options{})
 		ok(t, err)

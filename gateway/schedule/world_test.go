@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"hermesd/gateway/chat"
+	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/inbox"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
@@ -65,21 +65,10 @@ func (w whole) FinishTurn(ctx context.Context, c store.Claim, m store.Finish) er
 	return err
 }
 
-// memory returns a directory in memory if the machine has one: these tests simulate
-// process kills, which do not need syncs.
-func memory(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "hermesd-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
 // inBubble runs f in a synctest bubble with a daemon that is not started yet. The time
 // is 2000-01-01 00:00 UTC.
 func inBubble(t *testing.T, f func(d *daemon)) {
-	dir := memory(t)
+	dir := gatewaytest.MemoryDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		d := &daemon{t: t, path: filepath.Join(dir, "hermesd.db"), began: map[string]int{}, takes: 10 * time.Second, stop: func() {}, o: schedule.Options{OnNotRun: func([]schedule.Occurrence) {}, Log: zap.NewNop()}}
 		d.open()

@@ -87,7 +87,7 @@ var account = chat.Account{Platform: chat.Telegram}
 
 func newWorld(t *testing.T, o options) *world {
 	w := &world{
-		t: t, dir: t.TempDir(), mode: o.mode, streaming: o.streaming, rough: o.rough,
+		t: t, dir: gatewaytest.MemoryDir(t), mode: o.mode, streaming: o.streaming, rough: o.rough,
 		platform: sim.New(sim.Options{Latency: 40 * time.Millisecond, Seed: o.seed}),
 		model:    llm.New(llm.Options{Reply: answers, FirstByte: 200 * time.Millisecond}),
 		receipts: map[post]bool{}, runs: map[string]int{},
