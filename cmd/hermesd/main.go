@@ -144,6 +144,7 @@ scheduled prompts and a local chat, day and night.
 		return nil
 	}
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetHelpCommand(helpCmd())
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(c.in)
 	root.SetOut(c.out)

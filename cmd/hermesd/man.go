@@ -28,15 +28,38 @@ func (c *cli) manCmd() *cobra.Command {
 				}
 				return manAll(cmd.Root(), dir)
 			}
-			page, rest, err := cmd.Root().Find(names)
-			if err != nil || len(rest) > 0 {
-				return &usageError{fmt.Sprintf("there is no command %q", strings.Join(names, " "))}
+			page, err := find(cmd.Root(), names)
+			if err != nil {
+				return err
 			}
 			return c.print(manPage(page))
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "write every page into this `directory`")
 	return cmd
+}
+
+// helpCmd replaces cobra's, which prints the help of the program for an unknown command.
+func helpCmd() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND...]", Short: "Help about any command", Args: args(0, 10),
+		RunE: func(cmd *cobra.Command, names []string) error {
+			about, err := find(cmd.Root(), names)
+			if err != nil {
+				return err
+			}
+			return about.Help()
+		},
+	}
+}
+
+// find returns the command that names name.
+func find(root *cobra.Command, names []string) (*cobra.Command, error) {
+	cmd, rest, err := root.Find(names)
+	if err != nil || len(rest) > 0 {
+		return nil, &usageError{fmt.Sprintf("there is no command %q; `%s --help` lists them", strings.Join(names, " "), root.CommandPath())}
+	}
+	return cmd, nil
 }
 
 // manAll writes the pages of cmd and of all its subcommands into dir.
