@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/charmbracelet/x/term"
@@ -73,26 +74,45 @@ func (c *cli) chat(ctx context.Context, conversation, question string) error {
 	if full {
 		o.History = filepath.Join(home, "cache", "chat_history")
 	}
-	client, err := admin.Dial(ctx, home)
-	if err == nil {
-		if question == "" {
-			o.Notice = c.beginning(ctx, client, "The daemon works in")
-		}
-		err = c.talk(ctx, c.attaching(home, conversation, client), o, question)
-		return errors.Join(err, client.Close(ctx))
-	}
-	if !errors.Is(err, admin.ErrNoDaemon) {
-		return err
-	}
-	return c.chatAlone(ctx, func(ctx context.Context, home string) error {
-		client, err := admin.Dial(ctx, home)
-		if err != nil {
-			return err
-		}
-		o.Notice = alone + "\n" + c.beginning(ctx, client, "It works in")
-		err = c.talk(ctx, c.attaching(home, conversation, client), o, question)
-		return errors.Join(err, client.Close(ctx))
+	load := sync.OnceValues(func() (loaded, error) { // the warnings are printed once
+		cfg, report, err := c.load()
+		return loaded{cfg, report}, err
 	})
+	return untilFree(ctx, func() (again bool, err error) {
+		client, err := admin.Dial(ctx, home)
+		if err == nil {
+			if question == "" {
+				o.Notice = c.beginning(ctx, client, "The daemon works in")
+			}
+			err = c.talk(ctx, c.attaching(home, conversation, client), o, question)
+			return false, errors.Join(err, client.Close(ctx))
+		}
+		if !errors.Is(err, admin.ErrNoDaemon) {
+			return false, err
+		}
+		l, err := load()
+		if err != nil {
+			return false, err
+		}
+		again = true
+		err = c.chatAlone(ctx, l, func(ctx context.Context, home string) error {
+			again = false
+			client, err := admin.Dial(ctx, home)
+			if err != nil {
+				return err
+			}
+			o.Notice = alone + "\n" + c.beginning(ctx, client, "It works in")
+			err = c.talk(ctx, c.attaching(home, conversation, client), o, question)
+			return errors.Join(err, client.Close(ctx))
+		})
+		return again, err
+	})
+}
+
+// loaded is the result of cli.load.
+type loaded struct {
+	cfg    *config.Config
+	report config.Report
 }
 
 const alone = "No daemon is running: this terminal runs one of its own, for as long as it is open."
@@ -150,11 +170,8 @@ func (c *cli) talk(ctx context.Context, attach func(context.Context, ...string) 
 
 // chatAlone starts the gateway in this process, with the terminal as the only
 // platform, and calls f when it is ready. Turns running when f returns may finish.
-func (c *cli) chatAlone(ctx context.Context, f func(ctx context.Context, home string) error) error {
-	cfg, report, err := c.load()
-	if err != nil {
-		return err
-	}
+func (c *cli) chatAlone(ctx context.Context, l loaded, f func(ctx context.Context, home string) error) error {
+	cfg, report := l.cfg, l.report
 	file := cmp.Or(cfg.LogFile(report.Home), filepath.Join(report.Home, "logs", "chat.log")) // the terminal shows the conversation
 	log, _, closeLog, err := openLog(cfg.Logging, file, c.errs, report.Secrets)
 	if err != nil {

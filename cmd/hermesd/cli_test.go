@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"hermesd/adapters/console"
@@ -162,6 +163,58 @@ func collect(t *testing.T, ch *admin.Chat, some int) []string {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// A process that starts or stops holds the home directory and has no control socket.
+func TestCommandWaitsForTheHome(t *testing.T) {
+	home := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		h, err := storage.Open(home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := start(t, home, "sessions", "list")
+		time.Sleep(2 * time.Second)
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if code := <-u.code; code != 0 || u.errs.String() != "" {
+			t.Errorf("exit code %d: %s", code, u.errs)
+		}
+		if h, err = storage.Open(home); err != nil {
+			t.Fatal(err)
+		}
+		u = start(t, home, "sessions", "list")
+		if code := <-u.code; code != exitFailed || !strings.Contains(u.errs.String(), "does not answer on its control socket") {
+			t.Errorf("exit code %d: %s", code, u.errs)
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestChatWaitsForTheHome(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	h, err := storage.Open(home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tries, out, errs := 0, &buffer{}, &buffer{}
+	c := &cli{
+		in: strings.NewReader(""), out: out, errs: errs,
+		env: func(name string) (string, bool) { return home, name == "HERMES_HOME" },
+		adopt: func() (func(), error) {
+			if tries++; tries == 2 {
+				return func() {}, h.Close()
+			}
+			return func() {}, nil
+		},
+	}
+	if code := c.execute(t.Context(), []string{"chat", "-q", "hello"}); code != 0 || !strings.Contains(out.String(), "demo model") {
+		t.Errorf("exit code %d after %d tries: %s", code, tries, errs)
 	}
 }
 

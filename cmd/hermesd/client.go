@@ -23,6 +23,7 @@ import (
 	"hermesd/gateway/memory"
 	"hermesd/gateway/schedule"
 	"hermesd/gateway/session"
+	"hermesd/internal/backoff"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 	"hermesd/storage/index"
@@ -62,14 +63,34 @@ func (c *cli) dial(ctx context.Context, f func(*admin.Client) error, otherwise f
 	if err != nil {
 		return err
 	}
-	client, err := admin.Dial(ctx, home)
-	if errors.Is(err, admin.ErrNoDaemon) {
-		return otherwise(home, err)
+	return untilFree(ctx, func() (again bool, err error) {
+		client, err := admin.Dial(ctx, home)
+		if errors.Is(err, admin.ErrNoDaemon) {
+			return true, otherwise(home, err)
+		}
+		if err != nil {
+			return false, err
+		}
+		return false, errors.Join(f(client), client.Close(ctx))
+	})
+}
+
+// The process that holds a home directory has no control socket while it starts and stops.
+const (
+	holdLimit = 5 * time.Second
+	holdPoll  = 50 * time.Millisecond
+)
+
+// untilFree calls try until it does not fail because another process holds the home
+// directory, for holdLimit at most, and returns its error. again reports whether try may be
+// called again.
+func untilFree(ctx context.Context, try func() (again bool, err error)) error {
+	for began := time.Now(); ; {
+		again, err := try()
+		if _, locked := errors.AsType[*storage.LockedError](err); !locked || !again || time.Since(began) > holdLimit || backoff.Sleep(ctx, holdPoll) != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(client), client.Close(ctx))
 }
 
 // explainUnanswered adds to an error about a locked home that the holder of the
