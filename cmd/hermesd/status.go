@@ -128,7 +128,7 @@ func breaksLine(breaks map[string]int) string {
 
 func (c *cli) whyCmd() *cobra.Command {
 	return &cobra.Command{
-		Use: "why ID", Short: "Tell what became of a message, by the platform's message id or ours (m12, o7)", Args: args(1, 1),
+		Use: "why ID", Short: "Tell what became of a message, by its id on the platform, ours (m12, o7), or the ref of an error", Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) ([]store.MessageHistory, error) {
 				return client.Why(ctx, args[0])
