@@ -54,7 +54,7 @@ func (c *cli) backup(cmd *cobra.Command, name string, secrets bool) error {
 	if err != nil {
 		return err
 	}
-	if err := isHome(home); err != nil {
+	if err := c.isHome(home); err != nil {
 		return err
 	}
 	name = cmp.Or(name, "hermesd-"+time.Now().Format("20060102-150405")+".tar.gz")

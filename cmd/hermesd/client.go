@@ -53,7 +53,7 @@ func ask[T any](ctx context.Context, c *cli, do func(*admin.Client, context.Cont
 // is none.
 func (c *cli) withDaemon(ctx context.Context, f func(*admin.Client) error) error {
 	return c.dial(ctx, f, func(home string, err error) error {
-		return fmt.Errorf("%w for %s; start one with `hermesd run`", err, home)
+		return fmt.Errorf("%w for %s; start one with %s", err, home, c.next("run"))
 	})
 }
 
@@ -108,7 +108,7 @@ const closing = 10 * time.Second
 // withStore opens the store of home, or makes an empty one, and calls f with a client
 // of it.
 func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) error) (err error) {
-	if err := isHome(home); err != nil {
+	if err := c.isHome(home); err != nil {
 		return err
 	}
 	h, err := storage.Open(home)

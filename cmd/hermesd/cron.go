@@ -166,7 +166,7 @@ func (c *cli) job(ctx context.Context, with func(context.Context, func(*admin.Cl
 			return err
 		}
 		if !j.Live {
-			c.printNote("no daemon is running; jobs run once it does: `hermesd run`")
+			c.printNote("no daemon is running; jobs run once it does: %s", c.next("run"))
 		}
 		return c.show(j, func() string { return said + ": " + jobText(j.JobView) })
 	})
@@ -262,14 +262,15 @@ func (c *cli) cronStatusCmd() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "Show whether scheduled prompts run", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ask(cmd.Context(), c, (*admin.Client).CronStatus, func(s admin.Cron) string { return cronText(s, time.Now()) })
+			return ask(cmd.Context(), c, (*admin.Client).CronStatus, func(s admin.Cron) string { return cronText(s, time.Now(), c.next("run")) })
 		},
 	}
 }
 
-func cronText(s admin.Cron, now time.Time) string {
+// cronText describes the scheduler; run is the command that starts the daemon.
+func cronText(s admin.Cron, now time.Time, run string) string {
 	if !s.Live {
-		return "No daemon is running, so no job runs; start it with `hermesd run`.\n"
+		return "No daemon is running, so no job runs; start it with " + run + ".\n"
 	}
 	var b strings.Builder
 	switch {

@@ -25,17 +25,17 @@ func (c *cli) loadConfig() (*config.Config, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return cfg, report.Home, isHome(report.Home)
+	return cfg, report.Home, c.isHome(report.Home)
 }
 
 // isHome returns an error that says what to do if home does not exist.
-func isHome(home string) error {
+func (c *cli) isHome(home string) error {
 	dir, err := os.Stat(home)
 	if err == nil && !dir.IsDir() {
 		return fmt.Errorf("%s is not a directory; name one with --home", home)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s does not exist; name another one with --home, or start with `hermesd run`", home)
+		return fmt.Errorf("%s does not exist; name another one with --home, or start with %s", home, c.next("run"))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -205,7 +206,17 @@ func (c *cli) noTerminal() string {
 func (c *cli) next(command string) string {
 	home := ""
 	if c.home != "" {
-		home = " --home " + c.home
+		home = " --home " + shellWord(c.home)
 	}
 	return "`hermesd " + command + home + "`"
+}
+
+// shellWord returns s as a shell reads it as one word.
+func shellWord(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+:@%", r)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
