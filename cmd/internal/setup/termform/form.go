@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 	"charm.land/huh/v2"
 	"charm.land/lipgloss/v2"
@@ -44,7 +45,9 @@ func (a *Asker) Ask(ctx context.Context, p setup.Page) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := &page{form: huh.NewForm(huh.NewGroup(fields...)).WithTheme(huh.ThemeFunc(huh.ThemeBase16))}
+	keys := huh.NewDefaultKeyMap()
+	keys.Select.Filter = key.NewBinding() // a filter that fits nothing shows an empty list, which Enter does not leave
+	m := &page{form: huh.NewForm(huh.NewGroup(fields...)).WithTheme(huh.ThemeFunc(huh.ThemeBase16)).WithKeyMap(keys)}
 	program := tea.NewProgram(m, tea.WithInput(notifyEOF(a.In, cancel)), tea.WithOutput(a.Out), tea.WithEnvironment(a.Environ), tea.WithoutSignalHandler(), tea.WithFilter(dropSizeRequest))
 	// A program that is killed by its context leaves a reader behind that would consume
 	// the keys of the next page.

@@ -159,7 +159,7 @@ func TestFormSetsUpHome(t *testing.T) {
 			{"┃ > Yes: ask the server", down},
 			{"┃ > No, go on", enter},
 			{"┃ Workspace (optional)", enter},
-			{"┃ > None: only the built-in memory", enter},
+			{"┃ > None: only the built-in memory", "/fits" + enter}, // no filter
 			{"TELEGRAM_BOT_TOKEN: <secret>", ""},
 			{"┃ > Write it", enter},
 		} {
