@@ -33,6 +33,7 @@ hermesd-demo, which is looked for next to hermesd and on PATH.`,
 			}
 			ctx, cancel := context.WithCancel(cmd.Context())
 			defer cancel()
+			c.watchSignals()
 			go func() { // ends with the command
 				select {
 				case <-c.signals:

@@ -42,9 +42,9 @@ func main() {
 // run executes the command line and returns the exit code.
 func run() int {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	watch := func() { signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) }
 	defer signal.Stop(signals)
-	c := &cli{in: os.Stdin, out: os.Stdout, errs: os.Stderr, env: os.LookupEnv, signals: signals, exit: os.Exit, adopt: spawn.AdoptOrphans}
+	c := &cli{in: os.Stdin, out: os.Stdout, errs: os.Stderr, env: os.LookupEnv, signals: signals, watch: watch, exit: os.Exit, adopt: spawn.AdoptOrphans}
 	return c.execute(context.Background(), os.Args[1:])
 }
 
@@ -54,6 +54,7 @@ type cli struct {
 	out, errs io.Writer
 	env       func(string) (string, bool)
 	signals   <-chan os.Signal
+	watch     func()         // delivers signals from now on; until then they end the process. Nil: they are delivered already
 	exit      func(code int) // ends the process at once, after a second signal
 	// adopt is spawn.AdoptOrphans; nil if this process starts processes in other ways too.
 	adopt func() (stop func(), err error)

@@ -127,11 +127,20 @@ func stopping(cfg *config.Config) string {
 	return fmt.Sprintf("stopping; turns that run may finish for %s, a second signal stops at once", cfg.Gateway.DrainTimeout)
 }
 
+// watchSignals delivers signals to c.signals, from which the caller must receive. Until then
+// they end the process, also while it waits for input.
+func (c *cli) watchSignals() {
+	if c.watch != nil {
+		c.watch()
+	}
+}
+
 // untilSignal returns a context that is canceled at the first signal, when note is
 // printed; a second signal ends the process. SIGHUP calls hup, unless it is nil.
 // stop ends the handling of signals.
 func (c *cli) untilSignal(ctx context.Context, note string, hup func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	c.watchSignals()
 	quit := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() { // stop waits for it
