@@ -103,6 +103,9 @@ func (h *Handler) importJobs(r *http.Request) (any, error) {
 	if !filepath.IsAbs(path) {
 		return nil, &Error{http.StatusBadRequest, fmt.Sprintf("%q is not a whole path", path)}
 	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // a pipe may never open
+		return nil, &Error{http.StatusConflict, path + " is not a regular file"}
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, &Error{http.StatusNotFound, err.Error()}
