@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -405,7 +406,9 @@ func TestRefusedKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		var err error = &provider.Error{Class: provider.Auth, Status: 401, Text: "the key is refused"}
+		begun := func() {}
 		f.sync = func(context.Context, provider.Event) (provider.Receipt, error) {
+			begun()
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			return provider.Receipt{}, err
@@ -428,8 +431,12 @@ func TestRefusedKey(t *testing.T) {
 		calls(0)
 		later(time.Second)
 		calls(1)
+		var two sync.WaitGroup // as many as may be told at a time; both begin before one fails
+		two.Add(2)
+		begun = func() { two.Done(); two.Wait() }
 		b.Reload()
 		calls(2)
+		begun = func() {}
 		f.locked(func() { err = nil })
 		later(3 * time.Minute)
 		b.begin(owner("other", 1, question)) // probes
