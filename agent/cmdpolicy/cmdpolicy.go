@@ -179,8 +179,10 @@ type evaluator struct {
 	variants  int                 // the values of the variable with the most
 	functions map[string]bool
 	written   map[string]string // the text that the command line writes into files
-	flow      flow              // of the pipeline
-	piping    bool              // the statement is a part of a pipeline
+	read      map[string]int    // files, and the number of the read
+	reads     int
+	flow      flow // of the pipeline
+	piping    bool // the statement is a part of a pipeline
 	// output is what the last command prints: hole, a word, or a file below this directory.
 	// piped is what the command reads of a pipe.
 	output, piped string
@@ -200,7 +202,7 @@ type evaluator struct {
 }
 
 func newEvaluator(p Place) *evaluator {
-	e := &evaluator{place: newPlace(p), table: p.Table, parser: syntax.NewParser(syntax.Variant(syntax.LangBash)), vars: map[string]variable{}, functions: map[string]bool{}, substituted: map[*syntax.CmdSubst]string{}, written: map[string]string{}, used: map[use]string{}, seen: map[string]bool{}}
+	e := &evaluator{place: newPlace(p), table: p.Table, parser: syntax.NewParser(syntax.Variant(syntax.LangBash)), vars: map[string]variable{}, functions: map[string]bool{}, substituted: map[*syntax.CmdSubst]string{}, written: map[string]string{}, read: map[string]int{}, used: map[use]string{}, seen: map[string]bool{}}
 	if e.table == nil {
 		e.table = builtIn()
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -349,6 +350,18 @@ func FuzzEvaluate(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a pipeline reads is not copied for each group that it is in.
+func TestNestedGroupsTakeLinearMemory(t *testing.T) {
+	line := strings.Repeat("{ ", 1500) + "cat" + strings.Repeat(" a", 14000) + ";" + strings.Repeat("}>b;", 1500)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cmdpolicy.Evaluate(line, cmdpolicy.Place{})
+	runtime.ReadMemStats(&after)
+	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 64 {
+		t.Errorf("%d MiB for %d bytes", used, len(line))
+	}
 }
 
 func BenchmarkEvaluate(b *testing.B) {

@@ -7,9 +7,12 @@ import (
 	"strings"
 )
 
-// A flow lists the files that the commands of a pipeline read, and those that are emptied before
-// or grow while the commands run.
-type flow struct{ reads, empties, appends []string }
+// A flow lists the files that are emptied before the commands of a pipeline run, and those that
+// grow meanwhile. What they read is in evaluator.read, with numbers above before.
+type flow struct {
+	before           int
+	empties, appends []string
+}
 
 // empty examines that a file is emptied.
 func (e *evaluator) empty(p string) {
@@ -21,20 +24,20 @@ func (e *evaluator) empty(p string) {
 // overwritten examines that a pipeline does not write into a file that it reads.
 func (e *evaluator) overwritten() {
 	for _, p := range e.flow.empties {
-		if e.reads(p) {
+		if e.isRead(p) {
 			e.find("overwrite", e.place.shown(p), "")
 		}
 	}
 	for _, p := range e.flow.appends {
-		if e.reads(p) {
+		if e.isRead(p) {
 			e.find("flood", e.place.shown(p), "")
 		}
 	}
 }
 
-// reads reports whether the pipeline reads a file.
-func (e *evaluator) reads(p string) bool {
-	return slices.Contains(e.flow.reads, p) && !strings.Contains(p, hole) && !e.table.in("sinks", p)
+// isRead reports whether the pipeline reads a file.
+func (e *evaluator) isRead(p string) bool {
+	return e.read[p] > e.flow.before && !strings.Contains(p, hole) && !e.table.in("sinks", p)
 }
 
 // replaces examines that mv or cp does not put files over each other, or, with -f, over

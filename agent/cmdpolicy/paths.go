@@ -193,7 +193,8 @@ func (e *evaluator) use(c *call, a access, names ...string) {
 		p := e.resolve(name)
 		if a == reads || a == touches {
 			in := e.resolve(name[strings.LastIndexByte(name, ':')+1:]) // HEAD:FILE
-			if e.flow.reads = append(e.flow.reads, p, in); in != p && e.secret(in) {
+			e.reads++
+			if e.read[p], e.read[in] = e.reads, e.reads; in != p && e.secret(in) {
 				e.find("secrets", in, withTarget(c.shape(), in))
 			}
 		}

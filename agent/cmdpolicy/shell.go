@@ -133,12 +133,12 @@ func (e *evaluator) walk(n syntax.Node) {
 			return false
 		case *syntax.CmdSubst:
 			e.output = hole
-			flow, piping := e.flow, e.piping
-			e.piping = false
+			read, piping := e.read, e.piping
+			e.read, e.piping = map[string]int{}, false
 			if e.apart(n); len(x.Stmts) == 1 {
 				e.substituted[x] = e.output
 			}
-			e.flow, e.piping = flow, piping // it ends before the command begins
+			e.read, e.piping = read, piping // it ends before the command begins
 			return false
 		case *syntax.ProcSubst:
 			if e.apart(n); e.table.patterns["written"].MatchString(e.piece(x)) {
@@ -205,7 +205,7 @@ var pauses = regexp.MustCompile(`\b(?:break|exit|return|wait|read)\b|\bsleep [^&
 func (e *evaluator) statement(s *syntax.Stmt) {
 	at, piped, outer := e.where, e.piped, e.flow
 	if !e.piping {
-		e.flow = flow{}
+		e.flow = flow{before: e.reads}
 	}
 	script, targets := e.redirects(s.Redirs)
 	switch x := s.Cmd.(type) {
@@ -251,7 +251,7 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 	e.keep(s, script, targets)
 	if !e.piping {
 		e.overwritten()
-		e.flow = flow{reads: append(outer.reads, e.flow.reads...), empties: outer.empties, appends: outer.appends}
+		e.flow = outer
 	}
 	if e.piped = piped; s.Background || s.Coprocess {
 		e.background = true
