@@ -78,7 +78,7 @@ func (c *cli) chat(ctx context.Context, conversation, question string) error {
 		cfg, report, err := c.load()
 		return loaded{cfg, report}, err
 	})
-	return untilFree(ctx, func() (again bool, err error) {
+	return untilFree(ctx, holdLimit, func() (again bool, err error) {
 		client, err := admin.Dial(ctx, home)
 		if err == nil {
 			if question == "" {

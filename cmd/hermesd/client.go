@@ -63,7 +63,7 @@ func (c *cli) dial(ctx context.Context, f func(*admin.Client) error, otherwise f
 	if err != nil {
 		return err
 	}
-	return untilFree(ctx, func() (again bool, err error) {
+	return untilFree(ctx, holdLimit, func() (again bool, err error) {
 		client, err := admin.Dial(ctx, home)
 		if errors.Is(err, admin.ErrNoDaemon) {
 			return true, otherwise(home, err)
@@ -77,17 +77,18 @@ func (c *cli) dial(ctx context.Context, f func(*admin.Client) error, otherwise f
 
 // The process that holds a home directory has no control socket while it starts and stops.
 const (
-	holdLimit = 5 * time.Second
-	holdPoll  = 50 * time.Millisecond
+	holdLimit    = 5 * time.Second
+	restartLimit = time.Minute // for a daemon that has replaced itself: a command may have been faster
+	holdPoll     = 50 * time.Millisecond
 )
 
 // untilFree calls try until it does not fail because another process holds the home
-// directory, for holdLimit at most, and returns its error. again reports whether try may be
+// directory, for limit at most, and returns its error. again reports whether try may be
 // called again.
-func untilFree(ctx context.Context, try func() (again bool, err error)) error {
+func untilFree(ctx context.Context, limit time.Duration, try func() (again bool, err error)) error {
 	for began := time.Now(); ; {
 		again, err := try()
-		if _, locked := errors.AsType[*storage.LockedError](err); !locked || !again || time.Since(began) > holdLimit || backoff.Sleep(ctx, holdPoll) != nil {
+		if _, locked := errors.AsType[*storage.LockedError](err); !locked || !again || time.Since(began) >= limit || backoff.Sleep(ctx, holdPoll) != nil {
 			return err
 		}
 	}

@@ -14,5 +14,8 @@ func reexec() error {
 	if err != nil {
 		return err
 	}
+	if err := os.Setenv(restartedEnv, "1"); err != nil {
+		return err
+	}
 	return syscall.Exec(self, os.Args, os.Environ())
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -61,10 +62,18 @@ func (c *cli) run(ctx context.Context) (err error) {
 	if ctx.Err() != nil { // stopped while it waited
 		return nil
 	}
-	a, err := app.New(ctx, app.Options{
-		Config: cfg, Report: report, Home: report.Home, CanRestart: true, Version: version, Log: log,
-		Load: c.reload, Level: func(s string) { _ = level.UnmarshalText([]byte(s)) }, // it is checked when it is read
-		Say: func(line string) { _, _ = fmt.Fprintln(c.out, line) }, // the daemon continues if this cannot be written
+	var wait time.Duration
+	if v, _ := c.env(restartedEnv); v != "" {
+		wait = restartLimit
+	}
+	var a *app.App
+	err = untilFree(ctx, wait, func() (again bool, err error) {
+		a, err = app.New(ctx, app.Options{
+			Config: cfg, Report: report, Home: report.Home, CanRestart: true, Version: version, Log: log,
+			Load: c.reload, Level: func(s string) { _ = level.UnmarshalText([]byte(s)) }, // it is checked when it is read
+			Say: func(line string) { _, _ = fmt.Fprintln(c.out, line) }, // the daemon continues if this cannot be written
+		})
+		return true, err
 	})
 	if err != nil {
 		return err
@@ -83,6 +92,9 @@ func (c *cli) adoptOrphans() (stop func(), err error) {
 	}
 	return c.adopt()
 }
+
+// restartedEnv is set in the environment of a daemon that has replaced itself.
+const restartedEnv = "HERMESD_RESTARTED"
 
 // restart restarts the daemon: under a service manager by the exit code, otherwise
 // by replacing the process.
