@@ -22,6 +22,22 @@ var (
 	binary string
 )
 
+// unitSlack returns by how much timers may be late under systemd.
+func unitSlack(b *testing.B) time.Duration {
+	b.Helper()
+	unit, err := os.ReadFile("../../systemd/hermesd.service")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(unit), "\nTimerSlackNSec=")
+	value, _, _ := strings.Cut(rest, "\n")
+	slack, err := time.ParseDuration(value)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return slack
+}
+
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "run" { // started by BenchmarkFloor in place of the daemon
 		if err := runFloor(os.Args[3]); err != nil {
@@ -59,6 +75,7 @@ type world struct {
 func start(b *testing.B, o daemontest.Options) *world {
 	b.Helper()
 	o.Binary, o.Home = cmp.Or(o.Binary, binary), filepath.Join(b.TempDir(), "home")
+	o.TimerSlack = cmp.Or(o.TimerSlack, unitSlack(b))
 	o.Model.NoBodies = true
 	o.Out = os.Stderr
 	o.Config += "logging:\n  level: warn\n"
@@ -239,6 +256,11 @@ func BenchmarkCrowd(b *testing.B) {
 // BenchmarkSteady measures the processor time of the daemon per message while 100 users
 // write 40 messages per second together, without waiting for answers.
 func BenchmarkSteady(b *testing.B) { steady(b, daemontest.Options{}) }
+
+// BenchmarkSteadyWithoutUnit is BenchmarkSteady for a daemon that systemd has not started.
+func BenchmarkSteadyWithoutUnit(b *testing.B) {
+	steady(b, daemontest.Options{TimerSlack: 50 * time.Microsecond}) // the default of Linux
+}
 
 func steady(b *testing.B, o daemontest.Options) {
 	const people, every = 100, 25 * time.Millisecond

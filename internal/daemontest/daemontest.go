@@ -39,6 +39,8 @@ type Options struct {
 	Config string
 	// Env is added to the environment of the daemon.
 	Env []string
+	// TimerSlack is by how much timers of the daemon may be late; 0: by as much as Linux decides.
+	TimerSlack time.Duration
 	// Out gets the output of the daemon; nil: it is discarded.
 	Out io.Writer
 }
@@ -117,7 +119,7 @@ func (r *Rig) Start(ctx context.Context) error {
 	}
 	polls := r.polls()
 	onDiscord, onSlack := r.connections()
-	p, err := spawn(r.opts.Binary, []string{"run", "--home", r.opts.Home}, r.opts.Env, out)
+	p, err := startProcess(r.opts, out)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"hermesd/internal/spawn"
 )
 
 // A Process is one process of the daemon.
@@ -20,12 +22,16 @@ type Process struct {
 	err  error         // valid once done is closed
 }
 
-// spawn starts bin with env added to its environment and its output written to out.
-func spawn(bin string, args, env []string, out io.Writer) (*Process, error) {
-	cmd := exec.Command(bin, args...)
+// startProcess starts the daemon with its output written to out.
+func startProcess(o Options, out io.Writer) (*Process, error) {
+	cmd := exec.Command(o.Binary, "run", "--home", o.Home)
 	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(environment(os.Environ()), env...)
-	if err := cmd.Start(); err != nil {
+	cmd.Env = append(environment(os.Environ()), o.Env...)
+	start := cmd.Start
+	if o.TimerSlack > 0 {
+		start = func() error { return spawn.WithTimerSlack(o.TimerSlack, cmd.Start) }
+	}
+	if err := start(); err != nil {
 		return nil, fmt.Errorf("start daemon: %w", err)
 	}
 	p := &Process{cmd: cmd, done: make(chan struct{})}

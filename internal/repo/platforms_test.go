@@ -53,8 +53,9 @@ func platformNames(t *testing.T, path string) (n int) {
 		case token.EOF:
 			return n
 		case token.IDENT, token.STRING:
+			text = strings.ReplaceAll(strings.ToLower(text), "timerslack", "") // of Linux
 			for _, name := range []string{"telegram", "discord", "slack"} {
-				n += strings.Count(strings.ToLower(text), name)
+				n += strings.Count(text, name)
 			}
 		}
 	}

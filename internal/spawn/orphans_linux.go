@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -32,12 +34,28 @@ var started = childTable{byID: map[int]*child{}}
 func (t *childTable) start(cmd *exec.Cmd, untrusted bool) (*child, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := cmd.Start(); err != nil {
+	if err := WithTimerSlack(initialTimerSlack, cmd.Start); err != nil {
 		return nil, err
 	}
 	c := &child{pid: cmd.Process.Pid, untrusted: untrusted}
 	t.byID[c.pid] = c
 	return c, nil
+}
+
+// initialTimerSlack is the timer slack that Linux gives processes. That of the daemon may be larger:
+// see TimerSlackNSec= in its unit.
+const initialTimerSlack = 50 * time.Microsecond
+
+// WithTimerSlack calls start, which starts a process whose timers may be that late.
+func WithTimerSlack(late time.Duration, start func() error) error {
+	runtime.LockOSThread() // the process inherits the slack of the thread that starts it
+	defer runtime.UnlockOSThread()
+	ours, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	if err == nil && int64(ours) != late.Nanoseconds() {
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(late.Nanoseconds()), 0, 0, 0) // best effort
+		defer func() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(ours), 0, 0, 0) }()
+	}
+	return start()
 }
 
 // end is called before c is reaped. Later its process ID may be that of another process.

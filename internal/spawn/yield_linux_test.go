@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,4 +33,17 @@ func TestACommandComesAfterUs(t *testing.T) {
 		g := enclose(t, nil)
 		behind(t, g.run(t, "nice")) // from the start
 	})
+}
+
+// A command does not inherit the coarse timers of a daemon that systemd has started.
+func TestCommandHasTheInitialTimerSlack(t *testing.T) {
+	t.Parallel()
+	var r spawn.Result
+	err := spawn.WithTimerSlack(time.Millisecond, func() error { // on this thread
+		r = run(t, spawn.Command{Shell: "cat /proc/self/timerslack_ns"})
+		return nil
+	})
+	if got := strings.TrimSpace(text(t, r)); err != nil || got != "50000" {
+		t.Errorf("timers of the command may be late by %s ns, want 50000 (%v)", got, err)
+	}
 }
