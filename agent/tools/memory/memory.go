@@ -22,22 +22,11 @@ const Name = "memory"
 //go:embed memory.md memory.json
 var texts embed.FS
 
-// Options configure the tool.
-type Options struct {
-	// Targets are the enabled stores; empty means both.
-	Targets []memory.Target
-	// Allow returns an error if the users of a session may not use a store; the model reads
-	// its text as the reason. nil: everyone may.
-	Allow func(ctx context.Context, session string, t memory.Target) error
-	// Refused is called for changes that were rejected for a reason that concerns the
-	// operator: the disk, the lock, a file that was edited outside, an injection.
-	Refused func(memory.Target, memory.Result)
-}
-
-// New returns the tool that changes the store s. A repeated call leaves the store in the
-// same state.
-func New(s *memory.Store, o Options) tool.Tool {
-	c := changer{s, o}
+// New returns the tool that changes those targets of the store s. A repeated call leaves the
+// store in the same state. Refused is called for changes that were rejected for a reason that
+// concerns the operator: the disk, the lock, a file that was edited outside, an injection.
+func New(s *memory.Store, targets []memory.Target, refused func(memory.Target, memory.Result)) tool.Tool {
+	c := changer{s, targets, refused}
 	return tool.New(tool.Spec{
 		Tool:   tool.Definition(texts, Name),
 		Effect: tool.Idempotent,
@@ -45,8 +34,9 @@ func New(s *memory.Store, o Options) tool.Tool {
 }
 
 type changer struct {
-	store *memory.Store
-	o     Options
+	store   *memory.Store
+	targets []memory.Target
+	refused func(memory.Target, memory.Result)
 }
 
 type input struct {
@@ -62,20 +52,13 @@ func (c changer) run(ctx context.Context, call tool.Call, in input) (string, err
 	switch {
 	case err != nil:
 		return encode(refusal("%v.", err))
-	case len(c.o.Targets) > 0 && !slices.Contains(c.o.Targets, target):
+	case !slices.Contains(c.targets, target):
 		return encode(refusal("The store %s is switched off here. Do not try again.", target))
-	}
-	if c.o.Allow != nil {
-		if err := c.o.Allow(ctx, call.Session, target); err != nil {
-			return encode(refusal("The store %s cannot be used in this conversation: %v. Do not try again.", target, err))
-		}
 	}
 	r := c.change(ctx, target, in)
 	switch r.Reason {
 	case memory.Failed, memory.Drift, memory.Injection:
-		if c.o.Refused != nil {
-			c.o.Refused(target, r)
-		}
+		c.refused(target, r)
 	}
 	if r.Reason == memory.OverLimit && countFailures(call) >= maxFailures {
 		r = refusal("Memory is full, and several attempts in this turn did not fit. Do not use memory again in this turn: answer the user, and say that the note was not saved.")

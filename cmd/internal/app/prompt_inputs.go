@@ -107,7 +107,7 @@ func (m *promptInputs) tools() []tool.Tool {
 	}
 	ts := skilltools.Tools(o)
 	if len(m.memoryTargets()) > 0 && !m.c.Memory.WriteApproval {
-		ts = append(ts, scopedMemory{m, memorytool.New(m.memories("", ""), memorytool.Options{Targets: m.memoryTargets()})})
+		ts = append(ts, scopedMemory{m, m.memoryTool(m.memories("", ""))})
 	}
 	return ts
 }
@@ -131,11 +131,13 @@ func (r scopedMemory) Run(ctx context.Context, c tool.Call) (string, error) {
 	case !ok:
 		return "", errors.New("the memories of this conversation cannot be found: it is not stored")
 	}
-	s := r.m.memories(rec.Address.Platform, rec.Owner)
-	refused := func(t memory.Target, res memory.Result) {
-		r.m.log.Warn("memory entry refused", zap.String("path", s.Path(t)), zap.String("err", res.Error))
-	}
-	return memorytool.New(s, memorytool.Options{Targets: r.m.memoryTargets(), Refused: refused}).Run(ctx, c)
+	return r.m.memoryTool(r.m.memories(rec.Address.Platform, rec.Owner)).Run(ctx, c)
+}
+
+func (m *promptInputs) memoryTool(s *memory.Store) tool.Tool {
+	return memorytool.New(s, m.memoryTargets(), func(t memory.Target, r memory.Result) {
+		m.log.Warn("memory entry refused", zap.String("path", s.Path(t)), zap.String("err", r.Error))
+	})
 }
 
 // toolDenied returns an error if a principal may not use a tool in a session.
