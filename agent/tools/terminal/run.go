@@ -112,7 +112,7 @@ func (t *Terminal) resolveDir(dir string) (string, error) {
 		return "", fmt.Errorf("there is no folder %s: %w", dir, errors.Unwrap(err))
 	}
 	rel, err := filepath.Rel(t.o.Workspace, path)
-	if !t.o.AnyFolder && (err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator))) {
+	if err != nil || !filepath.IsLocal(rel) {
 		return "", fmt.Errorf("%s is outside the workspace; commands run only inside", dir)
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {

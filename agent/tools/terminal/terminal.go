@@ -63,7 +63,6 @@ type CommandPolicy func(ctx context.Context, r PolicyRequest) PolicyResult
 // values select the defaults.
 type Options struct {
 	Workspace string // default directory; must exist
-	AnyFolder bool   // commands may run in other directories too
 	// Folder returns the directory for commands of a session that name none, "" the
 	// workspace.
 	Folder func(session string) string

@@ -175,10 +175,6 @@ func TestCommandErrors(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	free := open(t, func(o *terminal.Options) { o.AnyFolder, o.Shell = true, "sh" })
-	if got := free.terminal(args{"command": "pwd", "workdir": "/"}); !strings.HasPrefix(got, "/\n") {
-		t.Errorf("any folder: got %q", got)
-	}
 	bare := open(t, func(o *terminal.Options) { o.Shell = "/no/such/shell" })
 	if got := bare.terminal(args{"command": "true"}); !strings.Contains(got, "there is no shell /no/such/shell") {
 		t.Errorf("no shell: got %q", got)
