@@ -29,8 +29,6 @@ import (
 type Target struct {
 	Provider llm.Provider
 	Model    string // "": the model of the request
-	// CacheTTL, if not nil, replaces that of the request.
-	CacheTTL *string
 	// Limits, if not nil, keeps the output limits of models that the service has named.
 	Limits OutputLimits
 }
@@ -290,9 +288,6 @@ func (c *call) try() error {
 	t := c.p.targets[c.targetIndex]
 	r := *c.r
 	r.Model = cmp.Or(t.Model, r.Model)
-	if t.CacheTTL != nil {
-		r.CacheTTL = *t.CacheTTL
-	}
 	switch {
 	case c.limit > 0:
 		r.OutputLimit = c.limit

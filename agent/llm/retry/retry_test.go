@@ -243,15 +243,14 @@ func TestTurnKeepsTargetIfReaderStopsAtDone(t *testing.T) {
 
 func TestRetryObservesMaxTokensLimit(t *testing.T) {
 	a := named("a", llmtest.Answer{Err: &llm.Error{Class: llm.Format, MaxTokens: 64_000}}, llmtest.Say("x"))
-	one := "1h"
-	p := retry.New([]retry.Target{{Provider: a, Model: "one", CacheTTL: &one}}, retry.Options{})
+	p := retry.New([]retry.Target{{Provider: a, Model: "one"}}, retry.Options{})
 	r := request()
 	r.MaxTokens, r.CacheTTL = 100_000, "5m"
 	if got := llmtest.Collect(p.Stream(t.Context(), r)); got.Text != "x" || told(got.Notices) != "r1@0s" {
 		t.Errorf("got %q, %s", got.Text, told(got.Notices))
 	}
 	asked := a.Requests()
-	if len(asked) != 2 || asked[1].OutputLimit != 63_936 || asked[1].MaxTokens != 100_000 || asked[1].Model != "one" || asked[1].CacheTTL != "1h" {
+	if len(asked) != 2 || asked[1].OutputLimit != 63_936 || asked[1].MaxTokens != 100_000 || asked[1].Model != "one" || asked[1].CacheTTL != "5m" {
 		t.Errorf("asked %+v", asked)
 	}
 	if r.MaxTokens != 100_000 || r.Model != "asked" {
