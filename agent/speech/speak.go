@@ -28,7 +28,6 @@ type SpeakerOptions struct {
 	Voice string // such as alloy
 	// Format is "opus", which platforms show as a voice message, or "mp3"; "": opus.
 	Format string
-	Speed  float64 // 0.25 to 4; 0: the default of the service
 	// MaxChars is the maximum length of a text; longer texts are truncated. 0: 4000, at
 	// most 4096.
 	MaxChars int
@@ -58,8 +57,6 @@ func NewSpeaker(o SpeakerOptions) (*Speaker, error) {
 		return nil, errors.New("speech: there is no model or no voice to speak with")
 	case o.Format != "opus" && o.Format != "mp3":
 		return nil, fmt.Errorf("speech: the format %q is none of opus, mp3", o.Format)
-	case o.Speed != 0 && (o.Speed < 0.25 || o.Speed > 4):
-		return nil, fmt.Errorf("speech: the speed %v is not between 0.25 and 4", o.Speed)
 	case o.MaxChars < 1 || o.MaxChars > maxChars:
 		return nil, fmt.Errorf("speech: the longest text must have between 1 and %d characters", maxChars)
 	}
@@ -112,11 +109,7 @@ func finish(f *os.File, path string) error {
 }
 
 func (s *Speaker) request(ctx context.Context, text string) (*http.Request, error) {
-	q := map[string]any{"model": s.o.Model, "input": text, "voice": s.o.Voice, "response_format": s.o.Format}
-	if s.o.Speed != 0 {
-		q["speed"] = s.o.Speed
-	}
-	body, err := json.Marshal(q)
+	body, err := json.Marshal(map[string]string{"model": s.o.Model, "input": text, "voice": s.o.Voice, "response_format": s.o.Format})
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w", speechName, err)
 	}

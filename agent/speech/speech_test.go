@@ -244,7 +244,7 @@ func TestSpeakCreatesFile(t *testing.T) {
 		"": {".ogg", "audio/ogg", "opus"}, "mp3": {".mp3", "audio/mpeg", "mp3"},
 	} {
 		dir := t.TempDir()
-		sp := speaker(t, s, func(o *speech.SpeakerOptions) { o.Format, o.Speed = format, 1.5 })
+		sp := speaker(t, s, func(o *speech.SpeakerOptions) { o.Format = format })
 		r, err := sp.Speak(t.Context(), "  hello  ", dir)
 		if err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestSpeakCreatesFile(t *testing.T) {
 			t.Errorf("got %+v, %v, %v", r, info.Mode(), err)
 		}
 		all := s.Requests()
-		if last := all[len(all)-1]; last.Audio.Text != "hello" || last.Audio.Format != want.asked || last.Audio.Voice != "alloy" || !bytes.Contains(last.Body, []byte(`"speed":1.5`)) {
+		if last := all[len(all)-1]; last.Audio.Text != "hello" || last.Audio.Format != want.asked || last.Audio.Voice != "alloy" {
 			t.Errorf("asked %+v", last.Audio)
 		}
 	}
@@ -395,7 +395,6 @@ func TestOptionsValidate(t *testing.T) {
 		{Service: good, Voice: "v"},
 		{Service: good, Model: "m"},
 		{Service: good, Model: "m", Voice: "v", Format: "midi"},
-		{Service: good, Model: "m", Voice: "v", Speed: 9},
 		{Service: good, Model: "m", Voice: "v", MaxChars: 5000},
 	} {
 		if _, err := speech.NewSpeaker(o); err == nil {
