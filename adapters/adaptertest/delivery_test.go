@@ -1,6 +1,7 @@
 package adaptertest_test
 
 import (
+	"net/http"
 	"testing"
 
 	"go.uber.org/zap"
@@ -13,7 +14,7 @@ import (
 
 // The suite tries what is promised for the other platforms.
 func TestOwnSurfacesDeliverAsPromised(t *testing.T) {
-	api, err := httpapi.New(httpapi.Config{}, httpapi.Options{Log: zap.NewNop(), Key: "a-key-of-enough-length-for-a-test"})
+	api, err := httpapi.New(httpapi.Config{}, httpapi.Options{Log: zap.NewNop(), Key: "a-key-of-enough-length-for-a-test", Metrics: http.NotFoundHandler(), MetricsKey: "a-key-of-enough-length-for-metrics"})
 	if err != nil {
 		t.Fatal(err)
 	}

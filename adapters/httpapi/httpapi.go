@@ -67,7 +67,7 @@ type Options struct {
 	// Accounts returns the health of the daemon's connections, for /readyz.
 	Accounts func() map[chat.Account]chat.Health
 	// Metrics handles GET /metrics for clients with MetricsKey, which gives
-	// access to nothing else, or Key. nil means that there are no metrics.
+	// access to nothing else, or Key.
 	Metrics    http.Handler
 	MetricsKey secret.Value
 	// Listen opens the socket; nil means net.Listen.
@@ -133,7 +133,7 @@ func New(c Config, o Options) (*Adapter, error) {
 	if len(o.Key) < minKey {
 		return nil, &chat.ConfigError{Platform: chat.HTTP, Reason: fmt.Sprintf("the API key has fewer than %d characters; remove its file and a new one is made", minKey)}
 	}
-	if o.Metrics != nil && len(o.MetricsKey) < minKey {
+	if len(o.MetricsKey) < minKey {
 		return nil, &chat.ConfigError{Platform: chat.HTTP, Reason: fmt.Sprintf("the key of the metrics has fewer than %d characters; remove its file and a new one is made", minKey)}
 	}
 	o.Drain = cmp.Or(max(o.Drain, 0), defaultTime)

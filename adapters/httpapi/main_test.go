@@ -37,7 +37,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const key = "hk-0123456789abcdefghij"
+const (
+	key    = "hk-0123456789abcdefghij"
+	scrape = "hk-metrics-0123456789"
+)
 
 // A daemon is an adapter that runs, with somebody who answers in place of the
 // gateway.
@@ -65,6 +68,8 @@ func options(key string, l net.Listener, log *zap.Logger) httpapi.Options {
 		Fetch:        func(context.Context, string, int64) ([]byte, error) { return nil, errors.New("no such host") },
 		Ready:        func() (bool, string) { return true, "" },
 		Accounts:     func() map[chat.Account]chat.Health { return nil },
+		Metrics:      http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("up 1\n")) }),
+		MetricsKey:   scrape,
 	}
 }
 

@@ -87,9 +87,7 @@ func (a *Adapter) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", a.healthz)
 	mux.HandleFunc("GET /readyz", a.readyz)
-	if a.o.Metrics != nil {
-		mux.HandleFunc("GET /metrics", requireKey(a.o.Metrics.ServeHTTP, digest(a.o.MetricsKey.Reveal()), a.key))
-	}
+	mux.HandleFunc("GET /metrics", requireKey(a.o.Metrics.ServeHTTP, digest(a.o.MetricsKey.Reveal()), a.key))
 	mux.HandleFunc("GET /v1/models", a.keyed(a.models))
 	mux.HandleFunc("GET /v1/models/{id...}", a.keyed(a.model))
 	mux.HandleFunc("POST /v1/chat/completions", a.keyed(a.limited(a.completions)))

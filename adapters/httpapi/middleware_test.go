@@ -16,7 +16,6 @@ import (
 
 	"hermesd/adapters/httpapi"
 	"hermesd/gateway/chat"
-	"hermesd/internal/secret"
 )
 
 func TestBadRequestsAreToldWhatIsWrong(t *testing.T) {
@@ -224,7 +223,9 @@ func TestASocketThatIsTakenIsTheOperators(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	a, err := httpapi.New(httpapi.Config{Listen: l.Addr().String()}, httpapi.Options{Log: zap.NewNop(), Key: key})
+	o := options(key, nil, zap.NewNop())
+	o.Listen = nil
+	a, err := httpapi.New(httpapi.Config{Listen: l.Addr().String()}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +252,7 @@ func TestSettingsThatCannotWork(t *testing.T) {
 			t.Errorf("%s: got %v", want, err)
 		}
 		var ce *chat.ConfigError
-		if _, err := httpapi.New(c, httpapi.Options{Log: zap.NewNop(), Key: secret.Value(key)}); !errors.As(err, &ce) {
+		if _, err := httpapi.New(c, options(key, nil, zap.NewNop())); !errors.As(err, &ce) {
 			t.Errorf("%s: New says %v", want, err)
 		}
 	}
@@ -260,20 +261,13 @@ func TestSettingsThatCannotWork(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if _, err := httpapi.New(httpapi.Config{}, httpapi.Options{Log: zap.NewNop()}); err == nil {
+	if _, err := httpapi.New(httpapi.Config{}, options("", nil, zap.NewNop())); err == nil {
 		t.Error("it starts without a key")
 	}
 }
 
 func TestMetricsHaveAKeyOfTheirOwn(t *testing.T) {
-	const scrape = "hk-metrics-0123456789"
-	with := func(k string) func(*httpapi.Config, *httpapi.Options) {
-		return func(_ *httpapi.Config, o *httpapi.Options) {
-			o.MetricsKey = secret.Value(k)
-			o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("up 1\n")) })
-		}
-	}
-	d := start(t, with(scrape))
+	d := start(t, nil)
 	get := func(path, key string, change func(*http.Request)) answer {
 		r := request(t, "GET", path, "")
 		r.Header.Set("Authorization", "Bearer "+key)
@@ -296,11 +290,8 @@ func TestMetricsHaveAKeyOfTheirOwn(t *testing.T) {
 	if a := get("/metrics", scrape, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }); a.status != 403 {
 		t.Errorf("from a web page: %d", a.status)
 	}
-	if a := start(t, nil).do(request(t, "GET", "/metrics", "")); a.status != 404 {
-		t.Errorf("without metrics: %d", a.status)
-	}
-	o := httpapi.Options{Log: zap.NewNop(), Key: secret.Value(key)}
-	with("short")(nil, &o)
+	o := options(key, nil, zap.NewNop())
+	o.MetricsKey = "short"
 	if _, err := httpapi.New(httpapi.Config{}, o); err == nil {
 		t.Error("a short key is taken")
 	}

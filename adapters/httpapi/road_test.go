@@ -57,7 +57,7 @@ func (h *house) open(t *testing.T) {
 	h.store = store
 	l := memnet.Listen("127.0.0.1:8642")
 	a, err := httpapi.New(httpapi.Config{}, httpapi.Options{
-		Key: key, Log: zaptest.NewLogger(t), Lookup: h.lookup, IsNewSession: h.fresh,
+		Key: key, Log: zaptest.NewLogger(t), Lookup: h.lookup, IsNewSession: h.fresh, Metrics: http.NotFoundHandler(), MetricsKey: scrape,
 		Listen: func(string, string) (net.Listener, error) { return l, nil },
 	})
 	if err != nil {
