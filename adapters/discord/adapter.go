@@ -57,7 +57,7 @@ import (
 	"hermesd/gateway/i18n"
 )
 
-// Options are the dependencies of an Adapter. Only Log is required.
+// Options are the dependencies of an Adapter. Only Memory and Log are required.
 type Options struct {
 	// Account is the account's name in addresses; "" if there is only one
 	// account.
@@ -71,8 +71,7 @@ type Options struct {
 	// Files downloads attachments. It must refuse private addresses where that
 	// matters; nil means the account's transport.
 	Files *http.Client
-	// Memory stores the checkpoints across restarts; nil means that messages sent
-	// while the daemon was down are missed.
+	// Memory stores the checkpoints across restarts.
 	Memory chat.Memory
 	Words  i18n.Printer // prints the adapter's own texts for users
 	Log    *zap.Logger

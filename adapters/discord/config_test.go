@@ -37,7 +37,7 @@ func TestSettingsThatCannotWorkAreSaidSo(t *testing.T) {
 	} {
 		cfg := discord.Config{Token: good}
 		c.change(&cfg)
-		_, err := discord.New(cfg, discord.Options{Log: zap.NewNop()})
+		_, err := discord.New(cfg, discord.Options{Memory: newMemory(), Log: zap.NewNop()})
 		var ce *chat.ConfigError
 		switch {
 		case c.has == "" && err != nil:
@@ -54,7 +54,7 @@ func TestSettingsThatCannotWorkAreSaidSo(t *testing.T) {
 }
 
 func TestFeatures(t *testing.T) {
-	a, err := discord.New(discord.Config{Token: "a.b.c"}, discord.Options{Log: zap.NewNop()})
+	a, err := discord.New(discord.Config{Token: "a.b.c"}, discord.Options{Memory: newMemory(), Log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"hermesd/adapters/adaptertest"
-	"hermesd/adapters/discord"
 	"hermesd/gateway/chat"
 	sim "hermesd/internal/sim/discord"
 )
@@ -331,15 +328,9 @@ func TestMoreThanMemoryHoldsComesFromTheHistory(t *testing.T) {
 	})
 }
 
-func TestAnAccountWithoutMemoryStillFillsItsOwnGaps(t *testing.T) {
+func TestAnAccountFillsItsOwnGaps(t *testing.T) {
 	in(t, sim.Options{}, func(t *testing.T, w *world) {
-		tr := sim.Transport(w.dial)
-		t.Cleanup(tr.CloseIdleConnections)
-		a, err := discord.New(w.config(""), discord.Options{Log: zap.NewNop(), Transport: tr, Dial: w.srv.Dial})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &run{t: t, w: w, a: a, inbox: adaptertest.NewInbox(t)}
+		r := &run{t: t, w: w, a: w.adapter(w.config(""), ""), inbox: adaptertest.NewInbox(t)}
 		r.runs()
 		pass(time.Second)
 		room := w.Direct("", 0)

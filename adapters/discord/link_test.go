@@ -346,7 +346,7 @@ func TestOverTheNetwork(t *testing.T) {
 	bot, ann := srv.AddBot(sim.BotOptions{}), srv.AddUser("ann")
 	srv.AddGuild("G", ann).Join(bot.User(), ann)
 	private := ann.DM(bot)
-	a, err := discord.New(discord.Config{Token: secret.Value(bot.Token()), BaseURL: url, AutoThread: true}, discord.Options{Log: zap.NewNop()})
+	a, err := discord.New(discord.Config{Token: secret.Value(bot.Token()), BaseURL: url, AutoThread: true}, discord.Options{Memory: newMemory(), Log: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func against(t *testing.T, d time.Duration, script ...[]string) (*adaptertest.In
 	tr := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		return l.Dial(ctx, network, address)
 	}}
-	a, err := discord.New(discord.Config{Token: "a.b.c", BaseURL: "http://gateway.test"}, discord.Options{Log: zap.NewNop(), Transport: tr, Dial: l.Dial})
+	a, err := discord.New(discord.Config{Token: "a.b.c", BaseURL: "http://gateway.test"}, discord.Options{Memory: newMemory(), Log: zap.NewNop(), Transport: tr, Dial: l.Dial})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -309,7 +309,7 @@ func (yesterday) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestThePlatformTellsByHowMuchOurClockIsAhead(t *testing.T) {
-	a, err := discord.New(discord.Config{Token: "MTA5.unreal.unreal"}, discord.Options{Log: zap.NewNop(), Transport: yesterday{}})
+	a, err := discord.New(discord.Config{Token: "MTA5.unreal.unreal"}, discord.Options{Memory: newMemory(), Log: zap.NewNop(), Transport: yesterday{}})
 	if err != nil {
 		t.Fatal(err)
 	}

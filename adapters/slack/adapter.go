@@ -52,7 +52,7 @@ import (
 	"hermesd/internal/secret"
 )
 
-// Options are the dependencies of an Adapter. Only Log is required.
+// Options are the dependencies of an Adapter. Only Memory and Log are required.
 type Options struct {
 	// Account is the account's name in addresses; "" if there is only one
 	// account.
@@ -63,8 +63,7 @@ type Options struct {
 	// Socket opens the connection of a socket, TLS included; nil means the
 	// network.
 	Socket func(ctx context.Context, network, address string) (net.Conn, error)
-	// Memory stores the joined threads and the checkpoints across restarts; nil
-	// means that they are forgotten.
+	// Memory stores the joined threads and the checkpoints across restarts.
 	Memory chat.Memory
 	// Commands are the names of the daemon's commands, without a slash. They are
 	// recognized after /hermes and after an exclamation mark.

@@ -46,7 +46,7 @@ import (
 	"hermesd/internal/backoff"
 )
 
-// Options are the dependencies of an Adapter. Only Log is required.
+// Options are the dependencies of an Adapter. Only Memory and Log are required.
 type Options struct {
 	// Account is the account's name in addresses; "" if there is only one
 	// account.
@@ -57,8 +57,7 @@ type Options struct {
 	// Files downloads attachments. It must refuse private addresses where that
 	// matters; nil means the account's transport.
 	Files *http.Client
-	// Memory stores the bot's own identity across restarts; nil means that it is
-	// fetched at each start.
+	// Memory stores the bot's own identity across restarts.
 	Memory chat.Memory
 	// Was returns the IDs that a chat had before it was migrated; the
 	// configuration may still use them. nil means that none is known.
@@ -376,9 +375,6 @@ func (a *Adapter) ask(ctx context.Context) error {
 		id.Username = strconv.FormatInt(u.ID, 10) // never matches a mention
 	}
 	a.me.set(id)
-	if a.o.Memory == nil {
-		return nil
-	}
 	v, err := json.Marshal(id)
 	if err == nil {
 		err = a.o.Memory.SetValue(ctx, a.memoryKey(), v)
@@ -391,9 +387,6 @@ func (a *Adapter) ask(ctx context.Context) error {
 
 // recall loads the identity that an earlier process stored.
 func (a *Adapter) recall(ctx context.Context) {
-	if a.o.Memory == nil {
-		return
-	}
 	v, err := a.o.Memory.Value(ctx, a.memoryKey())
 	if err != nil {
 		a.log.Warn("cannot load bot identity", zap.Error(err))

@@ -43,6 +43,7 @@ func adapter(t *testing.T, cfg telegram.Config, o telegram.Options) *telegram.Ad
 		t.Cleanup(tr.CloseIdleConnections)
 		o.Transport = tr
 	}
+	o.Memory = newMemory()
 	a, err := telegram.New(cfg, o)
 	if err != nil {
 		t.Fatal(err)

@@ -220,7 +220,7 @@ func TestConfigErrorsSayWhatToDo(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "nonsense-with-password") {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
-		_, err = telegram.New(cfg, telegram.Options{Log: zap.NewNop()})
+		_, err = telegram.New(cfg, telegram.Options{Log: zap.NewNop(), Memory: newMemory()})
 		var ce *chat.ConfigError
 		if !errors.As(err, &ce) || strings.Contains(ce.Reason, "\n") {
 			t.Errorf("New: %v", err)

@@ -297,7 +297,7 @@ func (yesterday) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestThePlatformTellsByHowMuchOurClockIsAhead(t *testing.T) {
-	a, err := telegram.New(telegram.Config{Token: "123456:unreal"}, telegram.Options{Log: zap.NewNop(), Transport: yesterday{}})
+	a, err := telegram.New(telegram.Config{Token: "123456:unreal"}, telegram.Options{Log: zap.NewNop(), Transport: yesterday{}, Memory: newMemory()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,10 +54,6 @@ func (s *checkpoints) load(ctx context.Context, account string) error {
 		return nil
 	}
 	s.key = string(chat.Discord) + ".marks." + account
-	if s.memory == nil {
-		s.loaded = true
-		return nil
-	}
 	raw, err := s.memory.Value(ctx, s.key)
 	if err != nil {
 		return fmt.Errorf("load checkpoints: %w", err)
@@ -79,7 +75,7 @@ func (s *checkpoints) load(ctx context.Context, account string) error {
 
 // save stores the checkpoints if they have changed.
 func (s *checkpoints) save(ctx context.Context) error {
-	if !s.dirty || !s.loaded || s.memory == nil {
+	if !s.dirty || !s.loaded {
 		return nil
 	}
 	raw, err := json.Marshal(s.all)

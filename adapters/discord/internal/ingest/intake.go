@@ -35,7 +35,7 @@ const (
 	stopLimit = 500 * time.Millisecond
 )
 
-// Options are the dependencies of Run. Only Memory may be nil.
+// Options are the dependencies of Run. All of them are set.
 type Options struct {
 	Sink   chat.Sink
 	Wire   *apiclient.Client

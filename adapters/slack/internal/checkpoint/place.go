@@ -67,16 +67,13 @@ type Set struct {
 	rec record
 }
 
-// New returns an empty set that is stored under key in m; m may be nil.
+// New returns an empty set that is stored under key in m.
 func New(key string, m chat.Memory, log *zap.Logger) *Set {
 	return &Set{key: key, memory: m, log: log, dirty: make(chan struct{}, 1), rec: record{Places: map[string]*channelState{}}}
 }
 
 // Recall loads the record of an earlier process.
 func (p *Set) Recall(ctx context.Context) {
-	if p.memory == nil {
-		return
-	}
 	v, err := p.memory.Value(ctx, p.key)
 	if err != nil {
 		p.log.Warn("cannot load checkpoints", zap.Error(err))
@@ -142,9 +139,6 @@ func (p *Set) Keep(ctx context.Context) {
 
 // Flush writes the record now.
 func (p *Set) Flush(ctx context.Context) error {
-	if p.memory == nil {
-		return nil
-	}
 	p.mu.Lock()
 	p.rec.Alive = time.Now().Unix()
 	v, err := json.Marshal(p.rec)
@@ -320,5 +314,5 @@ func (p *Set) Uploaded(ours string) (files []string, sure bool) {
 			files = append(files, u.File)
 		}
 	}
-	return files, p.memory != nil && len(p.rec.Uploads) < maxUploads
+	return files, len(p.rec.Uploads) < maxUploads
 }
