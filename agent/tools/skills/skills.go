@@ -22,10 +22,7 @@ type Options struct {
 	Library *skills.Library
 	// Filter returns which skills the turn of a call is offered.
 	Filter func(c tool.Call) skills.Filter
-	// Manage returns why a session may not perform an action of skill_manage, nil if it
-	// may; the model reads the text of the error. If Manage is nil, there is no
-	// skill_manage.
-	Manage func(ctx context.Context, session, action string) error
+	Manage bool // there is skill_manage
 }
 
 // A toolSet implements the tools of one library.
@@ -39,7 +36,7 @@ func Tools(o Options) []tool.Tool {
 		tool.New(spec("skills_list", tool.Pure), s.list),
 		tool.New(spec("skill_view", tool.Pure), s.view),
 	}
-	if o.Manage != nil {
+	if o.Manage {
 		tools = append(tools, tool.New(spec("skill_manage", tool.AtMostOnce), s.manage))
 	}
 	return tools
@@ -112,11 +109,8 @@ type manageInput struct {
 	All      bool    `json:"replace_all"`
 }
 
-func (s toolSet) manage(ctx context.Context, c tool.Call, in manageInput) (string, error) {
+func (s toolSet) manage(ctx context.Context, _ tool.Call, in manageInput) (string, error) {
 	if err := in.check(); err != nil {
-		return "", err
-	}
-	if err := s.o.Manage(ctx, c.Session, in.Action); err != nil {
 		return "", err
 	}
 	l := s.o.Library

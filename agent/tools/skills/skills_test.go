@@ -1,12 +1,9 @@
 package skills_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -42,7 +39,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.lib = lib
-	b.opts = tools.Options{Library: lib, Filter: func(tool.Call) skills.Filter { return skills.Filter{} }, Manage: func(context.Context, string, string) error { return nil }}
+	b.opts = tools.Options{Library: lib, Filter: func(tool.Call) skills.Filter { return skills.Filter{} }, Manage: true}
 	return b
 }
 
@@ -154,21 +151,9 @@ func TestManageActions(t *testing.T) {
 	}
 }
 
-func TestManagePermissions(t *testing.T) {
+func TestManageIsNotOffered(t *testing.T) {
 	b := newBench(t)
-	b.write("git/SKILL.md", git)
-	var asked []string
-	b.opts.Manage = func(_ context.Context, session, action string) error {
-		asked = append(asked, session+" "+action)
-		return errors.New("only owners may change skills")
-	}
-	if got := b.call("skill_manage", `{"action":"delete","name":"git"}`); got != "error: only owners may change skills" {
-		t.Errorf("got %q", got)
-	}
-	if _, err := b.lib.View("git", ""); err != nil || !slices.Equal(asked, []string{"s1 delete"}) {
-		t.Errorf("asked %q, then %v", asked, err)
-	}
-	b.opts.Manage = nil
+	b.opts.Manage = false
 	for _, x := range tools.Tools(b.opts) {
 		if s := x.Spec(); s.Name == "skill_manage" || s.Effect != tool.Pure || !s.Parallel {
 			t.Errorf("%s is offered with the effect %s", s.Name, s.Effect)

@@ -101,11 +101,9 @@ func (m *promptInputs) mayUseMemories(r session.Record) bool {
 
 // tools returns the tools for skills and memories.
 func (m *promptInputs) tools() []tool.Tool {
-	o := skilltools.Options{Library: m.library, Filter: func(c tool.Call) skills.Filter { return m.skillFilter(c.Tools.Tools()) }}
-	if !m.c.Skills.WriteApproval {
-		o.Manage = func(context.Context, string, string) error { return nil } // access is checked at the call
-	}
-	ts := skilltools.Tools(o)
+	ts := skilltools.Tools(skilltools.Options{
+		Library: m.library, Filter: func(c tool.Call) skills.Filter { return m.skillFilter(c.Tools.Tools()) }, Manage: !m.c.Skills.WriteApproval,
+	})
 	if len(m.memoryTargets()) > 0 && !m.c.Memory.WriteApproval {
 		ts = append(ts, scopedMemory{m, m.memoryTool(m.memories("", ""))})
 	}
