@@ -98,7 +98,7 @@ var (
 // searches for canaries, reads the sessions it knows and repeats whatever it has read.
 func newIsolationHarness(t *testing.T) *isolationHarness {
 	a := &isolationHarness{harness: newHarness(t), canaries: map[string]source{}}
-	a.tools = append(a.tools, sessionsearch.New(&a.library, sessionsearch.Options{}))
+	a.tools = append(a.tools, sessionsearch.New(&a.library))
 	a.model.Default = a.answer
 	a.configure = func(o *gatewaytest.Options) {
 		x, err := index.Open(filepath.Join(a.dir, "search.db"))

@@ -81,14 +81,6 @@ type Match struct {
 	Passages []Passage // sorted by row
 }
 
-// Options configure the tool.
-type Options struct {
-	// Summarize, if set, sends a prompt to a model, at the expense of the searching
-	// session, and returns the answer. The prompt asks for what a past conversation says
-	// about a query. If it is nil or fails, the passages themselves are returned.
-	Summarize func(ctx context.Context, session, prompt string) (string, error)
-}
-
 // Limits of a result, in characters unless noted otherwise.
 const (
 	maxResult     = 30_000
@@ -104,9 +96,24 @@ const (
 	pageRows      = 400
 )
 
-// New returns the tool, which searches l.
-func New(l Library, o Options) tool.Tool {
-	s := searcher{l, o}
+// New returns the tool, which searches l and shows the passages found.
+func New(l Library) tool.Tool {
+	return newTool(searcher{l, func(_ context.Context, _ tool.Call, _ string, found []Match) []string {
+		return make([]string, len(found))
+	}})
+}
+
+// A Completer sends a prompt to a model, at the expense of the searching session, and returns
+// the answer. The prompt asks for what a past conversation says about a query.
+type Completer func(ctx context.Context, session, prompt string) (string, error)
+
+// NewSummarizing is like New but shows what a model says of each session found; if that
+// fails, the passages.
+func NewSummarizing(l Library, complete Completer) tool.Tool {
+	return newTool(searcher{l, summarizer{l, complete}.summarize})
+}
+
+func newTool(s searcher) tool.Tool {
 	return tool.New(tool.Spec{
 		Tool:      tool.Definition(texts, Name),
 		Effect:    tool.Pure,
@@ -117,7 +124,13 @@ func New(l Library, o Options) tool.Tool {
 
 type searcher struct {
 	l Library
-	o Options
+	// summarize returns a summary for each session found, "" for none.
+	summarize func(ctx context.Context, c tool.Call, query string, found []Match) []string
+}
+
+type summarizer struct {
+	l        Library
+	complete Completer
 }
 
 type input struct {
@@ -202,12 +215,8 @@ func (s searcher) search(ctx context.Context, c tool.Call, in input) (string, er
 	return b.String(), nil
 }
 
-// summarize returns a summary for each session found, "" for none.
-func (s searcher) summarize(ctx context.Context, c tool.Call, query string, found []Match) []string {
+func (s summarizer) summarize(ctx context.Context, c tool.Call, query string, found []Match) []string {
 	out := make([]string, len(found))
-	if s.o.Summarize == nil {
-		return out
-	}
 	var g sync.WaitGroup
 	for i, f := range found {
 		g.Go(func() {
@@ -220,7 +229,7 @@ func (s searcher) summarize(ctx context.Context, c tool.Call, query string, foun
 			for _, p := range rows {
 				b.WriteString(formatRow("", p, maxScrolled))
 			}
-			if text, err := s.o.Summarize(ctx, c.Session, prompt(query, tool.Truncate(b.String(), maxSummarized))); err == nil {
+			if text, err := s.complete(ctx, c.Session, prompt(query, tool.Truncate(b.String(), maxSummarized))); err == nil {
 				out[i] = tool.Truncate(strings.TrimSpace(text), maxSummary)
 			}
 		})

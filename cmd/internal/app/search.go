@@ -35,19 +35,19 @@ func (a *App) openIndex() []tool.Tool {
 	if err != nil {
 		return nil
 	}
-	return []tool.Tool{sessionsearch.New(sessionlibrary.New(x, a.store, platforms.Profiles(), a.indexFollower.Wake), sessionsearch.Options{Summarize: a.summarizer()})}
+	l := sessionlibrary.New(x, a.store, platforms.Profiles(), a.indexFollower.Wake)
+	if !a.opts.Config.SessionSearch.Summarize {
+		return []tool.Tool{sessionsearch.New(l)}
+	}
+	return []tool.Tool{sessionsearch.NewSummarizing(l, a.summarizer())}
 }
 
 // maxSummary limits the summary of one found conversation, in tokens.
 const maxSummary = 800
 
 // summarizer returns a function that summarizes found conversations with the model
-// for summaries or, if none is configured, with the main model. It returns nil if
-// session_search.summarize is off.
-func (a *App) summarizer() func(context.Context, string, string) (string, error) {
-	if !a.opts.Config.SessionSearch.Summarize {
-		return nil
-	}
+// for summaries or, if none is configured, with the main model.
+func (a *App) summarizer() sessionsearch.Completer {
 	e, mask, meter, log := a.opts.Report.Summary, a.opts.Report.Secrets.Mask, a.usage, a.opts.Log
 	if e.Provider == "" {
 		e = a.opts.Report.Model

@@ -58,7 +58,7 @@ func newHarness(t *testing.T) *harness {
 	}
 	t.Cleanup(func() { h.ok(h.x.Close()) })
 	h.f = index.NewFollower(h.x, h.store, sessionsearch.Name, zap.NewNop())
-	h.tool = sessionsearch.New(sessionlibrary.New(h.x, h.store, nil, func() { h.wakes++; h.f.Wake() }), sessionsearch.Options{})
+	h.tool = sessionsearch.New(sessionlibrary.New(h.x, h.store, nil, func() { h.wakes++; h.f.Wake() }))
 	return h
 }
 
