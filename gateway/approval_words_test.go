@@ -53,7 +53,7 @@ func TestApprovalWordsOfLanguages(t *testing.T) {
 type unstorableTool struct{ approvalTool }
 
 func (unstorableTool) Run(ctx context.Context, c tool.Call) (string, error) {
-	return "done", c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: "run", Command: "rm -r x", Reasons: []string{"it deletes"}})
+	return "done", c.User.Approve(ctx, tool.ApprovalRequest{Tool: "run", Command: "rm -r x", Reasons: []string{"it deletes"}})
 }
 
 // Approving for always what is never stored says that it counts once.

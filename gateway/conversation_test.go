@@ -218,7 +218,7 @@ func (approvalTool) Run(ctx context.Context, c tool.Call) (string, error) {
 	if err := json.Unmarshal(c.Input, &in); err != nil {
 		return "", err
 	}
-	if err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: "run", Command: in.What, Reasons: []string{"it deletes folders with all that is in them"}, Shapes: in.Shapes}); err != nil {
+	if err := c.User.Approve(ctx, tool.ApprovalRequest{Tool: "run", Command: in.What, Reasons: []string{"it deletes folders with all that is in them"}, Shapes: in.Shapes}); err != nil {
 		return "", err
 	}
 	return "ran " + in.What, nil
@@ -242,7 +242,7 @@ func (questionTool) Run(ctx context.Context, c tool.Call) (string, error) {
 	if err := json.Unmarshal(c.Input, &in); err != nil {
 		return "", err
 	}
-	a, err := c.User.AskUser(ctx, tool.Question{Text: in.Question, Choices: in.Choices})
+	a, err := c.User.Ask(ctx, tool.Question{Text: in.Question, Choices: in.Choices})
 	return fmt.Sprintf("%s (%d)", a.Text, a.Choice), err
 }
 

@@ -132,7 +132,7 @@ func TestGuestSteersOnlyOwnTurns(t *testing.T) {
 type askingTool struct{ approvalTool }
 
 func (askingTool) Run(ctx context.Context, c tool.Call) (string, error) {
-	a, err := c.User.AskUser(ctx, tool.Question{Text: "Which?", Choices: []string{"the old one", "the new one"}})
+	a, err := c.User.Ask(ctx, tool.Question{Text: "Which?", Choices: []string{"the old one", "the new one"}})
 	return a.Text, err
 }
 

@@ -249,21 +249,22 @@ func ToolsetsOf(tools []llm.Tool) []string {
 	return slices.Compact(sets)
 }
 
-// A UserChannel holds the functions with which a tool reaches the users of its turn. The
-// zero UserChannel reaches nobody.
-type UserChannel struct {
+// A UserChannel is how a tool reaches the users of its turn. The model reads the texts of the
+// errors.
+type UserChannel interface {
 	// Ask sends a question to the user whose message started the turn, and waits for the
-	// answer. nil: the turn runs unattended.
-	Ask func(ctx context.Context, q Question) (Answer, error)
+	// answer. The error is ErrUnattended if there is no such user.
+	Ask(ctx context.Context, q Question) (Answer, error)
 	// Approve requests permission to run what r describes, and returns nil once it is
-	// granted. The model reads the text of the error. nil: the turn runs unattended,
-	// everything is denied.
-	Approve func(ctx context.Context, r ApprovalRequest) error
+	// granted.
+	Approve(ctx context.Context, r ApprovalRequest) error
 	// Send sends a message to another chat, or to this one in addition to the answer. It
-	// returns when the message is durably queued, with a text that says where it goes. nil:
-	// nothing can be sent.
-	Send func(ctx context.Context, m Message) (string, error)
+	// returns when the message is durably queued, with a text that says where it goes.
+	Send(ctx context.Context, m Message) (string, error)
 }
+
+// Unattended is the UserChannel of a turn without a user. Nothing can be sent either.
+type Unattended struct{}
 
 // A Question is sent to the user while a tool waits for the Answer.
 type Question struct {
@@ -298,20 +299,17 @@ type Message struct {
 // ErrUnattended is returned for questions and approval requests in a turn without a user.
 var ErrUnattended = errors.New("nobody is there to answer: this turn runs unattended")
 
-// AskUser asks q, or returns ErrUnattended if nobody can be asked.
-func (p UserChannel) AskUser(ctx context.Context, q Question) (Answer, error) {
-	if p.Ask == nil {
-		return Answer{Choice: -1}, ErrUnattended
-	}
-	return p.Ask(ctx, q)
+// Ask implements UserChannel.
+func (Unattended) Ask(context.Context, Question) (Answer, error) {
+	return Answer{Choice: -1}, ErrUnattended
 }
 
-// RequestApproval requests an approval, or returns ErrUnattended if nobody can grant it.
-func (p UserChannel) RequestApproval(ctx context.Context, r ApprovalRequest) error {
-	if p.Approve == nil {
-		return ErrUnattended
-	}
-	return p.Approve(ctx, r)
+// Approve implements UserChannel.
+func (Unattended) Approve(context.Context, ApprovalRequest) error { return ErrUnattended }
+
+// Send implements UserChannel.
+func (Unattended) Send(context.Context, Message) (string, error) {
+	return "", errors.New("nothing can be sent from here: this run has no way to other chats")
 }
 
 // Truncate returns text with at most limit characters, with a note in place of its middle.

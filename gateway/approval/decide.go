@@ -22,6 +22,9 @@ import (
 // button.
 func (s *Service) Ask(ctx context.Context, t Turn, in tool.Question) (tool.Answer, error) {
 	none := tool.Answer{Choice: -1}
+	if t.Unattended {
+		return none, tool.ErrUnattended
+	}
 	actor, _ := s.Active.Actor(t.Session)
 	q := &question{lane: t.Lane, level: min(access.Member, actor.Principal.Level), choices: in.Choices}
 	s.Questions.add(q)

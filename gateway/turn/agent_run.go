@@ -402,22 +402,34 @@ func (w *inactivityTimer) stop() {
 	}
 }
 
-// newUserChannel returns the connection of the turn's tools to the users of the chat.
-func (t *turn) newUserChannel() tool.UserChannel {
+// A userChannel connects the turn's tools to the users of the chat.
+type userChannel struct {
+	turn  *turn
+	entry inbox.Entry
+	at    approval.Turn
+}
+
+func (t *turn) newUserChannel() userChannel {
 	c, e := t.runner.parts.Chat, t.last()
-	s := c.Approval
-	at := approval.Turn{
+	return userChannel{t, e, approval.Turn{
 		Session: t.session.Record.ID, Lane: t.claim.Lane, Entry: e, Draft: t.reply.Draft(),
 		Unattended: c.Reply.Accounts.Profile(e.Inbound.Address.Platform).Unattended, Join: t.joinAnswer,
-	}
-	p := tool.UserChannel{Approve: func(ctx context.Context, req tool.ApprovalRequest) error { return s.Approve(ctx, at, req) }}
-	p.Send = func(ctx context.Context, m tool.Message) (string, error) {
-		return t.reply.SendMessage(ctx, e, m, t.session)
-	}
-	if !at.Unattended {
-		p.Ask = func(ctx context.Context, q tool.Question) (tool.Answer, error) { return s.Ask(ctx, at, q) }
-	}
-	return p
+	}}
+}
+
+// Ask implements tool.UserChannel.
+func (u userChannel) Ask(ctx context.Context, q tool.Question) (tool.Answer, error) {
+	return u.turn.runner.parts.Chat.Approval.Ask(ctx, u.at, q)
+}
+
+// Approve implements tool.UserChannel.
+func (u userChannel) Approve(ctx context.Context, r tool.ApprovalRequest) error {
+	return u.turn.runner.parts.Chat.Approval.Approve(ctx, u.at, r)
+}
+
+// Send implements tool.UserChannel.
+func (u userChannel) Send(ctx context.Context, m tool.Message) (string, error) {
+	return u.turn.reply.SendMessage(ctx, u.entry, m, u.turn.session)
 }
 
 // joinAnswer joins the new entries of the lane to the turn and returns their text.

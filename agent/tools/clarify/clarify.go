@@ -50,7 +50,7 @@ func run(ctx context.Context, c tool.Call, in input) (string, error) {
 	if err := check(q); err != nil {
 		return "", err
 	}
-	a, err := c.User.AskUser(ctx, q)
+	a, err := c.User.Ask(ctx, q)
 	switch {
 	case errors.Is(err, tool.ErrUnattended):
 		return "", fmt.Errorf("%w. Decide yourself, and say in your answer what you assumed", err)

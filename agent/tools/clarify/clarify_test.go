@@ -13,6 +13,14 @@ import (
 	"hermesd/agent/tools/clarify"
 )
 
+// A user answers with a function.
+type user struct {
+	tool.Unattended
+	ask func(context.Context, tool.Question) (tool.Answer, error)
+}
+
+func (u user) Ask(ctx context.Context, q tool.Question) (tool.Answer, error) { return u.ask(ctx, q) }
+
 // ask runs the tool with a user who gives the scripted answer.
 func ask(t *testing.T, in string, answer tool.Answer, fault error) (said string, asked []tool.Question, err error) {
 	t.Helper()
@@ -21,7 +29,7 @@ func ask(t *testing.T, in string, answer tool.Answer, fault error) (said string,
 		t.Fatal(err)
 	}
 	x, _ := set.Lookup(clarify.Name)
-	people := tool.UserChannel{Ask: func(_ context.Context, q tool.Question) (tool.Answer, error) {
+	people := user{ask: func(_ context.Context, q tool.Question) (tool.Answer, error) {
 		asked = append(asked, q)
 		return answer, fault
 	}}
@@ -71,14 +79,14 @@ func TestClarifyWithoutAnswer(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "nobody answered within 10 minutes") {
 		t.Errorf("got %v", err)
 	}
-	_, err = clarify.New().Run(t.Context(), tool.Call{Input: json.RawMessage(`{"question":"q"}`)})
+	_, err = clarify.New().Run(t.Context(), tool.Call{Input: json.RawMessage(`{"question":"q"}`), User: tool.Unattended{}})
 	if !errors.Is(err, tool.ErrUnattended) || !strings.Contains(err.Error(), "Decide yourself") {
 		t.Errorf("unattended: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
 	cancel(stopped)
-	people := tool.UserChannel{Ask: func(ctx context.Context, _ tool.Question) (tool.Answer, error) {
+	people := user{ask: func(ctx context.Context, _ tool.Question) (tool.Answer, error) {
 		return tool.Answer{}, context.Cause(ctx)
 	}}
 	if _, err := clarify.New().Run(ctx, tool.Call{Input: json.RawMessage(`{"question":"q"}`), User: people}); !errors.Is(err, stopped) {

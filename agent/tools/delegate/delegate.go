@@ -239,6 +239,17 @@ type child struct {
 	err        error
 }
 
+// approvals is the channel of a sub-agent: it cannot reach users except to request an approval.
+type approvals struct {
+	tool.Unattended
+	people tool.UserChannel
+}
+
+// Approve implements tool.UserChannel.
+func (a approvals) Approve(ctx context.Context, r tool.ApprovalRequest) error {
+	return a.people.Approve(ctx, r) //nolint:wrapcheck // the text is for the model
+}
+
 // errTimeout is the cause of the end of a sub-agent that took too long.
 var errTimeout = errors.New("its time is used up")
 
@@ -251,8 +262,7 @@ func newChild(o Options, c tool.Call, m Model, set tool.Set, t task) *child {
 		Model:  m.Name, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: m.MaxTokens,
 		Transcript: llm.NewTranscript(), Session: c.Session, Input: []llm.Message{k.agent.MaskMessage(llm.UserText(t.text()))},
 		CheckTool: c.CheckTool,
-		// It cannot reach users except to request an approval.
-		User: tool.UserChannel{Approve: c.User.Approve},
+		User:      approvals{people: c.User},
 	}
 	if m.Window != nil {
 		k.turn.ContextWindow = m.Window()

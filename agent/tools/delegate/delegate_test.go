@@ -197,25 +197,31 @@ func TestSubAgentApprovalGoesToUser(t *testing.T) {
 		}
 		return llmtest.Say("It said: " + r.Messages[2].Blocks[0].Text)
 	})
-	asked := 0
 	f.tools = []tool.Tool{named("terminal", func(ctx context.Context, c tool.Call) (string, error) {
-		if c.User.Ask != nil || c.User.Send != nil || c.Session != "s1" {
+		_, askErr := c.User.Ask(ctx, tool.Question{Text: "May I?"})
+		if _, err := c.User.Send(ctx, tool.Message{To: "telegram", Text: "hi"}); !errors.Is(askErr, tool.ErrUnattended) || err == nil || c.Session != "s1" {
 			return "", errors.New("it can speak")
 		}
-		return "allowed", c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: "terminal", Command: "rm -r x"})
+		return "allowed", c.User.Approve(ctx, tool.ApprovalRequest{Tool: "terminal", Command: "rm -r x"})
 	})}
-	f.people = tool.UserChannel{
-		Ask:  func(context.Context, tool.Question) (tool.Answer, error) { return tool.Answer{}, nil },
-		Send: func(context.Context, tool.Message) (string, error) { return "", nil },
-		Approve: func(_ context.Context, r tool.ApprovalRequest) error {
-			asked++
-			return errors.New("denied: " + r.Command)
-		},
-	}
+	people := &denier{}
+	f.people = people
 	f.want(t, false, "denied: rm -r x", "2 model calls, 1 tool calls")
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
+	if people.asked != 1 {
+		t.Errorf("asked %d times", people.asked)
 	}
+}
+
+// A denier answers questions, sends messages and denies approvals.
+type denier struct{ asked int }
+
+func (*denier) Ask(context.Context, tool.Question) (tool.Answer, error) { return tool.Answer{}, nil }
+
+func (*denier) Send(context.Context, tool.Message) (string, error) { return "", nil }
+
+func (d *denier) Approve(_ context.Context, r tool.ApprovalRequest) error {
+	d.asked++
+	return errors.New("denied: " + r.Command)
 }
 
 // TestDelegateRunsTasksInParallel ends no task before all have started.

@@ -72,7 +72,7 @@ func useIn(ctx context.Context, t *testing.T, set tool.Set, name string, in map[
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := tl.Run(ctx, tool.Call{Input: raw})
+	out, err := tl.Run(ctx, tool.Call{Input: raw, User: tool.Unattended{}})
 	if err != nil {
 		return "error: " + err.Error()
 	}

@@ -23,14 +23,24 @@ func asking(t *testing.T, set tool.Set, name string, in map[string]any, approve 
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err = tl.Run(t.Context(), tool.Call{Input: raw, User: tool.UserChannel{Approve: func(_ context.Context, r tool.ApprovalRequest) error {
-		asked = append(asked, r)
-		return approve()
-	}}})
+	u := &user{approve: approve}
+	out, err = tl.Run(t.Context(), tool.Call{Input: raw, User: u})
 	if err != nil {
 		out = "error: " + err.Error()
 	}
-	return asked, out
+	return u.asked, out
+}
+
+// A user answers approval requests.
+type user struct {
+	tool.Unattended
+	asked   []tool.ApprovalRequest
+	approve func() error
+}
+
+func (u *user) Approve(_ context.Context, r tool.ApprovalRequest) error {
+	u.asked = append(u.asked, r)
+	return u.approve()
 }
 
 func yes() error { return nil }

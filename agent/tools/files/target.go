@@ -388,7 +388,7 @@ func (e *editor) authorize(ctx context.Context, c tool.Call, name string, change
 	if s := shapes[0]; len(s) > maxShape || s != printable(s) || strings.Count(s, "\n") != len(files)-1 {
 		shapes = nil // it could not be shown, or be the shape of other files
 	}
-	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: name, Command: strings.TrimSuffix(shown.String(), "\n"), Reasons: reasons, Shapes: shapes})
+	err := c.User.Approve(ctx, tool.ApprovalRequest{Tool: name, Command: strings.TrimSuffix(shown.String(), "\n"), Reasons: reasons, Shapes: shapes})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -457,7 +457,7 @@ func TestPatchAndReverse(t *testing.T) {
 		run := func(old, text string) bool {
 			tl, _ := set.Lookup("patch")
 			in, _ := json.Marshal(map[string]any{"path": "f", "old_string": old, "new_string": text})
-			_, err := tl.Run(context.Background(), tool.Call{Input: in})
+			_, err := tl.Run(context.Background(), tool.Call{Input: in, User: tool.Unattended{}})
 			return err == nil
 		}
 		plain := func(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }

@@ -70,9 +70,6 @@ func send(ctx context.Context, c tool.Call, in input) (string, error) {
 	if err := check(m); err != nil {
 		return "", err
 	}
-	if c.User.Send == nil {
-		return "", errors.New("nothing can be sent from here: this run has no way to other chats")
-	}
 	where, err := c.User.Send(ctx, m)
 	if err != nil {
 		return "", fmt.Errorf("it was not sent to %s: %w", m.To, err)

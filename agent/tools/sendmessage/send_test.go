@@ -17,12 +17,21 @@ import (
 // use runs the tool and returns the messages that were sent.
 func use(t *testing.T, x tool.Tool, in string, fault error) (said string, sent []tool.Message, err error) {
 	t.Helper()
-	people := tool.UserChannel{Send: func(_ context.Context, m tool.Message) (string, error) {
-		sent = append(sent, m)
-		return "On its way to " + m.To + ".", fault
-	}}
-	said, err = x.Run(t.Context(), tool.Call{Session: "s1", Input: json.RawMessage(in), User: people})
-	return said, sent, err
+	o := &outgoing{fault: fault}
+	said, err = x.Run(t.Context(), tool.Call{Session: "s1", Input: json.RawMessage(in), User: o})
+	return said, o.sent, err
+}
+
+// outgoing keeps what is sent.
+type outgoing struct {
+	tool.Unattended
+	sent  []tool.Message
+	fault error
+}
+
+func (o *outgoing) Send(_ context.Context, m tool.Message) (string, error) {
+	o.sent = append(o.sent, m)
+	return "On its way to " + m.To + ".", o.fault
 }
 
 func TestSendMessage(t *testing.T) {
@@ -62,7 +71,7 @@ func TestSendMessageRejectsInvalidInput(t *testing.T) {
 			t.Errorf("%.60s: got %v, sent %v; want %q", in, err, sent, want)
 		}
 	}
-	_, err := sendmessage.New(nil).Run(t.Context(), tool.Call{Input: json.RawMessage(`{"target":"t","message":"x"}`)})
+	_, err := sendmessage.New(nil).Run(t.Context(), tool.Call{Input: json.RawMessage(`{"target":"t","message":"x"}`), User: tool.Unattended{}})
 	if err == nil || !strings.Contains(err.Error(), "no way to other chats") {
 		t.Errorf("without a way: %v", err)
 	}

@@ -156,10 +156,10 @@ func TestTypedInputIsEvaluated(t *testing.T) {
 	}
 	typed("nothing", true) // ends the incomplete line
 	var asked []tool.ApprovalRequest
-	b.people.Approve = func(_ context.Context, r tool.ApprovalRequest) error {
+	b.people = approver(func(_ context.Context, r tool.ApprovalRequest) error {
 		asked = append(asked, r)
 		return nil
-	}
+	})
 	typed("rm \\", true)
 	typed("-r sub; echo removed", true)
 	if len(asked) != 0 {

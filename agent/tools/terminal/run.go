@@ -134,7 +134,7 @@ func (t *Terminal) authorize(ctx context.Context, c tool.Call, r PolicyRequest, 
 	case len(v.Reasons) == 0:
 		return v, nil
 	}
-	err := c.User.RequestApproval(ctx, tool.ApprovalRequest{Tool: Name, Command: r.Command, Reasons: append(about, v.Reasons...), Shapes: v.Shapes})
+	err := c.User.Approve(ctx, tool.ApprovalRequest{Tool: Name, Command: r.Command, Reasons: append(about, v.Reasons...), Shapes: v.Shapes})
 	if err != nil {
 		return v, fmt.Errorf("it was not run, because it needs an approval (%s) and has none: %w", strings.Join(v.Reasons, "; "), err)
 	}

@@ -40,6 +40,19 @@ type bench struct {
 	people    tool.UserChannel
 }
 
+// An approver answers approval requests.
+type approver func(context.Context, tool.ApprovalRequest) error
+
+func (approver) Ask(ctx context.Context, q tool.Question) (tool.Answer, error) {
+	return tool.Unattended{}.Ask(ctx, q)
+}
+
+func (approver) Send(ctx context.Context, m tool.Message) (string, error) {
+	return tool.Unattended{}.Send(ctx, m)
+}
+
+func (a approver) Approve(ctx context.Context, r tool.ApprovalRequest) error { return a(ctx, r) }
+
 // guard is a simple command policy based on words.
 func guard(_ context.Context, r terminal.PolicyRequest) terminal.PolicyResult {
 	switch command := r.Command; {
@@ -57,7 +70,7 @@ func open(t *testing.T, change func(*terminal.Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, workspace: filepath.Join(dir, "workspace")}
+	b := &bench{t: t, workspace: filepath.Join(dir, "workspace"), people: tool.Unattended{}}
 	if err := os.MkdirAll(filepath.Join(b.workspace, "sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -205,10 +218,10 @@ func TestCommandRunsOnlyAsApproved(t *testing.T) {
 	}
 	var asked []tool.ApprovalRequest
 	answer := errors.New("the person says no")
-	b.people.Approve = func(_ context.Context, r tool.ApprovalRequest) error {
+	b.people = approver(func(_ context.Context, r tool.ApprovalRequest) error {
 		asked = append(asked, r)
 		return answer
-	}
+	})
 	if got := b.terminal(args{"command": line}); !strings.Contains(got, "the person says no") || !b.exists("sub") {
 		t.Errorf("denied: %q", got)
 	}
@@ -222,9 +235,9 @@ func TestCommandRunsOnlyAsApproved(t *testing.T) {
 	if b.terminal(args{"command": "mkfs"}); len(asked) != 2 {
 		t.Error("somebody was asked about what never runs")
 	}
-	b.people.Approve = func(context.Context, tool.ApprovalRequest) error { // the directory is replaced while the user decides
+	b.people = approver(func(context.Context, tool.ApprovalRequest) error { // the directory is replaced while the user decides
 		return errors.Join(os.Mkdir(filepath.Join(b.workspace, "d"), 0o700), os.Remove(filepath.Join(b.workspace, "link")), os.Symlink("d", filepath.Join(b.workspace, "link")))
-	}
+	})
 	if err := os.Symlink(".", filepath.Join(b.workspace, "link")); err != nil {
 		t.Fatal(err)
 	}
@@ -241,10 +254,10 @@ func TestCommandTimeoutAndCancel(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	b.people.Approve = func(context.Context, tool.ApprovalRequest) error {
+	b.people = approver(func(context.Context, tool.ApprovalRequest) error {
 		time.AfterFunc(50*time.Millisecond, func() { cancel(errors.New("the person wants something else")) })
 		return nil
-	}
+	})
 	got = b.call(ctx, "s", "terminal", args{"command": "sleep 1000; rm -r x", "timeout": 600})
 	if !strings.Contains(got, "the person wants something else") {
 		t.Errorf("got %q", got)
