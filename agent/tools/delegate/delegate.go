@@ -63,7 +63,7 @@ type Model struct {
 	CacheTTL  string
 	MaxTokens int
 	// Window returns a new context window for one sub-agent, which keeps its context within
-	// the limit of the model; nil: no limit is enforced.
+	// the limit of the model; nil if compression is off.
 	Window func() *agent.ContextWindow
 }
 
@@ -261,11 +261,8 @@ func newChild(o Options, c tool.Call, m Model, set tool.Set, t task) *child {
 		Prefix: prompt.Build(prompt.Inputs{Soul: strings.TrimSpace(childPrompt), Tools: set.Tools(), Model: m.Name}),
 		Model:  m.Name, Effort: m.Effort, CacheTTL: m.CacheTTL, MaxTokens: m.MaxTokens,
 		Transcript: llm.NewTranscript(), Session: c.Session, Input: []llm.Message{k.agent.MaskMessage(llm.UserText(t.text()))},
-		CheckTool: c.CheckTool,
-		User:      approvals{people: c.User},
-	}
-	if m.Window != nil {
-		k.turn.ContextWindow = m.Window()
+		ContextWindow: m.Window(), CheckTool: c.CheckTool,
+		User: approvals{people: c.User},
 	}
 	return k
 }

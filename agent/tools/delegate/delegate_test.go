@@ -74,7 +74,7 @@ func (f *family) run(ctx context.Context, t *testing.T) (result string, failed b
 			if session != "s1" {
 				return delegate.Model{}, fmt.Errorf("asked for %q", session)
 			}
-			return delegate.Model{Provider: f.model, Name: "m"}, nil
+			return delegate.Model{Provider: f.model, Name: "m", Window: func() *agent.ContextWindow { return nil }}, nil
 		},
 		Mask:          func(s string) string { return s },
 		MaxIterations: f.limits.MaxIterations, MaxConcurrent: f.limits.MaxConcurrent, Timeout: f.limits.Timeout, RunBudget: f.limits.RunBudget, MaxReport: f.limits.MaxReport,

@@ -2,7 +2,7 @@ package files
 
 // Between loads a file, calls between, and then stores text in its place.
 func Between(w *Workspace, path string, between func(), text string) error {
-	e := &editor{w: w, busy: map[string]bool{}}
+	e := &editor{w: w, deny: func(string) error { return nil }, busy: map[string]bool{}}
 	t, err := e.target(path, false)
 	if err != nil {
 		return err

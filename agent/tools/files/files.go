@@ -170,17 +170,16 @@ const (
 	bom        = "\ufeff"
 )
 
-// Options configure the tools that write.
+// Options configure the tools that write. The functions are required.
 type Options struct {
 	// Deny returns why a file may not be changed, nil if it may. It gets the absolute path
-	// with symbolic links resolved, whether the file exists or not. nil: nothing in the
-	// workspace is denied.
+	// with symbolic links resolved, whether the file exists or not.
 	Deny func(path string) error
 	// Homes lists the absolute names of the user's home directory. They matter if the
 	// workspace contains it: settings in it need an approval.
 	Homes []string
 	// Protect returns why a change of a file needs an approval although package protected
-	// does not list it, "" if it needs none; nil: never. It gets the absolute path.
+	// does not list it, "" if it needs none. It gets the absolute path.
 	Protect func(path string) string
 }
 

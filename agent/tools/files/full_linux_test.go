@@ -5,13 +5,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"hermesd/agent/tools/files"
 )
 
 // A write that fails halfway keeps the old file and leaves no other file behind.
 func TestWriteFailureKeepsOldFile(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "old\n"})
+	dir, _, set := editable(t, allow, map[string]string{"f": "old\n"})
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &was); err != nil {
 		t.Fatal(err)
@@ -40,7 +38,7 @@ func TestWriteReportsReadOnlyDirectory(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write everywhere")
 	}
-	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "old\n"})
+	dir, _, set := editable(t, allow, map[string]string{"f": "old\n"})
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (u *user) Approve(_ context.Context, r tool.ApprovalRequest) error {
 func yes() error { return nil }
 
 func TestApprovalShowsTheChange(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{".envrc": "one\ntwo\n"})
+	dir, _, set := editable(t, allow, map[string]string{".envrc": "one\ntwo\n"})
 	for _, c := range []struct {
 		sentence, tool string
 		in             map[string]any
@@ -78,7 +78,7 @@ func TestApprovalShowsTheChange(t *testing.T) {
 }
 
 func TestDeniedChangeLeavesNothing(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{"a.txt": "one\n"})
+	dir, _, set := editable(t, allow, map[string]string{"a.txt": "one\n"})
 	denied := errors.New("denied")
 	for _, in := range []map[string]any{
 		{"mode": "patch", "patch": "*** Update File: a.txt\n-one\n+two\n*** Add File: new/.envrc\n+x"},
@@ -99,7 +99,7 @@ func TestDeniedChangeLeavesNothing(t *testing.T) {
 
 // What is written is what was approved: a file that has changed meanwhile stays as it is.
 func TestFileChangedWhileAsking(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{".envrc": "one\n"})
+	dir, _, set := editable(t, allow, map[string]string{".envrc": "one\n"})
 	asked, out := asking(t, set, "patch", map[string]any{"path": ".envrc", "old_string": "one", "new_string": "two"}, func() error {
 		return os.WriteFile(filepath.Join(dir, ".envrc"), []byte("one\nthree\n"), 0o644)
 	})
@@ -122,7 +122,7 @@ func TestSettingsOfHomeInWorkspace(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { w.Close() })
-		set, err := tool.NewSet(w.Writers(files.Options{Homes: []string{filepath.Join(real, home)}})...)
+		set, err := tool.NewSet(w.Writers(files.Options{Deny: allow, Homes: []string{filepath.Join(real, home)}, Protect: unprotected})...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,9 +96,6 @@ func (t *target) close() {
 
 // checkDenied returns an error if the file must not be changed.
 func (e *editor) checkDenied(real, asked string) error {
-	if e.deny == nil {
-		return nil
-	}
 	root, err := filepath.EvalSymlinks(e.w.dir)
 	if err != nil {
 		return writeError(asked, err)
@@ -411,10 +408,8 @@ func (e *editor) protection(s preparedChange) (place, reason string) {
 	if reason = protected.Path(place); reason != "" {
 		return place, reason
 	}
-	if e.protect != nil {
-		if reason = e.protect(place); reason != "" {
-			return place, reason
-		}
+	if reason = e.protect(place); reason != "" {
+		return place, reason
 	}
 	for _, home := range e.homes {
 		rel, err := filepath.Rel(home, filepath.FromSlash(place))

@@ -24,8 +24,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// editable returns a workspace with all tools.
-func editable(t testing.TB, o files.Options, contents map[string]string) (dir string, w *files.Workspace, set tool.Set) {
+func allow(string) error { return nil }
+
+func unprotected(string) string { return "" }
+
+// editable returns a workspace with all tools. deny is files.Options.Deny.
+func editable(t testing.TB, deny func(string) error, contents map[string]string) (dir string, w *files.Workspace, set tool.Set) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "workspace")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -42,7 +46,7 @@ func editable(t testing.TB, o files.Options, contents map[string]string) (dir st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { w.Close() })
-	if set, err = tool.NewSet(slices.Concat(w.Tools(), w.Writers(o))...); err != nil {
+	if set, err = tool.NewSet(slices.Concat(w.Tools(), w.Writers(files.Options{Deny: deny, Protect: unprotected}))...); err != nil {
 		t.Fatal(err)
 	}
 	return dir, w, set
@@ -77,7 +81,7 @@ func onlyThese(t testing.TB, dir string, want ...string) {
 }
 
 func TestWriteSpecs(t *testing.T) {
-	_, _, set := editable(t, files.Options{}, nil)
+	_, _, set := editable(t, allow, nil)
 	for name, effect := range map[string]tool.Effect{"write_file": tool.Idempotent, "patch": tool.AtMostOnce} {
 		tl, ok := set.Lookup(name)
 		if !ok {
@@ -90,7 +94,7 @@ func TestWriteSpecs(t *testing.T) {
 }
 
 func TestWriteFile(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{
+	dir, _, set := editable(t, allow, map[string]string{
 		"a.txt": "one\ntwo\n", "crlf.txt": "one\r\ntwo\r\n", "bom.txt": "\ufeffone\n", "bin": "\x7fELF\x00", "sub/x": "x",
 	})
 	for _, c := range []struct {
@@ -156,7 +160,7 @@ func TestPatch(t *testing.T) {
 		{"nothing old", "a", "", "b", false, "error: an old_string is needed; to write a whole file use write_file", "a"},
 		{"blank only", "a\n\n\nb\n", "\n\n\n\n", "x", false, "error: f is not changed: the old text does not stand there, and nothing like it; read the file and copy the text exactly", "a\n\n\nb\n"},
 	} {
-		dir, _, set := editable(t, files.Options{}, map[string]string{"f": c.file})
+		dir, _, set := editable(t, allow, map[string]string{"f": c.file})
 		got := use(t, set, "patch", map[string]any{"path": "f", "old_string": c.old, "new_string": c.new, "replace_all": c.all})
 		if d := cmp.Diff(c.want, got); d != "" {
 			t.Errorf("%s: %s", c.name, d)
@@ -170,7 +174,7 @@ func TestPatch(t *testing.T) {
 
 func TestPatchOfSeveralFiles(t *testing.T) {
 	contents := map[string]string{"a.go": "func a() {\n\tone\n\ttwo\n}\nfunc b() {\n\tone\n\ttwo\n}\n", "old.txt": "x\n", "gone.txt": "y\n", "crlf": "a\r\nb\r\n", "from": "m\n"}
-	dir, _, set := editable(t, files.Options{}, contents)
+	dir, _, set := editable(t, allow, contents)
 	if err := os.Chmod(filepath.Join(dir, "from"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +232,7 @@ func TestPatchOfSeveralFiles(t *testing.T) {
 
 // Paths out of the workspace are not written, and nothing is created outside.
 func TestWriteStaysInWorkspace(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{"in": "x", "sub/in": "x"})
+	dir, _, set := editable(t, allow, map[string]string{"in": "x", "sub/in": "x"})
 	base := filepath.Dir(dir)
 	write(t, filepath.Join(base, "secret"), secret)
 	write(t, filepath.Join(base, "other", "secret"), secret)
@@ -267,7 +271,7 @@ func TestWriteStaysInWorkspace(t *testing.T) {
 }
 
 func TestWriteThroughInnerLink(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{"sub/f": "a\n"})
+	dir, _, set := editable(t, allow, map[string]string{"sub/f": "a\n"})
 	if err := errors.Join(os.Symlink("sub/f", filepath.Join(dir, "short")), os.Symlink("sub", filepath.Join(dir, "dir"))); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +299,7 @@ func TestWriteObservesDeny(t *testing.T) {
 		}
 		return nil
 	}
-	dir, _, set := editable(t, files.Options{Deny: deny}, map[string]string{".env": "K=1", "store/db": "x", "ok": "x"})
+	dir, _, set := editable(t, deny, map[string]string{".env": "K=1", "store/db": "x", "ok": "x"})
 	if err := errors.Join(os.Symlink(".env", filepath.Join(dir, "link")), os.Symlink("store", filepath.Join(dir, "s"))); err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +322,7 @@ func TestWriteObservesDeny(t *testing.T) {
 }
 
 func TestWriteKeepsModes(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{"run.sh": "a\n", "private": "a\n", "fixed": "a\n"})
+	dir, _, set := editable(t, allow, map[string]string{"run.sh": "a\n", "private": "a\n", "fixed": "a\n"})
 	modes := map[string]fs.FileMode{"run.sh": 0o777, "private": 0o600, "fixed": 0o444}
 	for name, mode := range modes {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
@@ -337,7 +341,7 @@ func TestWriteKeepsModes(t *testing.T) {
 }
 
 func TestWriteRejectsPipe(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, nil)
+	dir, _, set := editable(t, allow, nil)
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
 		t.Skip(err)
 	}
@@ -351,7 +355,7 @@ func TestWriteRejectsPipe(t *testing.T) {
 }
 
 func TestWriteRejectsFileChangedSinceRead(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "a\n"})
+	dir, _, set := editable(t, allow, map[string]string{"f": "a\n"})
 	use(t, set, "read_file", map[string]any{"path": "f"})
 	if got := use(t, set, "write_file", map[string]any{"path": "f", "content": "mine\n"}); strings.HasPrefix(got, "error") {
 		t.Fatal(got)
@@ -377,7 +381,7 @@ func TestWriteDetectsConcurrentChange(t *testing.T) {
 		"a link":   func(f string) error { return errors.Join(os.Remove(f), os.Symlink("/etc/passwd", f)) },
 		"a folder": func(f string) error { return errors.Join(os.Remove(f), os.Mkdir(f, 0o755)) },
 	} {
-		dir, w, _ := editable(t, files.Options{}, map[string]string{"f": "a\n"})
+		dir, w, _ := editable(t, allow, map[string]string{"f": "a\n"})
 		err := files.Between(w, "f", func() {
 			if err := between(filepath.Join(dir, "f")); err != nil {
 				t.Fatal(err)
@@ -395,7 +399,7 @@ func TestWriteDetectsConcurrentChange(t *testing.T) {
 // No change of concurrent calls is lost: each call has changed the file or reports that it
 // has not.
 func TestWriteConcurrentCallsLoseNothing(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "end\n"})
+	dir, _, set := editable(t, allow, map[string]string{"f": "end\n"})
 	var wg sync.WaitGroup
 	results := make([]string, 24)
 	for i := range results {
@@ -424,7 +428,7 @@ func TestPatchOverlappingPlacesAreAmbiguous(t *testing.T) {
 		"a patch": {"patch": "*** Begin Patch\n*** Update File: f\n@@\n-q\n+r\n*** End Patch\n"},
 	} {
 		const file = "bbb\nx\ny\nx\ny\nx\nq\nq\n"
-		dir, _, set := editable(t, files.Options{}, map[string]string{"f": file})
+		dir, _, set := editable(t, allow, map[string]string{"f": file})
 		if r := use(t, set, "patch", in); !strings.Contains(r, "2 times") {
 			t.Errorf("%s: %s", name, r)
 		}
@@ -432,7 +436,7 @@ func TestPatchOverlappingPlacesAreAmbiguous(t *testing.T) {
 			t.Errorf("%s: the file holds %q", name, got)
 		}
 	}
-	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "bbbbb"})
+	dir, _, set := editable(t, allow, map[string]string{"f": "bbbbb"})
 	r := use(t, set, "patch", map[string]any{"path": "f", "old_string": "bb", "new_string": "c", "replace_all": true})
 	if got := held(t, dir, "f"); got != "ccb" || !strings.Contains(r, "places: 2") {
 		t.Errorf("%q, %s", got, r)
@@ -440,7 +444,7 @@ func TestPatchOverlappingPlacesAreAmbiguous(t *testing.T) {
 }
 
 func TestPatchAndReverse(t *testing.T) {
-	dir, _, set := editable(t, files.Options{}, map[string]string{"f": "x"})
+	dir, _, set := editable(t, allow, map[string]string{"f": "x"})
 	rapid.Check(t, func(t *rapid.T) {
 		piece := rapid.StringMatching(`[a-cé木 \t]{0,6}(\n[a-c ]{0,4}){0,3}`)
 		old, text := piece.Draw(t, "old"), piece.Draw(t, "new")

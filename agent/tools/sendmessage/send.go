@@ -35,7 +35,7 @@ type Target struct {
 }
 
 // New returns the tool. It sends through the UserChannel of the call. list returns the
-// targets of a session; nil: targets cannot be listed.
+// targets of a session.
 func New(list func(ctx context.Context, session string) ([]Target, error)) tool.Tool {
 	s := sender{list}
 	return tool.New(tool.Spec{
@@ -104,9 +104,6 @@ func check(m tool.Message) error {
 }
 
 func (s sender) targets(ctx context.Context, session string) (string, error) {
-	if s.list == nil {
-		return "", errors.New("the targets are not known here; ask the person for one")
-	}
 	all, err := s.list(ctx, session)
 	if err != nil {
 		return "", fmt.Errorf("the targets cannot be listed: %w", err)

@@ -22,6 +22,10 @@ func use(t *testing.T, x tool.Tool, in string, fault error) (said string, sent [
 	return said, o.sent, err
 }
 
+func unlisted(context.Context, string) ([]sendmessage.Target, error) {
+	return nil, errors.New("no store")
+}
+
 // outgoing keeps what is sent.
 type outgoing struct {
 	tool.Unattended
@@ -35,14 +39,14 @@ func (o *outgoing) Send(_ context.Context, m tool.Message) (string, error) {
 }
 
 func TestSendMessage(t *testing.T) {
-	if _, err := tool.NewSet(sendmessage.New(nil)); err != nil {
+	if _, err := tool.NewSet(sendmessage.New(unlisted)); err != nil {
 		t.Fatal(err)
 	}
 	for in, want := range map[string]tool.Message{
 		`{"target":" telegram:1 ","message":"**hi**\nyou "}`:                    {To: "telegram:1", Text: "**hi**\nyou"},
 		`{"action":"send","target":"discord:#general,slack","files":["a.pdf"]}`: {To: "discord:#general,slack", Files: []string{"a.pdf"}},
 	} {
-		said, sent, err := use(t, sendmessage.New(nil), in, nil)
+		said, sent, err := use(t, sendmessage.New(unlisted), in, nil)
 		if err != nil || said != "On its way to "+want.To+"." {
 			t.Errorf("got %q, %v", said, err)
 		}
@@ -64,18 +68,18 @@ func TestSendMessageRejectsInvalidInput(t *testing.T) {
 		`{"target":"t` + strings.Repeat(",t", 20) + `","message":"x"}`:         "more than 20 targets",
 		`{"target":"t","message":"` + strings.Repeat("x", 50_001) + `"}`:       "more than 50000",
 		`{"target":"t","files":["1","2","3","4","5","6","7","8","9","a","b"]}`: "the most is 10",
-		`{"action":"list"}`:                                                    "not known here",
+		`{"action":"list"}`:                                                    "cannot be listed: no store",
 	} {
-		_, sent, err := use(t, sendmessage.New(nil), in, nil)
+		_, sent, err := use(t, sendmessage.New(unlisted), in, nil)
 		if err == nil || !strings.Contains(err.Error(), want) || len(sent) > 0 {
 			t.Errorf("%.60s: got %v, sent %v; want %q", in, err, sent, want)
 		}
 	}
-	_, err := sendmessage.New(nil).Run(t.Context(), tool.Call{Input: json.RawMessage(`{"target":"t","message":"x"}`), User: tool.Unattended{}})
+	_, err := sendmessage.New(unlisted).Run(t.Context(), tool.Call{Input: json.RawMessage(`{"target":"t","message":"x"}`), User: tool.Unattended{}})
 	if err == nil || !strings.Contains(err.Error(), "no way to other chats") {
 		t.Errorf("without a way: %v", err)
 	}
-	if _, _, err := use(t, sendmessage.New(nil), `{"target":"t","message":"x"}`, errors.New("there is no channel t")); err == nil || !strings.Contains(err.Error(), "not sent to t: there is no channel t") {
+	if _, _, err := use(t, sendmessage.New(unlisted), `{"target":"t","message":"x"}`, errors.New("there is no channel t")); err == nil || !strings.Contains(err.Error(), "not sent to t: there is no channel t") {
 		t.Errorf("refused: %v", err)
 	}
 }
@@ -111,7 +115,7 @@ func TestSendMessageListsTargets(t *testing.T) {
 }
 
 func TestSendMessageIsAtMostOnce(t *testing.T) {
-	if s := sendmessage.New(nil).Spec(); s.Effect != tool.AtMostOnce || s.Parallel {
+	if s := sendmessage.New(unlisted).Spec(); s.Effect != tool.AtMostOnce || s.Parallel {
 		t.Errorf("got %q, parallel %t", s.Effect, s.Parallel)
 	}
 }

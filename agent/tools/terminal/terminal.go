@@ -8,7 +8,6 @@
 package terminal
 
 import (
-	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -59,7 +58,7 @@ type PolicyRequest struct {
 // A CommandPolicy classifies a command line before it runs.
 type CommandPolicy func(ctx context.Context, r PolicyRequest) PolicyResult
 
-// Options configure how commands run. Folder, Policy and Sandbox are required; other zero
+// Options configure how commands run. Folder, Policy, Secrets and Sandbox are required; other zero
 // values select the defaults.
 type Options struct {
 	Workspace string // default directory; must exist
@@ -67,7 +66,7 @@ type Options struct {
 	// workspace.
 	Folder func(session string) string
 	Policy CommandPolicy
-	// Secrets masks secrets in results before they are truncated; nil: masks none.
+	// Secrets masks secrets in results before they are truncated.
 	Secrets *secret.Masker
 	// Sandbox returns the sandbox for commands, nil if they run without one. It is called
 	// for each command, and if it fails the command does not run.
@@ -132,7 +131,6 @@ func New(o Options, log *zap.Logger) (*Terminal, error) {
 	if o.Policy == nil || o.Sandbox == nil {
 		return nil, errors.New("terminal: no command policy, or no sandbox")
 	}
-	o.Secrets = cmp.Or(o.Secrets, &secret.Masker{})
 	dir, err := filepath.Abs(o.Workspace)
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)

@@ -75,7 +75,7 @@ func open(t *testing.T, change func(*terminal.Options)) *bench {
 		t.Fatal(err)
 	}
 	o := terminal.Options{
-		Workspace: b.workspace, Policy: guard, Spill: filepath.Join(dir, "spill"),
+		Workspace: b.workspace, Policy: guard, Secrets: &secret.Masker{}, Spill: filepath.Join(dir, "spill"),
 		Folder: func(string) string { return "" }, Sandbox: func() (*spawn.Sandbox, error) { return nil, nil },
 	}
 	if change != nil {

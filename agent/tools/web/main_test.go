@@ -16,6 +16,7 @@ import (
 	"hermesd/agent/tool"
 	"hermesd/agent/tools/web"
 	"hermesd/internal/safehttp"
+	"hermesd/internal/secret"
 	"hermesd/internal/sim/dns"
 )
 
@@ -38,7 +39,7 @@ func host(s *httptest.Server) string { return strings.TrimPrefix(s.URL, "http://
 // open returns the tools with these options.
 func open(t *testing.T, o web.Options) map[string]tool.Tool {
 	t.Helper()
-	o.Log = cmp.Or(o.Log, zap.NewNop())
+	o.Log, o.Secrets = cmp.Or(o.Log, zap.NewNop()), cmp.Or(o.Secrets, &secret.Masker{})
 	if o.Scan == nil {
 		o.Scan = func(string) []string { return nil }
 	}

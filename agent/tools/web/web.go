@@ -53,8 +53,7 @@ type Options struct {
 	// Scan returns names of the prompt injections found in a text. It is required, and
 	// called from several goroutines.
 	Scan func(text string) []string
-	// Secrets are never sent: a URL or query that contains one is rejected. nil: no secrets
-	// are known.
+	// Secrets are never sent: a URL or query that contains one is rejected. It is required.
 	Secrets *secret.Masker
 	// Blocked are domains whose pages are never fetched, with their subdomains; *.x is all
 	// subdomains of x.
@@ -132,9 +131,6 @@ func spec(name string, limit int) tool.Spec {
 
 // secretIn reports whether s contains a secret, in plain or in URL encoding.
 func (w *Web) secretIn(s string) bool {
-	if w.o.Secrets == nil {
-		return false
-	}
 	plain, err := url.QueryUnescape(s)
 	return w.o.Secrets.Mask(s) != s || err == nil && w.o.Secrets.Mask(plain) != plain
 }
