@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"hermesd/cmd/internal/config"
 	"hermesd/cmd/internal/doctor"
 	"hermesd/cmd/internal/tui/text"
+	"hermesd/internal/diskspace"
 )
 
 func (c *cli) doctorCmd() *cobra.Command {
@@ -40,13 +40,8 @@ func (c *cli) doctor(ctx context.Context, o doctor.Options) error {
 		return err
 	}
 	o.Home, o.Now = home, time.Now()
-	if _, err := os.Stat(filepath.Join(home, dbName)); err == nil {
-		o.Ask = func(ctx context.Context, f func(*admin.Client) error) error { return c.withClient(ctx, f) }
-	}
-	if o.Config != nil {
-		o.Sandbox = func(ctx context.Context) admin.Sandbox { return app.CheckSandbox(ctx, o.Config, o.Report, home) }
-	}
-	o.Service = c.installed()
+	o.Ask, o.Service, o.Space, o.Ping = c.withClient, c.serviceHint, diskspace.Of, doctor.Ping
+	o.Sandbox = func(ctx context.Context) admin.Sandbox { return app.CheckSandbox(ctx, o.Config, o.Report, home) }
 	found := doctor.Run(ctx, o)
 	for i := range found {
 		found[i].Text, found[i].Fix = o.Report.Secrets.Mask(found[i].Text), o.Report.Secrets.Mask(found[i].Fix)
@@ -60,23 +55,21 @@ func (c *cli) doctor(ctx context.Context, o doctor.Options) error {
 	return nil
 }
 
-// installed returns a function that describes the state of the service, if it is
+// serviceHint returns what to do about the service, "" for nothing, and whether it is
 // installed.
-func (c *cli) installed() func(context.Context) string {
+func (c *cli) serviceHint(ctx context.Context) (hint string, installed bool) {
 	s, err := c.service(unit{})
 	if err != nil {
-		return nil
+		return "", false
 	}
 	if _, err := os.Stat(s.Path()); err != nil {
-		return nil
+		return "", false
 	}
-	return func(ctx context.Context) string {
-		st, err := s.State(ctx)
-		if err != nil {
-			return err.Error()
-		}
-		return st.Hint()
+	st, err := s.State(ctx)
+	if err != nil {
+		return err.Error(), true
 	}
+	return st.Hint(), true
 }
 
 func doctorText(found []doctor.Finding) string {

@@ -199,15 +199,14 @@ func (v *checker) checkSkills() {
 
 // checkMachine checks the sandbox and the installed service.
 func (v *checker) checkMachine(ctx context.Context) {
-	if v.o.Sandbox != nil {
-		v.checkSandbox(v.o.Sandbox(ctx))
+	if v.o.Config != nil {
+		v.checkSandbox(v.sandbox())
 	}
-	if v.o.Service == nil {
-		return
-	}
-	if hint := v.o.Service(ctx); hint != "" {
+	hint, installed := v.o.Service(ctx)
+	switch {
+	case hint != "":
 		v.report("service", Warning, "", "%s", hint)
-	} else {
+	case installed:
 		v.reportOK("service", "it is installed and runs")
 	}
 }
@@ -228,7 +227,7 @@ func (v *checker) checkSandbox(s admin.Sandbox) {
 	if d := v.status; d != nil && d.Sandbox.Mode != "" && (d.Sandbox.Mechanism != s.Mechanism || d.Sandbox.HasTerminal() != s.HasTerminal()) {
 		v.report("sandbox", Warning, "restart the daemon; if it stays so, the service that runs it is confined more than this command", "the daemon that runs found something else at its start: %s", d.Sandbox.Describe())
 	}
-	if v.o.Config == nil || !s.Enabled || s.Mode == string(spawn.Off) {
+	if !s.Enabled || s.Mode == string(spawn.Off) {
 		return
 	}
 	for _, path := range v.o.Config.ReadPaths(v.o.Home) {

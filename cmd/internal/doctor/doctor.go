@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,7 +21,6 @@ import (
 	"hermesd/cmd/internal/app"
 	"hermesd/cmd/internal/config"
 	"hermesd/gateway/schedule"
-	"hermesd/internal/diskspace"
 	"hermesd/storage"
 	"hermesd/storage/bolt"
 )
@@ -55,20 +55,18 @@ type Options struct {
 	Repair bool // repair what is safe to repair without a question
 	Online bool // contact the model's server and the platforms
 
-	// Ask calls f with a client of the daemon, or of the store if no daemon runs. If it
-	// is nil, there is no store yet.
+	// Ask calls f with a client of the daemon, or of the store if no daemon runs. It is
+	// called only if there is a store.
 	Ask func(ctx context.Context, f func(*admin.Client) error) error
-	// Sandbox opens the sandbox as the daemon does, and describes it. If it is nil, the
-	// check is skipped.
+	// Sandbox opens the sandbox as the daemon does, and describes it. It is called only
+	// with a Config.
 	Sandbox func(ctx context.Context) admin.Sandbox
-	// Service returns what to do about the installed service, or "". It is nil if none
-	// is installed.
-	Service func(ctx context.Context) string
-	// Space returns the free and the total bytes of the file system of a path. If it is
-	// nil, the system is asked.
+	// Service returns what to do about the service, "" for nothing, and whether it is
+	// installed.
+	Service func(ctx context.Context) (hint string, installed bool)
+	// Space returns the free and the total bytes of the file system of a path.
 	Space func(path string) (free, all uint64, err error)
 	// Ping contacts a URL and returns the time of the server's clock, or the zero time.
-	// If it is nil, it uses the network.
 	Ping func(ctx context.Context, url string) (time.Time, error)
 	Now  time.Time
 }
@@ -78,22 +76,13 @@ type checker struct {
 	o        Options
 	findings []Finding
 	status   *admin.Status // nil if no daemon runs
+	sandbox  func() admin.Sandbox
 }
 
 // Run performs all checks and returns the findings, in the order in which problems
 // should be repaired. It stops after the first check if there is no home directory.
 func Run(ctx context.Context, o Options) []Finding {
-	if o.Space == nil {
-		o.Space = diskspace.Of
-	}
-	if o.Ping == nil {
-		o.Ping = ping
-	}
-	if open := o.Sandbox; open != nil {
-		once := sync.OnceValue(func() admin.Sandbox { return open(ctx) })
-		o.Sandbox = func(context.Context) admin.Sandbox { return once() }
-	}
-	v := &checker{o: o}
+	v := &checker{o: o, sandbox: sync.OnceValue(func() admin.Sandbox { return o.Sandbox(ctx) })}
 	if !v.checkHome() {
 		return v.findings
 	}
@@ -241,7 +230,7 @@ func (v *checker) checkStore(ctx context.Context) {
 		}
 		v.reportOK("store", "the disk can lock, fsync and map files")
 	}
-	if v.o.Ask == nil {
+	if _, err := os.Stat(filepath.Join(v.o.Home, "hermesd.db")); err != nil {
 		return // there is no store yet
 	}
 	err := v.o.Ask(ctx, func(c *admin.Client) error {

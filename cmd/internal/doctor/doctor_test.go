@@ -45,7 +45,10 @@ func newHarness(t *testing.T) *harness {
 	p.must(os.Chmod(p.home, 0o700))
 	p.o = doctor.Options{
 		Home: p.home, Now: time.Now(),
-		Space: func(string) (uint64, uint64, error) { return 50 << 30, 100 << 30, nil },
+		Ask:     func(context.Context, func(*admin.Client) error) error { return nil },
+		Sandbox: func(context.Context) admin.Sandbox { return admin.Sandbox{} },
+		Service: func(context.Context) (string, bool) { return "", false },
+		Space:   func(string) (uint64, uint64, error) { return 50 << 30, 100 << 30, nil },
 		Ping: func(context.Context, string) (time.Time, error) {
 			t.Error("somebody outside is asked")
 			return time.Time{}, nil
@@ -176,7 +179,7 @@ func TestMachineProblems(t *testing.T) {
 	p.requireFinding(doctor.Error, "disk", "50 MB")
 	free = 500 << 20
 	p.requireFinding(doctor.Warning, "disk", "500 MB")
-	p.o.Service = func(context.Context) string { return "it hangs" }
+	p.o.Service = func(context.Context) (string, bool) { return "it hangs", true }
 	p.requireFinding(doctor.Warning, "service", "it hangs")
 	db := p.put("hermesd.db", "")
 	p.must(os.Chtimes(db, p.o.Now.Add(time.Hour), p.o.Now.Add(time.Hour)))
@@ -295,7 +298,7 @@ func TestOnlineContactsServersAndChecksClock(t *testing.T) {
 	if len(asked) > 0 {
 		t.Error("it is asked without --online")
 	}
-	p.o.Online, p.o.Ping = true, nil
+	p.o.Online, p.o.Ping = true, doctor.Ping
 	p.requireFinding(doctor.OK, "network", "answers")
 	ahead = time.Hour
 	p.requireFinding(doctor.Error, "clock", "off by")

@@ -176,9 +176,9 @@ func (v *checker) checkServers(ctx context.Context) {
 	}
 }
 
-// ping sends a HEAD request to url and returns the date of the response, whatever
+// Ping sends a HEAD request to url and returns the date of the response, whatever
 // its status.
-func ping(ctx context.Context, url string) (time.Time, error) {
+func Ping(ctx context.Context, url string) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	q, err := http.NewRequestWithContext(ctx, http.MethodHead, url, http.NoBody)

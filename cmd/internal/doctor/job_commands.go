@@ -34,10 +34,10 @@ type jobCommand struct {
 // checkJobCommands reports the commands of the last run of each job that the next run
 // would be refused, because nobody can be asked then.
 func (v *checker) checkJobCommands(ctx context.Context, c *admin.Client, jobs []schedule.JobView) {
-	if v.o.Config == nil || !v.o.Config.Terminal.Enabled || v.o.Sandbox == nil {
+	if v.o.Config == nil || !v.o.Config.Terminal.Enabled {
 		return
 	}
-	box := v.o.Sandbox(ctx)
+	box := v.sandbox()
 	if v.status != nil {
 		box = v.status.Sandbox // the daemon that runs decides
 	}

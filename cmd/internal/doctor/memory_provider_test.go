@@ -21,7 +21,7 @@ func TestExternalMemory(t *testing.T) {
 // With --online the provider is asked.
 func TestExternalMemoryOnline(t *testing.T) {
 	p := newHarness(t)
-	p.o.Online, p.o.Ping = true, nil
+	p.o.Online, p.o.Ping = true, doctor.Ping
 	s := mem0.New(mem0.Options{Own: true, Keys: []string{"right"}})
 	p.must(s.Start())
 	t.Cleanup(s.Close)
