@@ -91,7 +91,10 @@ func (c *cli) service(u unit) (*service.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return service.New(service.Options{User: mine, Binary: self, Home: home, Profile: profile.FromHome(home), Account: u.account, Stop: c.drain(home) + stopMargin, Env: c.env})
+	return service.New(service.Options{
+		User: mine, Binary: self, Home: home, Profile: profile.FromHome(home), Account: u.account, Stop: c.drain(home) + stopMargin,
+		Env: c.env, Verify: systemd.Verify,
+	})
 }
 
 // stopMargin is the time that a daemon may take to stop in addition to its drain

@@ -79,7 +79,7 @@ func (s *Service) installProfile(ctx context.Context, r *Report, force bool) err
 		r.note("the AppArmor profile for the sandbox of commands cannot be written: %v", err)
 		return nil
 	}
-	if err := s.o.Run(ctx, io.Discard, parser, "--replace", s.profilePath()); err != nil {
+	if err := run(ctx, io.Discard, parser, "--replace", s.profilePath()); err != nil {
 		r.note("the AppArmor profile %s cannot be loaded: %v", s.profilePath(), err)
 		return nil
 	}
@@ -101,7 +101,7 @@ func (s *Service) removeProfile(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read AppArmor profile: %w", err)
 	}
-	unloadErr := s.o.Run(ctx, io.Discard, parser, "--remove", s.profilePath())
+	unloadErr := run(ctx, io.Discard, parser, "--remove", s.profilePath())
 	if err := os.Remove(s.profilePath()); err != nil {
 		return fmt.Errorf("remove AppArmor profile: %w", err)
 	}

@@ -239,7 +239,7 @@ func (s *Service) enableLinger(ctx context.Context, r *Report) {
 	if s.lingering(ctx) == "yes" {
 		return
 	}
-	if err := s.o.Run(ctx, io.Discard, "loginctl", "enable-linger", s.userName()); err != nil {
+	if err := run(ctx, io.Discard, "loginctl", "enable-linger", s.userName()); err != nil {
 		r.note("it ends when you log out, for lingering cannot be switched on from here (%v): run `sudo loginctl enable-linger %s`", err, s.userName())
 		return
 	}

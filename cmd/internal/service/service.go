@@ -47,11 +47,9 @@ type Options struct {
 	// AppArmorDir is the directory of AppArmor profiles; "": /etc/apparmor.d. Proc is the
 	// directory with the settings of the kernel; "": userns.Proc.
 	AppArmorDir, Proc string
-	// Env looks up environment variables; nil: os.LookupEnv.
+	// Env looks up environment variables.
 	Env func(string) (string, bool)
-	// Run runs a program; nil: Exec.
-	Run func(ctx context.Context, out io.Writer, name string, args ...string) error
-	// Verify checks a unit file; nil: systemd.Verify.
+	// Verify checks a unit file, as systemd.Verify does.
 	Verify func(ctx context.Context, path string, user bool) (systemd.VerifyReport, error)
 }
 
@@ -64,16 +62,7 @@ type Service struct {
 
 // New returns the service that o identifies. It changes nothing.
 func New(o Options) (*Service, error) {
-	if o.Run == nil {
-		o.Run = Exec
-	}
-	if o.Verify == nil {
-		o.Verify = systemd.Verify
-	}
 	o.AppArmorDir, o.Proc = cmp.Or(o.AppArmorDir, "/etc/apparmor.d"), cmp.Or(o.Proc, userns.Proc)
-	if o.Env == nil {
-		o.Env = os.LookupEnv
-	}
 	if o.Dir == "" {
 		dir, err := unitDir(o)
 		if err != nil {
@@ -103,9 +92,9 @@ func unitDir(o Options) (string, error) {
 // Path returns the path of the unit file, which need not exist.
 func (s *Service) Path() string { return s.path }
 
-// Exec runs a program with English output to out. The error contains its standard
+// run runs a program with English output to out. The error contains its standard
 // error.
-func Exec(ctx context.Context, out io.Writer, name string, args ...string) error {
+func run(ctx context.Context, out io.Writer, name string, args ...string) error {
 	path, err := exec.LookPath(name)
 	if err != nil && name == parser {
 		return fmt.Errorf("%s is not on PATH; install the package apparmor", name)
@@ -133,7 +122,7 @@ func (s *Service) systemctl(ctx context.Context, args ...string) (string, error)
 		args = append([]string{"--user"}, args...)
 	}
 	var out strings.Builder
-	err := s.o.Run(ctx, &out, "systemctl", args...)
+	err := run(ctx, &out, "systemctl", args...)
 	if err != nil {
 		err = s.explain(err)
 	}
@@ -195,7 +184,7 @@ func (s *Service) Logs(ctx context.Context, out io.Writer, lines int, follow boo
 	if follow {
 		args = append(args, "--follow")
 	}
-	err := s.o.Run(ctx, out, "journalctl", args...)
+	err := run(ctx, out, "journalctl", args...)
 	if ctx.Err() != nil {
 		return nil // follow ends with ctx
 	}
@@ -281,7 +270,7 @@ func (s *Service) State(ctx context.Context) (State, error) {
 // if that is unknown.
 func (s *Service) lingering(ctx context.Context) string {
 	var out strings.Builder
-	if err := s.o.Run(ctx, &out, "loginctl", "show-user", s.userName(), "--property=Linger"); err != nil {
+	if err := run(ctx, &out, "loginctl", "show-user", s.userName(), "--property=Linger"); err != nil {
 		return "" // loginctl knows no user who was never logged in
 	}
 	_, value, _ := strings.Cut(strings.TrimSpace(out.String()), "=")

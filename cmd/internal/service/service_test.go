@@ -338,7 +338,7 @@ func TestInstalledUnitPassesVerify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.o.Binary, w.o.Verify = self, nil
+	w.o.Binary, w.o.Verify = self, systemd.Verify
 	r, err := w.install(service.InstallOptions{})
 	if err != nil {
 		t.Fatal(err)
