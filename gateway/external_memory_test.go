@@ -17,6 +17,7 @@ import (
 	"hermesd/agent/llm/llmtest"
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/honcho"
+	"hermesd/gateway/access"
 	"hermesd/gateway/gatewaytest"
 	"hermesd/gateway/memory"
 	"hermesd/gateway/turn"
@@ -44,13 +45,13 @@ func newExternalHarness(t *testing.T, answers int) *externalHarness {
 		t.Fatal(err)
 	}
 	w.configure = func(o *gatewaytest.Options) {
-		p, warnings, err := honcho.Open(provider.Source{Home: w.dir, Getenv: func(string) string { return "" }, HTTP: &http.Client{Transport: w.server.Transport()}})
+		p, warnings, err := honcho.Open(provider.Source{Secrets: new(secret.Masker), Home: w.dir, Getenv: func(string) string { return "" }, HTTP: &http.Client{Transport: w.server.Transport()}})
 		if err != nil || len(warnings) > 0 {
 			t.Fatalf("open: %q, %v", warnings, err)
 		}
 		w.memory = memory.New(memory.Parts{
 			Provider: p, Store: o.Store, Mask: new(secret.Masker).Mask, Log: zap.NewNop(), Observe: func(memory.Call) {}, Notify: func(context.Context, error) {},
-			Settings: memory.Settings{RecallWait: recallWait, MaxChars: 10000, People: "everyone", Sync: true, QueueMax: 20000},
+			Settings: memory.Settings{RecallWait: recallWait, MaxChars: 10000, People: "everyone", Sync: true, QueueMax: 20000, Owners: func() []access.Principal { return nil }},
 		})
 		o.Memory = turn.Memory{External: w.memory}
 	}

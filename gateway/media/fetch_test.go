@@ -46,7 +46,7 @@ func TestFetchErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := media.Fetcher{
-				Cache: open(t, t.TempDir(), limits), From: func(chat.Account) chat.FileFetcher { return tt.from }, Limit: 1 << 20,
+				Cache: open(t, t.TempDir(), limits), From: func(chat.Account) (chat.FileFetcher, bool) { return tt.from, tt.from != nil }, Limit: 1 << 20,
 				Mask: func(s string) string { return strings.ReplaceAll(s, "sk-secret", "***") }, Log: zap.NewNop(),
 			}
 			f, wrong := g.Fetch(t.Context(), chat.Account{Platform: chat.Slack}, chat.File{Name: "a.txt"})

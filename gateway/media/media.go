@@ -312,8 +312,8 @@ var ErrNone = errors.New("media: no service is configured")
 // A Fetcher downloads attachments of inbound messages into a Cache.
 type Fetcher struct {
 	Cache *Cache // required
-	// From returns the FileFetcher of an account; nil: its platform has no files.
-	From  func(chat.Account) chat.FileFetcher
+	// From returns the FileFetcher of an account, if its platform has files.
+	From  func(chat.Account) (chat.FileFetcher, bool)
 	Limit int64               // maximum bytes of one file
 	Mask  func(string) string // masks secrets in error texts of a platform
 	Log   *zap.Logger
@@ -322,8 +322,8 @@ type Fetcher struct {
 // Fetch downloads f. If that fails the returned file has a FetchError in English, and
 // the error, if not nil, is the same text for the user.
 func (g Fetcher) Fetch(ctx context.Context, on chat.Account, f chat.File) (chat.File, error) {
-	fetch := g.From(on)
-	if fetch == nil {
+	fetch, ok := g.From(on)
+	if !ok {
 		f.FetchError = i18n.N("this platform gives no files")
 		return f, nil
 	}

@@ -342,7 +342,7 @@ type bench struct {
 }
 
 func settings() memory.Settings {
-	return memory.Settings{RecallWait: 800 * time.Millisecond, MaxChars: 10000, People: "owners", Sync: true, Mirror: true, QueueMax: 20000}
+	return memory.Settings{RecallWait: 800 * time.Millisecond, MaxChars: 10000, People: "owners", Sync: true, Mirror: true, QueueMax: 20000, Owners: func() []access.Principal { return nil }}
 }
 
 // open returns a running service. It is closed at the end of the test.

@@ -62,7 +62,7 @@ type Settings struct {
 	PerUser    bool          // the built-in memory has files for each person
 	SyncTools  bool          // with their calls of tools
 	QueueMax   int           // events
-	// Owners returns who are owners now, with the IDs of each; nil: unknown.
+	// Owners returns who are owners now, with the IDs of each.
 	Owners func() []access.Principal
 }
 

@@ -20,6 +20,7 @@ import (
 	"hermesd/agent/memory/provider/supermemory"
 	"hermesd/gateway/memory"
 	"hermesd/gateway/session"
+	"hermesd/internal/secret"
 	simmemory "hermesd/internal/sim/memory"
 	simhindsight "hermesd/internal/sim/memory/hindsight"
 	simhoncho "hermesd/internal/sim/memory/honcho"
@@ -127,7 +128,7 @@ func startWith(t *testing.T, s service, dir string, wrap func(*bolt.Store) memor
 // client opens the provider.
 func (d *daemon) client() provider.Provider {
 	d.t.Helper()
-	p, warnings, err := d.open(provider.Source{Home: filepath.Join(d.dir, ".hermes"), Getenv: func(name string) string { return d.env[name] }, HTTP: d.service.client})
+	p, warnings, err := d.open(provider.Source{Secrets: new(secret.Masker), Home: filepath.Join(d.dir, ".hermes"), Getenv: func(name string) string { return d.env[name] }, HTTP: d.service.client})
 	if err != nil || len(warnings) > 0 {
 		d.t.Fatal(warnings, err)
 	}

@@ -95,11 +95,7 @@ func (s *Service) identityKey(person string) string {
 // earlierIdentities returns the identities that owners had before they were owners, and
 // under which the provider has what they said then.
 func (s *Service) earlierIdentities() (list []string) {
-	owners := s.settings().Owners
-	if owners == nil {
-		return nil
-	}
-	for _, p := range owners() {
+	for _, p := range s.settings().Owners() {
 		person := personal(string(p.Platform), p.ID)
 		used, err := store.Load[bool](s.ctx, s.parts.Store, s.identityKey(person))
 		if err != nil && s.ctx.Err() == nil {

@@ -194,15 +194,14 @@ type Source struct {
 	// Planned has the contents of files, by path, that are used instead of what they
 	// contain: a setup tries a provider before it writes them.
 	Planned map[string][]byte
-	// Open opens a file that the model has named, if an owner may send it; nil: no file
-	// may be sent.
+	// Open opens a file that the model has named, if an owner may send it.
 	Open    func(path string) (fs.File, error)
-	Secrets *secret.Masker // learns the keys; nil: nothing does
+	Secrets *secret.Masker // learns the keys
 }
 
 // Learn makes a key one that is masked everywhere.
 func (s Source) Learn(key secret.Value) {
-	if s.Secrets != nil && key != "" {
+	if key != "" {
 		s.Secrets.Add(key)
 	}
 }

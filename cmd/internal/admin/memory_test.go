@@ -13,6 +13,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/holographic"
 	"hermesd/cmd/internal/admin"
+	"hermesd/gateway/access"
 	"hermesd/gateway/memory"
 	"hermesd/gateway/store"
 	"hermesd/internal/secret"
@@ -30,7 +31,7 @@ func TestEventsOfTheExternalMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := memory.New(memory.Parts{Provider: p, Store: s, Mask: new(secret.Masker).Mask, Log: zap.NewNop(), Observe: func(memory.Call) {}, Notify: func(context.Context, error) {}})
+	service := memory.New(memory.Parts{Provider: p, Store: s, Settings: memory.Settings{Owners: func() []access.Principal { return nil }}, Mask: new(secret.Masker).Mask, Log: zap.NewNop(), Observe: func(memory.Call) {}, Notify: func(context.Context, error) {}})
 	defer service.Close()
 	for i := range 4 {
 		doc := json.RawMessage(`{"provider":"holographic","event":{"kind":"turn","scope":{"Person":"ann"},"messages":[{"role":"user","text":"I like tea"}]},"rest":[{"role":"assistant","text":"Noted"}]}`)

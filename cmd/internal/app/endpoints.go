@@ -84,10 +84,10 @@ func withPort(u *url.URL) string {
 // fetcher returns what downloads incoming files into the media cache.
 func (a *App) fetcher() media.Fetcher {
 	connected := a.outgoing.Accounts
-	from := func(on chat.Account) chat.FileFetcher {
+	from := func(on chat.Account) (f chat.FileFetcher, ok bool) {
 		ad, _ := connected.Adapter(on)
-		f, _ := ad.(chat.FileFetcher)
-		return f
+		f, ok = ad.(chat.FileFetcher)
+		return f, ok
 	}
 	return media.Fetcher{Cache: a.cache, From: from, Limit: maxFileBytes, Mask: a.opts.Report.Secrets.Mask, Log: a.opts.Log}
 }

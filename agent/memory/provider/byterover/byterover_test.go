@@ -17,6 +17,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/byterover"
 	"hermesd/agent/memory/provider/providertest"
+	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory/brv"
 )
 
@@ -44,7 +45,7 @@ func environment(entries ...string) func(string) string {
 func newTarget(t *testing.T, section string) (*brv.Installation, string, provider.Provider) {
 	t.Helper()
 	i, home := brv.Install(t), t.TempDir()
-	p, warnings, err := byterover.Open(provider.Source{Home: home, Getenv: environment(append(i.Environment(), "BRV_API_KEY="+key, "SECRET=1")...), Section: json.RawMessage(section)})
+	p, warnings, err := byterover.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: environment(append(i.Environment(), "BRV_API_KEY="+key, "SECRET=1")...), Section: json.RawMessage(section)})
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("open: %v, %q", err, warnings)
 	}
@@ -104,7 +105,7 @@ func TestSuite(t *testing.T) {
 		Health: provider.Health{Detail: "model of brv: openai m"},
 		New: func(t *testing.T) providertest.Target {
 			i, home := brv.Install(t), t.TempDir()
-			p, _, err := byterover.Open(provider.Source{Home: home, Getenv: environment(append(i.Environment(), "BRV_API_KEY="+key)...)})
+			p, _, err := byterover.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: environment(append(i.Environment(), "BRV_API_KEY="+key)...)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +127,7 @@ func TestConfiguration(t *testing.T) {
 	home := t.TempDir()
 	i := brv.Install(t)
 	open := func(section string, env ...string) ([]string, error) {
-		_, warnings, err := byterover.Open(provider.Source{Home: home, Getenv: environment(env...), Section: json.RawMessage(section)})
+		_, warnings, err := byterover.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: environment(env...), Section: json.RawMessage(section)})
 		return warnings, err
 	}
 	if warnings, err := open(`{"auto_extract":false,"colour":"red"}`, i.Environment()...); err != nil || !slices.Equal(warnings, []string{`memory.byterover: the key "colour" is unknown and has no effect`}) {

@@ -17,6 +17,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/hindsight"
 	"hermesd/agent/memory/provider/providertest"
+	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory"
 	sim "hermesd/internal/sim/memory/hindsight"
 )
@@ -35,7 +36,7 @@ func source(t testing.TB, file string, env map[string]string) provider.Source {
 	if file != "" {
 		write(t, filepath.Join(home, "hindsight", "config.json"), file)
 	}
-	return provider.Source{Home: home, Getenv: func(name string) string { return env[name] }}
+	return provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: func(name string) string { return env[name] }}
 }
 
 func write(t testing.TB, path, text string) {

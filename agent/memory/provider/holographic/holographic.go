@@ -104,10 +104,7 @@ func load(s provider.Source) (options, []string, error) {
 func expand(s provider.Source, path string) string {
 	path = strings.NewReplacer("${HERMES_HOME}", s.Home, "$HERMES_HOME", s.Home).Replace(path)
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || rest[0] == '/') {
-		home := ""
-		if s.Getenv != nil {
-			home = s.Getenv("HOME")
-		}
+		home := s.Getenv("HOME")
 		if home == "" {
 			home, _ = os.UserHomeDir()
 		}

@@ -17,11 +17,12 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/holographic"
+	"hermesd/internal/secret"
 )
 
 func open(t testing.TB, home, section string) provider.Provider {
 	t.Helper()
-	p, warnings, err := holographic.Open(provider.Source{Home: home, Section: json.RawMessage(section)})
+	p, warnings, err := holographic.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Section: json.RawMessage(section)})
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
@@ -96,17 +97,17 @@ func TestSettings(t *testing.T) {
 		`{"db_path":"sub/m.db"}`:  filepath.Join(home, "sub/m.db"),
 		`{"db_path":"/var/m.db"}`: "/var/m.db",
 	} {
-		p, warnings, err := holographic.Open(provider.Source{Home: home, Getenv: env, Section: json.RawMessage(section)})
+		p, warnings, err := holographic.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: env, Section: json.RawMessage(section)})
 		if err != nil || len(warnings) > 0 || p.About().Place != want {
 			t.Errorf("%s: %v, %v, %v", section, p, warnings, err)
 		}
 	}
 	for _, section := range []string{`[]`, `"x"`, `7`} {
-		if _, _, err := holographic.Open(provider.Source{Home: home, Section: json.RawMessage(section)}); err == nil || !strings.Contains(err.Error(), "plugins.hermes-memory-store") {
+		if _, _, err := holographic.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Section: json.RawMessage(section)}); err == nil || !strings.Contains(err.Error(), "plugins.hermes-memory-store") {
 			t.Errorf("%s: %v", section, err)
 		}
 	}
-	_, warnings, err := holographic.Open(provider.Source{Home: home, Section: json.RawMessage(`{"b":1,"a":2,"default_trust":7,"hrr_dim":"many"}`)})
+	_, warnings, err := holographic.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Section: json.RawMessage(`{"b":1,"a":2,"default_trust":7,"hrr_dim":"many"}`)})
 	if err != nil || len(warnings) != 2 || !strings.Contains(warnings[0], `hermes-memory-store: the key "a"`) {
 		t.Error(warnings, err)
 	}

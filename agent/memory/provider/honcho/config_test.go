@@ -13,6 +13,7 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/honcho"
+	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory"
 	sim "hermesd/internal/sim/memory/honcho"
 )
@@ -59,7 +60,7 @@ func TestPlaces(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			home := write(t, test.files)
-			s := provider.Source{Home: filepath.Join(home, "h"), Getenv: env(append(test.env, "HOME", home)...)}
+			s := provider.Source{Secrets: new(secret.Masker), Home: filepath.Join(home, "h"), Getenv: env(append(test.env, "HOME", home)...)}
 			if test.section != "" {
 				s.Section = []byte(test.section)
 			}
@@ -95,7 +96,7 @@ func TestModes(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	home := write(t, map[string]string{"honcho.json": `{"apiKey":"k","writeFrequency":5,"dialecticDepth":2,"queryRewrite":true,"environment":"moon","sesions":{},"hosts":{"hermes":{"recalMode":"x"}}}`})
-	_, warnings, err := honcho.Open(provider.Source{Home: home, Getenv: env("HOME", home)})
+	_, warnings, err := honcho.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: env("HOME", home)})
 	text := strings.Join(warnings, "\n")
 	if err != nil || len(warnings) != 5 || !strings.Contains(text, `"recalMode" is unknown`) || !strings.Contains(text, `"sesions" is unknown`) || !strings.Contains(text, "dialecticDepth") || !strings.Contains(text, `"moon"`) {
 		t.Errorf("%s, %v", text, err)
@@ -148,7 +149,7 @@ func TestWorkspacesPeersAndSessions(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := newServer(t, sim.Options{})
 			home := write(t, map[string]string{"honcho.json": test.file})
-			p, _, err := honcho.Open(provider.Source{Home: home, Profile: test.profile, HTTP: s.Client(), Getenv: env("HOME", home, "HONCHO_BASE_URL", s.URL, "HONCHO_API_KEY", "k")})
+			p, _, err := honcho.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Profile: test.profile, HTTP: s.Client(), Getenv: env("HOME", home, "HONCHO_BASE_URL", s.URL, "HONCHO_API_KEY", "k")})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/honcho"
 	"hermesd/agent/memory/provider/providertest"
+	"hermesd/internal/secret"
 	sim "hermesd/internal/sim/memory/honcho"
 )
 
@@ -50,7 +51,7 @@ func open(t *testing.T, file string, c *http.Client, pairs ...string) provider.P
 			t.Fatal(err)
 		}
 	}
-	p, warnings, err := honcho.Open(provider.Source{Home: home, Getenv: env(append(pairs, "HOME", home)...), HTTP: c})
+	p, warnings, err := honcho.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: env(append(pairs, "HOME", home)...), HTTP: c})
 	if err != nil || len(warnings) > 0 {
 		t.Fatalf("open: %q, %v", warnings, err)
 	}

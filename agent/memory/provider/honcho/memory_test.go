@@ -15,6 +15,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/honcho"
 	"hermesd/agent/memory/provider/providertest"
+	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory"
 	sim "hermesd/internal/sim/memory/honcho"
 	"hermesd/internal/sim/memory/simtest"
@@ -271,7 +272,7 @@ func FuzzFile(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(home, "honcho.json"), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, _, err := honcho.Open(provider.Source{Home: home, Getenv: func(name string) string { return map[string]string{"HONCHO_API_KEY": "k"}[name] }, HTTP: &http.Client{Transport: transport}})
+		p, _, err := honcho.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: func(name string) string { return map[string]string{"HONCHO_API_KEY": "k"}[name] }, HTTP: &http.Client{Transport: transport}})
 		return p, err
 	}, inputs,
 		`{"hosts":{"hermes":{"apiKey":"hch-at-x","oauth":{"refreshToken":"r","expiresAt":1,"clientId":"c","tokenEndpoint":"http://localhost/t"}}}}`,

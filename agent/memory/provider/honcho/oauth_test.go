@@ -28,7 +28,7 @@ func signedIn(t *testing.T) (*sim.Server, provider.Provider, string) {
 		"baseUrl": %q, "other": {"kept": true},
 		"hosts": {"hermes": {"apiKey": %q, "workspace": "w", "oauth": {"refreshToken": %q, "expiresAt": %d, "clientId": "hermes-agent", "tokenEndpoint": "%s/oauth/token"}}, "hermes_x": {"apiKey": "x"}}
 	}`, s.URL, access, refresh, ends.Unix(), s.URL)})
-	p, _, err := honcho.Open(provider.Source{Home: home, Getenv: env("HOME", home), HTTP: s.Client()})
+	p, _, err := honcho.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: env("HOME", home), HTTP: s.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/mem0"
 	"hermesd/agent/memory/provider/providertest"
+	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory"
 	sim "hermesd/internal/sim/memory/mem0"
 )
@@ -34,7 +35,7 @@ func source(t testing.TB, file string, env map[string]string) provider.Source {
 			t.Fatal(err)
 		}
 	}
-	return provider.Source{Home: home, Getenv: func(name string) string { return env[name] }}
+	return provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: func(name string) string { return env[name] }}
 }
 
 // open returns a provider of a simulator. The cloud is reached at its own address.

@@ -19,6 +19,7 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/openviking"
+	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory"
 	sim "hermesd/internal/sim/memory/openviking"
 )
@@ -62,7 +63,7 @@ func newTarget(t *testing.T, o sim.Options, env ...string) (*sim.Server, provide
 	if len(o.Keys) > 0 {
 		env = append(env, "OPENVIKING_API_KEY="+o.Keys[0])
 	}
-	return s, open(t, provider.Source{Getenv: environment(env...), HTTP: s.Client()})
+	return s, open(t, provider.Source{Secrets: new(secret.Masker), Getenv: environment(env...), HTTP: s.Client(), Open: fstest.MapFS{}.Open})
 }
 
 var (
@@ -136,7 +137,7 @@ func TestConfiguration(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var seen http.Header
 			transport := roundTripper(func(r *http.Request) (*http.Response, error) { seen = r.Header; return nil, errors.New("down") })
-			p, warnings, err := openviking.Open(provider.Source{Getenv: environment(append(test.env, "HOME="+home)...), Section: json.RawMessage(test.section), HTTP: &http.Client{Transport: transport}})
+			p, warnings, err := openviking.Open(provider.Source{Secrets: new(secret.Masker), Getenv: environment(append(test.env, "HOME="+home)...), Section: json.RawMessage(test.section), HTTP: &http.Client{Transport: transport}})
 			if err != nil || len(warnings) != test.warnings || p.About().Place != test.place {
 				t.Fatalf("%v, warnings %q, place %v", err, warnings, p.About().Place)
 			}
@@ -149,11 +150,11 @@ func TestConfiguration(t *testing.T) {
 		})
 	}
 	for _, bad := range []string{`{"use_ovcli_config":true,"ovcli_config_path":"` + t.TempDir() + `"}`, `{"use_ovcli_config":true,"ovcli_config_path":"/missing/ovcli.conf"}`, `[]`} {
-		if _, _, err := openviking.Open(provider.Source{Getenv: environment(), Section: json.RawMessage(bad)}); err == nil || !strings.Contains(err.Error(), "memory.openviking") {
+		if _, _, err := openviking.Open(provider.Source{Secrets: new(secret.Masker), Getenv: environment(), Section: json.RawMessage(bad)}); err == nil || !strings.Contains(err.Error(), "memory.openviking") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	if _, _, err := openviking.Open(provider.Source{Getenv: environment("OPENVIKING_URL=127.0.0.1:1933")}); err == nil {
+	if _, _, err := openviking.Open(provider.Source{Secrets: new(secret.Masker), Getenv: environment("OPENVIKING_URL=127.0.0.1:1933")}); err == nil {
 		t.Error("a URL without scheme is accepted")
 	}
 }
@@ -179,7 +180,7 @@ func TestTrustedMode(t *testing.T) {
 		}
 		return s.Client().Transport.RoundTrip(r)
 	})
-	p := open(t, provider.Source{Getenv: environment("OPENVIKING_URL="+s.URL, "OPENVIKING_API_KEY="+key, "OPENVIKING_USER=otto"), HTTP: &http.Client{Transport: transport}})
+	p := open(t, provider.Source{Secrets: new(secret.Masker), Getenv: environment("OPENVIKING_URL="+s.URL, "OPENVIKING_API_KEY="+key, "OPENVIKING_USER=otto"), HTTP: &http.Client{Transport: transport}})
 	sync(t, p, turn(owner, "I like tea."))
 	sync(t, p, turn(owner, "I like plums."))
 	if n := s.Total("default", "otto", "one"); n != 4 || calls != 3 {
@@ -283,7 +284,7 @@ func TestRanking(t *testing.T) {
 				}
 				return answer(200, found), nil
 			})
-			p := open(t, provider.Source{Getenv: environment(test.env...), HTTP: &http.Client{Transport: transport}})
+			p := open(t, provider.Source{Secrets: new(secret.Masker), Getenv: environment(test.env...), HTTP: &http.Client{Transport: transport}})
 			if got := recall(t, p, owner, "Which jasmine tea?"); !slices.Equal(got, test.want) || reads != test.reads {
 				t.Errorf("%d reads, %q", reads, got)
 			}
@@ -430,7 +431,7 @@ func TestUpload(t *testing.T) {
 	s := sim.New(sim.Options{})
 	t.Cleanup(s.Close)
 	files := fstest.MapFS{"plan.md": {Data: []byte("The plan.")}, "dir/x": {}, "large": {Data: make([]byte, 20<<20+1)}}
-	p := open(t, provider.Source{Getenv: environment("OPENVIKING_URL=" + s.URL), HTTP: s.Client(), Open: files.Open})
+	p := open(t, provider.Source{Secrets: new(secret.Masker), Getenv: environment("OPENVIKING_URL=" + s.URL), HTTP: s.Client(), Open: files.Open})
 	for input, want := range map[string]string{
 		`{"url":"plan.md"}`:                          `"root_uri":"viking://resources/plan.md"`,
 		`{"url":"file://plan.md","to":"viking://a"}`: `"root_uri":"viking://a"`,
@@ -480,7 +481,7 @@ func TestTools(t *testing.T) {
 		{"viking_forget", `{"uri":"viking://user/memories/none.md"}`, "does not exist"},
 		{"viking_forget", `{"uri":"` + stored.URI + `"}`, `"status":"deleted"`},
 		{"viking_add_resource", `{"url":"https://example.com/plan","reason":"x","timeout":5}`, `"root_uri":"viking://resources/plan"`},
-		{"viking_add_resource", `{"url":"/etc/passwd"}`, "files of this machine are not sent"},
+		{"viking_add_resource", `{"url":"/etc/passwd"}`, "the file cannot be sent"},
 		{"viking_add_resource", `{"url":"https://x","to":"viking://a","parent":"viking://b"}`, "only one of"},
 		{"viking_dance", `{}`, "unknown tool"},
 		{"viking_read", `{"uri":7}`, "not valid"},

@@ -9,6 +9,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/openviking"
 	"hermesd/agent/memory/provider/providertest"
+	"hermesd/internal/secret"
 	sim "hermesd/internal/sim/memory/openviking"
 )
 
@@ -24,7 +25,7 @@ func TestSuite(t *testing.T) {
 		New: func(t *testing.T) providertest.Target {
 			s := sim.New(sim.Options{Keys: []string{key}})
 			t.Cleanup(s.Close)
-			p, _, err := openviking.Open(provider.Source{Getenv: environment("OPENVIKING_URL="+s.URL, "OPENVIKING_API_KEY="+key), HTTP: s.Client()})
+			p, _, err := openviking.Open(provider.Source{Secrets: new(secret.Masker), Getenv: environment("OPENVIKING_URL="+s.URL, "OPENVIKING_API_KEY="+key), HTTP: s.Client()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -37,7 +38,7 @@ func TestSuite(t *testing.T) {
 
 func FuzzAnswers(f *testing.F) {
 	providertest.FuzzAnswers(f, func(t *testing.T, transport http.RoundTripper) provider.Provider {
-		p, _, err := openviking.Open(provider.Source{Getenv: environment(), HTTP: &http.Client{Transport: transport}})
+		p, _, err := openviking.Open(provider.Source{Secrets: new(secret.Masker), Getenv: environment(), HTTP: &http.Client{Transport: transport}})
 		if err != nil {
 			t.Fatal(err)
 		}

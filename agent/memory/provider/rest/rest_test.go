@@ -31,7 +31,7 @@ func serve(t *testing.T, api http.HandlerFunc) (*memory.Server, *rest.Client) {
 	t.Helper()
 	s := memory.New(api, func(_ int, message string) any { return map[string]any{"detail": message} })
 	t.Cleanup(s.Close)
-	c, err := rest.New("Sim", s.URL+"/", secret.Value(key), provider.Source{HTTP: s.Client()})
+	c, err := rest.New("Sim", s.URL+"/", secret.Value(key), provider.Source{Secrets: new(secret.Masker), HTTP: s.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestCall(t *testing.T) {
 
 func TestAddressesOfServers(t *testing.T) {
 	for _, base := range []string{"", "localhost:8000", "ftp://x", "http://", "http://%zz", "/v1"} {
-		if _, err := rest.New("Sim", base, "", provider.Source{}); err == nil {
+		if _, err := rest.New("Sim", base, "", provider.Source{Secrets: new(secret.Masker)}); err == nil {
 			t.Errorf("%q was accepted", base)
 		}
 	}
@@ -279,7 +279,7 @@ func TestOwnClientReachesTheServer(t *testing.T) {
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c, err := rest.New("Sim", s.URL, key, provider.Source{})
+	c, err := rest.New("Sim", s.URL, key, provider.Source{Secrets: new(secret.Masker)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestConnectionsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	c, err := rest.New("Sim", s.URL, key, provider.Source{})
+	c, err := rest.New("Sim", s.URL, key, provider.Source{Secrets: new(secret.Masker)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +360,7 @@ func FuzzAnswer(f *testing.F) {
 		if status < 100 || status > 999 {
 			return // no transport returns it
 		}
-		c, err := rest.New("Sim", "http://sim.test", key, provider.Source{HTTP: &http.Client{Transport: transport{status, after, body}}})
+		c, err := rest.New("Sim", "http://sim.test", key, provider.Source{Secrets: new(secret.Masker), HTTP: &http.Client{Transport: transport{status, after, body}}})
 		if err != nil {
 			t.Fatal(err)
 		}

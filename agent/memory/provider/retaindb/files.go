@@ -69,9 +69,6 @@ func readTool(c *client, ctx context.Context, in call) (any, error) {
 }
 
 func uploadTool(c *client, ctx context.Context, in call) (any, error) {
-	if c.open == nil {
-		return refusal("no file may be uploaded"), nil
-	}
 	f, err := c.open(in.value)
 	if err != nil {
 		return refusal(fmt.Sprintf("%s: %v", in.value, err)), nil

@@ -104,7 +104,7 @@ func projectOf(s provider.Source) string {
 
 func (c *client) About() provider.About {
 	return provider.About{
-		Name: "retaindb", Label: label, Place: c.rest.Base, Tools: c.tools(), Wait: true, PerID: true,
+		Name: "retaindb", Label: label, Place: c.rest.Base, Tools: tools(), Wait: true, PerID: true,
 		Header: "# RetainDB\nActive. retaindb_search finds memories, retaindb_remember keeps a fact, retaindb_profile shows what is known about the person, retaindb_context what matters for a task.",
 		Cannot: "memories, which RetainDB only marks as expired, what it has stored for a whole project, and uploaded files",
 	}

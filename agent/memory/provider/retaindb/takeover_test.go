@@ -18,6 +18,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/providertest"
 	"hermesd/agent/memory/provider/retaindb"
+	"hermesd/internal/secret"
 	"hermesd/internal/sim/memory"
 	sim "hermesd/internal/sim/memory/retaindb"
 )
@@ -103,7 +104,7 @@ func TestTheQueueOfUpstreamIsTakenOver(t *testing.T) {
 
 // openHome opens the provider in a home whose server answers each call with success.
 func openHome(t *testing.T, dir string, transport http.RoundTripper) (provider.Provider, []string, error) {
-	return retaindb.Open(provider.Source{Home: dir, HTTP: &http.Client{Transport: transport}, Getenv: func(name string) string {
+	return retaindb.Open(provider.Source{Secrets: new(secret.Masker), Open: files.Open, Home: dir, HTTP: &http.Client{Transport: transport}, Getenv: func(name string) string {
 		return map[string]string{"RETAINDB_API_KEY": "k", "RETAINDB_BASE_URL": "http://retaindb.test"}[name]
 	}})
 }

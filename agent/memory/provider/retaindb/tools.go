@@ -84,14 +84,11 @@ func all() []tool {
 	}
 }
 
-// tools returns the tools that may be used: without Source.Open no file is uploaded.
-func (c *client) tools() (tools []provider.Tool) {
+func tools() (list []provider.Tool) {
 	for _, t := range all() {
-		if c.open != nil || t.Name != "retaindb_upload_file" {
-			tools = append(tools, t.Tool)
-		}
+		list = append(list, t.Tool)
 	}
-	return tools
+	return list
 }
 
 func (c *client) Call(ctx context.Context, s provider.Scope, name string, input json.RawMessage) (string, error) {

@@ -11,6 +11,7 @@ import (
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/providertest"
 	"hermesd/agent/memory/provider/supermemory"
+	"hermesd/internal/secret"
 	sim "hermesd/internal/sim/memory/supermemory"
 )
 
@@ -46,7 +47,7 @@ func TestSuite(t *testing.T) {
 func FuzzAnswers(f *testing.F) {
 	open := func(t *testing.T, c http.RoundTripper) provider.Provider {
 		env := map[string]string{"SUPERMEMORY_API_KEY": key}
-		p, _, err := supermemory.Open(provider.Source{Home: t.TempDir(), Getenv: func(name string) string { return env[name] }, HTTP: &http.Client{Transport: c}})
+		p, _, err := supermemory.Open(provider.Source{Secrets: new(secret.Masker), Home: t.TempDir(), Getenv: func(name string) string { return env[name] }, HTTP: &http.Client{Transport: c}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +67,7 @@ func FuzzFile(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(home, "supermemory.json"), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, _, err := supermemory.Open(provider.Source{Home: home, Getenv: func(name string) string { return map[string]string{"SUPERMEMORY_API_KEY": key}[name] }, HTTP: &http.Client{Transport: transport}})
+		p, _, err := supermemory.Open(provider.Source{Secrets: new(secret.Masker), Home: home, Getenv: func(name string) string { return map[string]string{"SUPERMEMORY_API_KEY": key}[name] }, HTTP: &http.Client{Transport: transport}})
 		return p, err
 	}, inputs,
 		`{"container_tag":"a b","base_url":"http://localhost:6767","enable_custom_container_tags":true,"custom_containers":["x","y"]}`, `{"custom_containers":7}`)

@@ -15,6 +15,7 @@ import (
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/supermemory"
+	"hermesd/internal/secret"
 	sim "hermesd/internal/sim/memory/supermemory"
 )
 
@@ -39,7 +40,7 @@ func (h home) open(t *testing.T, s *sim.Server) (provider.Provider, []string, er
 	}
 	env := map[string]string{"SUPERMEMORY_API_KEY": key, "SUPERMEMORY_BASE_URL": s.URL}
 	maps.Copy(env, h.env)
-	h.from.Getenv, h.from.HTTP = func(name string) string { return env[name] }, s.Client()
+	h.from.Getenv, h.from.HTTP, h.from.Secrets = func(name string) string { return env[name] }, s.Client(), new(secret.Masker)
 	return supermemory.Open(h.from)
 }
 
