@@ -295,14 +295,14 @@ func (d *Delivery) canEditPreview(ctx context.Context, a chat.Adapter, row outbo
 }
 
 // decide returns the settlement of a failed attempt, and records the rate limit that
-// the platform reported. It notifies the chat of an answer whose content is refused, and of
-// each file that is: texts may be allowed where files are not.
+// the platform reported. It has a notice for the chat of an answer whose content is refused,
+// and of each file that is: texts may be allowed where files are not.
 func (d *Delivery) decide(row outbox.Row, err error) outbox.Settlement {
 	now := time.Now()
 	d.recordRetryAfter(row.Msg.To, err, now)
 	s := outbox.Decide(row, err, now, d.opts.Uncertain)
 	if isPermanent(err) && row.Role == outbox.Reply && (isRefused(err) || row.Msg.File != nil) {
-		d.notifyRefusal(row, s.Reason)
+		s.Notices = d.refusalNotice(row, s.Reason)
 	}
 	return s
 }
@@ -312,15 +312,12 @@ func isRefused(err error) bool {
 	return ok && se.Refused
 }
 
-func (d *Delivery) notifyRefusal(row outbox.Row, reason string) {
+func (d *Delivery) refusalNotice(row outbox.Row, reason string) []outbox.Row {
 	file := ""
 	if row.Msg.File != nil {
 		file = cmp.Or(row.Msg.File.Name, filepath.Base(row.Msg.File.Path))
 	}
-	f := Draft{To: row.Msg.To, Turn: row.Turn, ReplyTo: row.Msg.ReplyTo}
-	if err := d.SendNotice(context.Background(), d.opts.RefusalText(file, reason), f); err != nil {
-		d.opts.Log.Error("cannot send notice of refused answer", zap.Stringer("row", row.ID), zap.Error(err))
-	}
+	return d.Render(d.opts.RefusalText(file, reason), Draft{To: row.Msg.To, Turn: row.Turn, Role: outbox.Notice, ReplyTo: row.Msg.ReplyTo})
 }
 
 func (d *Delivery) recordRetryAfter(to chat.Address, err error, now time.Time) {

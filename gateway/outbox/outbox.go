@@ -184,6 +184,7 @@ type Settlement struct {
 	Reason      string
 	MayBeRepeat bool          // the next attempt may be a repeat
 	MigratedTo  *chat.Address // the chat's new address, for this and all later rows
+	Notices     []Row         // enqueued together with the settlement
 }
 
 // The bounds between which Backoff doubles.

@@ -155,7 +155,7 @@ type Outbox interface {
 	// empty or its first row is not due; in the latter case wait is the time until it
 	// is.
 	Next(ctx context.Context, to chat.Address) (r outbox.Row, wait time.Duration, ok bool, err error)
-	// Settle stores the result of an attempt. If the queue's next row is due, its
+	// Settle stores the result of an attempt and its notices. If the queue's next row is due, its
 	// attempt is registered in the same transaction and Next returns it without
 	// another write.
 	Settle(ctx context.Context, s outbox.Settlement) error

@@ -68,7 +68,7 @@ func (s *Store) registerHead(ctx context.Context, to chat.Address) (r outbox.Row
 // one exception: a receipt turns a dead row into a sent one, because the
 // platform has the message.
 func (s *Store) Settle(ctx context.Context, t outbox.Settlement) error {
-	return s.do(ctx, "settle "+t.ID.String(), 1024, func(b *batch) error { return b.settle(t) })
+	return s.do(ctx, "settle "+t.ID.String(), 1024+rowsSize(t.Notices), func(b *batch) error { return b.settle(t) })
 }
 
 func (b *batch) settle(t outbox.Settlement) error {
@@ -90,6 +90,9 @@ func (b *batch) settle(t outbox.Settlement) error {
 		r.Settled, r.NextAttempt = b.now, time.Time{}
 	}
 	b.inFlight[r.ID] = false
+	if _, err := b.enqueue(t.Notices, nil); err != nil {
+		return err
+	}
 	if old.Terminal() && (old.State == outbox.Sent || t.State != outbox.Sent || t.Receipt == nil) {
 		return nil
 	}

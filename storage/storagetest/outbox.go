@@ -129,6 +129,23 @@ func outboxTests() map[string]func(*harness) {
 			equal(w, "state", w.enqueue(r)[0].State, outbox.Queued)
 			w.checkNothingDue(testDM)
 		},
+		"the notices of a settlement go to the end of the queue in its commit": func(w *harness) {
+			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
+			w.next(testDM, "1")
+			before := w.Stats().Commits
+			w.settle(outbox.Settlement{ID: rows[0].ID, State: outbox.Dead, Notices: []outbox.Row{newRow(testDM, "notice")}})
+			equal(w, "commits", w.Stats().Commits-before, 1)
+			w.settle(sentSettlement(w.next(testDM, "2").ID))
+			r := w.next(testDM, "notice")
+			equal(w, "attempts", r.Attempts, 1)
+		},
+		"a notice is stored also if the row was dropped meanwhile": func(w *harness) {
+			r := w.enqueue(newRow(testDM, "1"))[0]
+			w.next(testDM, "1")
+			w.ok(w.DropRow(w.Context(), r.ID, "dropped"))
+			w.settle(outbox.Settlement{ID: r.ID, State: outbox.Dead, Notices: []outbox.Row{newRow(testDM, "notice")}})
+			w.next(testDM, "notice")
+		},
 		"a settlement with a new address migrates the queue": func(w *harness) {
 			rows := w.enqueue(newRow(testDM, "1"), newRow(testDM, "2"))
 			w.next(testDM, "1")
