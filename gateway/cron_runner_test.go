@@ -204,6 +204,48 @@ func TestCronRunRequiresAccessOfCreator(t *testing.T) {
 	})
 }
 
+// A job is removed while it runs: its target gets the answer, or why there is none, also after
+// a crash.
+func TestCronRunOfRemovedJobIsDelivered(t *testing.T) {
+	for _, answer := range []llmtest.Answer{llmtest.Say("I looked."), llmtest.Fail(llm.Auth)} {
+		for _, crash := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				running := make(chan struct{})
+				slow := answer
+				slow.Wait = running
+				w := newCronHarness(t, slow)
+				w.start()
+				defer func() { w.stop() }()
+				id := w.createJob(schedule.JobPatch{Prompt: ptrTo("look")})
+				w.advance(61 * time.Minute)
+				w.sendText("7", "/cron remove "+string(id))
+				w.advance(time.Second)
+				for _, say := range []string{"/cron show ", "/cron run ", "/approvals add " + string(id) + " make # "} {
+					w.sendText("7", say+string(id))
+					w.advance(time.Second)
+					if seen := w.adapter.visible("7"); !strings.Contains(strings.ToLower(seen[len(seen)-1]), "there is no job") {
+						t.Errorf("%s: %q", say, seen[len(seen)-1])
+					}
+				}
+				if crash {
+					w.kill()
+					w.model = llmtest.NewScripted(answer)
+					w.start()
+				}
+				close(running)
+				w.advance(3 * time.Hour)
+				want := answer.Text
+				if answer.Err != nil {
+					want = "⏰ Scheduled prompt " + string(id) + ": "
+				}
+				if seen := w.adapter.visible("7"); len(seen) != 5 || !strings.HasPrefix(seen[4], want) {
+					t.Errorf("crash %v: seen %q", crash, seen)
+				}
+			})
+		}
+	}
+}
+
 func TestCronCommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newCronHarness(t)

@@ -95,7 +95,7 @@ func (s *Service) addForJob(ctx context.Context, c command.Call, args string) (s
 	if err != nil {
 		return "", err
 	}
-	if !ok {
+	if !ok || !j.Removed.IsZero() {
 		return c.T("There is no job %s; `/cron` lists them.", markup.Code(id)), nil
 	}
 	if err := s.Permanent.Add(ctx, c.Principal, j.ID, shape); err != nil {

@@ -62,7 +62,7 @@ func (s *Scheduler) reloadJob(ctx context.Context, id JobID, now time.Time) erro
 	if err != nil {
 		return fmt.Errorf("read job %s: %w", id, err)
 	}
-	if !ok {
+	if !ok || !j.Removed.IsZero() {
 		s.untrack(id)
 		return nil
 	}

@@ -69,8 +69,8 @@ type Job struct {
 	// Revision counts the changes. A run of an older revision is rejected.
 	Revision int      `json:"rev"`
 	State    JobState `json:"state"`
-	// Removed, if set, is when the job was removed. Only the ID is kept then, so that
-	// it is neither imported nor assigned again.
+	// Removed, if set, is when the job was removed. Only the ID is kept once its current
+	// run has ended, so that it is neither imported nor assigned again.
 	Removed time.Time `json:"removed,omitzero"`
 }
 

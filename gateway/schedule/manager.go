@@ -246,7 +246,7 @@ func (b *Manager) find(ctx context.Context, v Caller, name string) (JobView, err
 	name = strings.TrimSpace(name)
 	if j, ok, err := b.store.Job(ctx, JobID(name)); err != nil {
 		return JobView{}, fmt.Errorf("read job %s: %w", name, err)
-	} else if ok && v.canSee(j) {
+	} else if ok && j.Removed.IsZero() && v.canSee(j) {
 		return b.View(j), nil
 	}
 	jobs, err := b.store.Jobs(ctx)

@@ -124,7 +124,8 @@ func (b *Manager) Run(ctx context.Context, v Caller, name, requestID string) (Jo
 	})
 }
 
-// Remove removes a job and its history. A current run is not stopped.
+// Remove removes a job and its history. A current run is not stopped, and its answer is
+// delivered.
 func (b *Manager) Remove(ctx context.Context, v Caller, name string) (JobView, error) {
 	f, err := b.findToChange(ctx, v, name)
 	if err != nil {

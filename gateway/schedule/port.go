@@ -11,7 +11,8 @@ import (
 type Store interface {
 	// Jobs returns all jobs that are not removed, sorted by ID.
 	Jobs(ctx context.Context) ([]Job, error)
-	// Job returns one job; ok is false if it does not exist or is removed.
+	// Job returns one job; ok is false if it does not exist or is removed. A removed job
+	// whose run continues is returned with Removed set.
 	Job(ctx context.Context, id JobID) (j Job, ok bool, err error)
 	// AddJobs adds the jobs whose IDs were never used; added reports for each job
 	// whether it was added.
@@ -20,7 +21,8 @@ type Store interface {
 	// each time with the stored job. If change fails nothing is stored. EditJob
 	// returns the changed job, or ErrNoJob.
 	EditJob(ctx context.Context, id JobID, change func(*Job) error) (Job, error)
-	// RemoveJob removes a job and its occurrences; the ID stays in use. It returns
+	// RemoveJob removes a job and its occurrences, except what its current run needs, which
+	// is removed when that ends; the ID stays in use. It returns
 	// ErrNoJob if the job never existed, and nil if it is removed already.
 	RemoveJob(ctx context.Context, id JobID) error
 	// Occurrences returns the newest occurrences of a job, or of all jobs if id is

@@ -1,9 +1,11 @@
 package bolt
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"hermesd/gateway/schedule"
 )
@@ -31,13 +33,14 @@ func (s *Store) Jobs(ctx context.Context) ([]schedule.Job, error) {
 	})
 }
 
-// Job returns one job; ok is false if there is none or it was removed.
+// Job returns one job; ok is false if there is none or it was removed. A removed
+// job whose run continues is returned with Removed set.
 func (s *Store) Job(ctx context.Context, id schedule.JobID) (j schedule.Job, ok bool, err error) {
 	err = s.view(ctx, "read job "+string(id), func(r reader) error {
 		j, ok, err = r.job(id)
 		return err
 	})
-	if err != nil || !ok || !j.Removed.IsZero() {
+	if err != nil || !ok || !j.Removed.IsZero() && j.State.RunningOccurrence.IsZero() {
 		return schedule.Job{}, false, err
 	}
 	return j, true, nil
@@ -98,7 +101,8 @@ func (s *Store) EditJob(ctx context.Context, id schedule.JobID, change func(*sch
 	})
 }
 
-// RemoveJob removes a job and its occurrences. Its ID stays in use.
+// RemoveJob removes a job and its occurrences. Its ID stays in use. While it
+// runs, the job and the occurrence of the run stay; endRun removes them.
 func (s *Store) RemoveJob(ctx context.Context, id schedule.JobID) error {
 	return s.do(ctx, "remove job "+string(id), 32<<10, func(b *batch) error {
 		j, ok, err := b.job(id)
@@ -111,9 +115,20 @@ func (s *Store) RemoveJob(ctx context.Context, id schedule.JobID) error {
 		if !j.Removed.IsZero() {
 			return nil
 		}
-		if err := b.deleteAll(bOccurrences, b.keys(bOccurrences, occurrencePrefix(id))); err != nil {
+		j.Removed = b.now
+		running := occurrenceKey(schedule.OccurrenceID{Job: id, DueAt: j.State.RunningOccurrence})
+		keys := b.keys(bOccurrences, occurrencePrefix(id))
+		if err := b.deleteAll(bOccurrences, slices.DeleteFunc(keys, func(k []byte) bool { return bytes.Equal(k, running) })); err != nil {
 			return err
 		}
-		return b.saveJob(schedule.Job{ID: id, Created: j.Created, Removed: b.now})
+		if !j.State.RunningOccurrence.IsZero() {
+			return b.saveJob(j)
+		}
+		return b.saveRemoved(j)
 	})
+}
+
+// saveRemoved stores what is kept of a removed job that does not run.
+func (b *batch) saveRemoved(j schedule.Job) error {
+	return b.saveJob(schedule.Job{ID: j.ID, Created: j.Created, Removed: j.Removed})
 }

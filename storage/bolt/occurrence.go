@@ -176,6 +176,12 @@ func (b *batch) endRun(id schedule.OccurrenceID, turn string, end schedule.RunOu
 	if !ok || !j.State.RunningOccurrence.Equal(id.DueAt) {
 		return nil
 	}
+	if !j.Removed.IsZero() {
+		if err := b.delete(bOccurrences, occurrenceKey(id)); err != nil {
+			return err
+		}
+		return b.saveRemoved(j)
+	}
 	j.State.RunningOccurrence, j.State.Ended, j.State.Result, j.State.Reason = time.Time{}, b.now, end.Result, end.Reason
 	if j.State.Failures++; end.Result == schedule.OK {
 		j.State.Failures = 0

@@ -158,6 +158,32 @@ func jobTests() map[string]func(*harness) {
 			equal(w, "occurrences", w.occurrences("a"), nil)
 			equal(w, "waiting", w.Waiting(f.Entry.Lane), 0)
 		},
+		"a job that is removed while it runs is kept until the run ends": func(w *harness) {
+			w.addJobs(hourlyJob("a"))
+			w.ok(w.RecordNotRun(w.Context(), []schedule.Occurrence{{OccurrenceID: schedule.OccurrenceID{Job: "a", DueAt: noon().Add(-time.Hour)}, State: schedule.Missed}}))
+			f := runAt(w.job("a"), noon())
+			w.startRun(f)
+			want := w.job("a")
+			w.ok(w.RemoveJob(w.Context(), "a"))
+			w.ok(w.RemoveJob(w.Context(), "a"))
+			w.crash()
+			got := w.job("a")
+			equal(w, "removed", got.Removed.IsZero(), false)
+			got.Removed = want.Removed
+			equal(w, "job", got, want)
+			equal(w, "occurrences", w.occurrences("a"), []string{"12:00 running"})
+			jobs, err := w.Jobs(w.Context())
+			w.ok(err)
+			equal(w, "jobs", len(jobs), 0)
+			w.endRun(f, replied())
+			if _, ok, err := w.Job(w.Context(), "a"); ok || err != nil {
+				w.Fatalf("the job is kept (%t), %v", ok, err)
+			}
+			equal(w, "occurrences", w.occurrences("a"), nil)
+			added, err := w.AddJobs(w.Context(), []schedule.Job{hourlyJob("a")})
+			w.ok(err)
+			equal(w, "added again", added, []bool{false})
+		},
 		"occurrences that do not run are recorded once": func(w *harness) {
 			w.addJobs(hourlyJob("a"))
 			f := runAt(w.job("a"), noon())
