@@ -366,6 +366,32 @@ func TestEditReplacesTextOfWaitingMessage(t *testing.T) {
 	})
 }
 
+// A waiting command that is edited is what it is then: another command, or a message.
+func TestEditReplacesWaitingCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := make(chan struct{})
+		w := newHarness(t, llmtest.Answer{Text: "one", Wait: hold})
+		w.model.Default = func(r llmtest.Recorded) llmtest.Answer { return llmtest.Say("re: " + r.Newest()) }
+		w.configure = func(o *gatewaytest.Options) { o.Mode = inbox.Queue }
+		w.start()
+		defer w.stop()
+		w.sendText("7", "first")
+		w.advance(time.Second)
+		for _, edited := range []string{"what about tomorrow?", "/title garden"} {
+			id := w.sendText("7", "/undo")
+			edit := w.newMessage("7", edited)
+			edit.Kind, edit.IdempotencyKey, edit.EditedKey = chat.Edit, "7:"+id+":1", "7:"+id
+			w.accept(edit)
+		}
+		close(hold)
+		w.advance(time.Minute)
+		seen := w.adapter.visible("7")
+		if len(seen) != 3 || seen[0] != "one" || seen[1] != "re: what about tomorrow?" || !strings.Contains(seen[2], "garden") {
+			t.Errorf("seen %q", seen)
+		}
+	})
+}
+
 func TestMessagePartsAreOneInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newHarness(t, llmtest.Say("Read."))

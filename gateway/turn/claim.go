@@ -11,6 +11,7 @@ import (
 
 	"hermesd/agent"
 	"hermesd/gateway/active"
+	"hermesd/gateway/command"
 	"hermesd/gateway/conversation"
 	"hermesd/gateway/failure"
 	"hermesd/gateway/i18n"
@@ -37,6 +38,9 @@ type claim struct {
 }
 
 func (r *Runner) newClaim(in store.Claim) *claim {
+	if _, _, ok := command.Parse(in.Entries[0].Inbound.Text); !ok && !in.Lane.Immediate() { // a command may have been edited into a message
+		in.Entries[0].Exclusive = false
+	}
 	log := r.parts.Settings.Log.With(zap.String("turn", in.Turn), zap.String("session", string(in.Entries[0].Session)))
 	c := &claim{runner: r, Claim: in, Printer: r.parts.Settings.Printer, log: log}
 	c.reply = r.parts.Chat.Reply.Reply(&c.Claim, log)
