@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -37,6 +40,22 @@ func (h *Handler) findJob(r *http.Request) (schedule.JobID, error) {
 	return j.ID, err
 }
 
+// isShape reports whether text looks like a shape of the command policy, or like one of the
+// tools that change files.
+func isShape(text string) bool {
+	if strings.HasPrefix(text, "change-file:") {
+		return !slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
+			return len(line) <= len("change-file:") || !strings.HasPrefix(line, "change-file:")
+		})
+	}
+	i := strings.LastIndex(text, " in ")
+	if i < 1 || strings.Contains(text, "\n") {
+		return false
+	}
+	dir := text[i+len(" in "):]
+	return path.IsAbs(dir) || filepath.IsAbs(dir)
+}
+
 // addApproval stores an approval of the operator and responds with it.
 func (h *Handler) addApproval(r *http.Request) (any, error) {
 	m, shape := h.opts.Approvals, strings.TrimSpace(r.FormValue("shape"))
@@ -53,6 +72,9 @@ func (h *Handler) addApproval(r *http.Request) (any, error) {
 	job, err := h.findJob(r)
 	if err != nil {
 		return nil, err
+	}
+	if !isShape(shape) {
+		return nil, &Error{http.StatusBadRequest, fmt.Sprintf("%q is no shape: that of a command ends with the workspace, such as \"rm * in /home/ann/work\"; `hermesd approvals check -- COMMAND`, run in the workspace, prints the shapes of a command", shape)}
 	}
 	if err := m.Add(r.Context(), schedule.Operator(), job, shape); err != nil {
 		return nil, err

@@ -63,8 +63,22 @@ func TestApprovalsAreListedAddedAndRemoved(t *testing.T) {
 			t.Errorf("%s: %+v, %v", what, got, err)
 		}
 	}
+	for _, text := range []string{"rm -rf *", "rm -rf * in", "rm -rf * in w", "in /w", " in /w", "rm * in /w\nls * in /w", "change-file:", "change-file:/w/.bashrc\nx"} {
+		for _, job := range []string{"", "nightly"} {
+			_, err := c.AddApproval(ctx, text, job)
+			wantError(t, err, 400, "is no shape")
+		}
+	}
 	_, err = c.RemoveApprovals(ctx, "4", "")
 	wantError(t, err, 404, "there is no such approval")
+	for _, text := range []string{"ls * in /w in x in /v w", "change-file:/w/.bashrc", "change-file:/w/.bashrc\nchange-file:/w/.profile"} {
+		got, err := c.AddApproval(ctx, text, "nightly")
+		if err != nil || len(got) != 1 {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		} else if _, err := c.RemoveApprovals(ctx, text, ""); err != nil {
+			t.Error(err)
+		}
+	}
 	_, err = c.RemoveApprovals(ctx, "1", "nightly")
 	wantError(t, err, 404, "there is no such approval")
 	if got, err := c.RemoveApprovals(ctx, "2", ""); err != nil || len(got) != 1 || got[0].Principal != schedule.Operator() {
