@@ -250,12 +250,15 @@ func memoryEventsText(es []memory.QueuedEvent, now time.Time) string {
 
 func (c *cli) memoryForgetCmd() *cobra.Command {
 	var person, id string
-	var owner bool
+	var owner, yes bool
 	cmd := &cobra.Command{
 		Use: "forget", Short: "Have the external memory delete what it knows of a person", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if owner == (person != "") {
 				return &usageError{"say whom: --person with the identity that `/memory` shows them, or --owner"}
+			}
+			if err := c.confirm(yes, fmt.Sprintf("Have the external memory delete what it knows of %s, for good?", cmp.Or(person, "the owner"))); err != nil {
+				return err
 			}
 			return ask(cmd.Context(), c, func(client *admin.Client, ctx context.Context) (admin.Forgotten, error) {
 				return client.ForgetPerson(ctx, person, id)
@@ -270,6 +273,7 @@ func (c *cli) memoryForgetCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&person, "person", "", "the identity of the `person`, as `/memory` shows it to them")
 	cmd.Flags().BoolVar(&owner, "owner", false, "the owner")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	cmd.Flags().StringVar(&id, "id", "", "with --owner: the owner's `id` on a platform, if the provider has a person for each")
 	return cmd
 }
