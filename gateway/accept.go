@@ -130,7 +130,7 @@ func (g *Gateway) gather(ctx context.Context, in chat.Inbound, f *admission.Fact
 // part of it. In a shared conversation a guest does so with their own turns only; the
 // message then waits.
 func (g *Gateway) mayChangeTurn(l inbox.Lane, by access.Principal, at chat.Address) bool {
-	return by.Level >= access.Member || !g.rules.Policy.Shared(at) || g.parts.Turns.Active.IsSoleAuthor(l, by)
+	return by.Level >= access.Member || !g.rules.Policy.Shared(at) || g.parts.Turns.Active.IsOnlyAuthor(l, by)
 }
 
 // render returns the rows of a notice, none if it is nil.

@@ -106,7 +106,7 @@ func TestALostSessionIsHealedFromTheHistory(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyTheOperatorCanMendEndsTheRun(t *testing.T) {
+func TestWhatOnlyTheOperatorCanRepairEndsTheRun(t *testing.T) {
 	for _, c := range []struct {
 		code int
 		has  string

@@ -262,8 +262,8 @@ func TestTheMenuIsWrittenOnlyWhenItChanges(t *testing.T) {
 	})
 }
 
-// TestTheServerHasNothingToMend: what render makes is what the server keeps.
-func TestTheServerHasNothingToMend(t *testing.T) {
+// TestServerKeepsWhatRenderMakes: what render makes is what the server keeps.
+func TestServerKeepsWhatRenderMakes(t *testing.T) {
 	styles := []chat.Style{chat.Bold, chat.Italic, chat.Strike, chat.Spoiler, chat.Code, chat.CodeBlock, chat.Link, chat.BlockQuote}
 	rapid.Check(t, func(rt *rapid.T) {
 		words := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "bc", "😀", "漢字", "é"}), 1, 8).Draw(rt, "words")

@@ -34,7 +34,7 @@ func fullInputs(t *testing.T) prompt.Inputs {
 	in.Honcho = "Peer card: prefers short answers."
 	in.Memory = strings.Repeat("═", 46) + "\nMEMORY (your personal notes) [1% — 22/2,200 chars]\n" + strings.Repeat("═", 46) + "\nThe shed is in the north."
 	in.UserProfile = strings.Repeat("═", 46) + "\nUSER PROFILE (who the user is) [0% — 10/1,375 chars]\n" + strings.Repeat("═", 46) + "\nName: Tom."
-	in.ExternalMemory = "What is known beside that: nothing."
+	in.ExternalMemory = "What is known besides: nothing."
 	in.Skills = "## Skills (mandatory)\nLoad what matches.\n<available_skills>\ngarden:\n- prune: Prunes trees.\n</available_skills>"
 	in.ContextFiles = "# Project Context\n\nThe following project context files have been loaded and should be followed:\n\n## AGENTS.md\n\nWater at dawn."
 	in.Model = "gpt-5"

@@ -60,7 +60,7 @@ type Checker struct {
 	owners        idSet
 	allowed       idSet
 	allowAll      bool
-	soleIDIsOwner bool
+	onlyIDIsOwner bool
 	accounts      map[chat.Account]rules
 	unknown       UnknownDMPolicy
 	pairing       Pairing
@@ -102,7 +102,7 @@ func New(p Policy) (*Checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.soleIDIsOwner = hasSoleID(c)
+	c.onlyIDIsOwner = hasOnlyOneID(c)
 	return c, nil
 }
 
@@ -114,7 +114,7 @@ func (c *Checker) Ownerless() bool {
 		maps.Copy(ids, r.allowed.ids)
 		owners += len(r.owners.ids)
 	}
-	return len(ids) > 1 && owners == 0 && !c.soleIDIsOwner
+	return len(ids) > 1 && owners == 0 && !c.onlyIDIsOwner
 }
 
 // Owners returns the users who are owners in every account of their platform, in order of
@@ -256,7 +256,7 @@ func (c *Checker) level(rs []rules, who Principal) Level {
 		owner = owner || r.owners.has(who.Platform, who.ID)
 	}
 	switch {
-	case owner || listed && c.soleIDIsOwner:
+	case owner || listed && c.onlyIDIsOwner:
 		return Owner
 	case listed || c.paired(who.Platform, who.ID):
 		return Member

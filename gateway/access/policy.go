@@ -237,9 +237,9 @@ func parseRules(ps chat.Profiles, a chat.Account, r AccountRules) (p rules, err 
 	return p, err
 }
 
-// hasSoleID reports whether the lists contain exactly one ID in total, and there is no owner
+// hasOnlyOneID reports whether the lists contain exactly one ID in total, and there is no owner
 // and no rule that authorizes more users.
-func hasSoleID(c *Checker) bool {
+func hasOnlyOneID(c *Checker) bool {
 	ids := maps.Clone(c.allowed.ids)
 	if c.allowAll || len(c.owners.ids) > 0 {
 		return false

@@ -34,17 +34,17 @@ type Turns struct {
 }
 
 type running struct {
-	actor Actor
-	lane  inbox.Lane
-	sole  bool      // the actor wrote all messages of the turn
-	usage llm.Usage // of calls that are not part of the conversation
+	actor      Actor
+	lane       inbox.Lane
+	onlyAuthor bool      // the actor wrote all messages of the turn
+	usage      llm.Usage // of calls that are not part of the conversation
 }
 
 // Set registers the turn of claim c in a session. It is called again whenever entries
 // join the claim; the usage that Charge has added is kept.
 func (t *Turns) Set(id session.ID, c store.Claim) {
 	in, least := c.Entries[len(c.Entries)-1].Inbound, LeastPrivileged(c.Entries)
-	r := &running{actor: Actor{Turn: c.Turn, Principal: least, Address: in.Address, Name: in.ChatName}, lane: c.Lane, sole: WroteAll(least, c.Entries)}
+	r := &running{actor: Actor{Turn: c.Turn, Principal: least, Address: in.Address, Name: in.ChatName}, lane: c.Lane, onlyAuthor: WroteAll(least, c.Entries)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.bySession == nil {
@@ -127,9 +127,9 @@ func (t *Turns) TakeOfferedClaims() []store.Claim {
 	return all
 }
 
-// IsSoleAuthor reports whether a turn of lane l runs, or its claim has been offered, and
+// IsOnlyAuthor reports whether a turn of lane l runs, or its claim has been offered, and
 // by wrote all of its messages.
-func (t *Turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
+func (t *Turns) IsOnlyAuthor(l inbox.Lane, by access.Principal) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c, offered := t.offered[l]; offered {
@@ -137,7 +137,7 @@ func (t *Turns) IsSoleAuthor(l inbox.Lane, by access.Principal) bool {
 	}
 	for _, r := range t.bySession {
 		if r.lane == l {
-			return r.sole && r.actor.Principal.SamePerson(by)
+			return r.onlyAuthor && r.actor.Principal.SamePerson(by)
 		}
 	}
 	return false

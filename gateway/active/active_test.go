@@ -30,7 +30,7 @@ func TestToolsActForTheLeastPrivilegedAuthor(t *testing.T) {
 	if a, ok := turns.Actor("s"); !ok || a.Principal != owner || a.Turn != "t1" || a.Name != "team" {
 		t.Errorf("actor %+v, %v", a, ok)
 	}
-	if !turns.IsSoleAuthor("l", owner) || turns.IsSoleAuthor("l", guest) || turns.IsSoleAuthor("other", owner) {
+	if !turns.IsOnlyAuthor("l", owner) || turns.IsOnlyAuthor("l", guest) || turns.IsOnlyAuthor("other", owner) {
 		t.Error("the owner wrote the only message of lane l")
 	}
 	c.Entries = append(c.Entries, entry(guest))
@@ -38,7 +38,7 @@ func TestToolsActForTheLeastPrivilegedAuthor(t *testing.T) {
 	if a, _ := turns.Actor("s"); a.Principal != guest {
 		t.Errorf("after a guest's message joined, tools act for %+v", a.Principal)
 	}
-	if turns.IsSoleAuthor("l", owner) || turns.IsSoleAuthor("l", guest) {
+	if turns.IsOnlyAuthor("l", owner) || turns.IsOnlyAuthor("l", guest) {
 		t.Error("two people wrote to the turn")
 	}
 }
@@ -67,10 +67,10 @@ func TestAnOfferedClaimIsTakenOnce(t *testing.T) {
 	}
 	turns.OfferClaim(store.Claim{Turn: "t1", Lane: "l", Entries: []inbox.Entry{entry(owner)}})
 	turns.OfferClaim(store.Claim{Turn: "t2", Lane: "m", Entries: []inbox.Entry{entry(owner), entry(guest)}})
-	if !offered("l") || !turns.IsSoleAuthor("l", owner) || turns.IsSoleAuthor("l", guest) || turns.IsSoleAuthor("m", owner) {
+	if !offered("l") || !turns.IsOnlyAuthor("l", owner) || turns.IsOnlyAuthor("l", guest) || turns.IsOnlyAuthor("m", owner) {
 		t.Error("the authors of offered claims are unknown")
 	}
-	if c, ok := turns.TakeOfferedClaim("l"); !ok || c.Turn != "t1" || offered("l") || turns.IsSoleAuthor("l", owner) {
+	if c, ok := turns.TakeOfferedClaim("l"); !ok || c.Turn != "t1" || offered("l") || turns.IsOnlyAuthor("l", owner) {
 		t.Errorf("took %q, %v", c.Turn, ok)
 	}
 	if all := turns.TakeOfferedClaims(); len(all) != 1 || all[0].Turn != "t2" || offered("m") {

@@ -44,7 +44,7 @@ type Store interface {
 // Turns are the turns that run or are about to.
 type Turns interface {
 	OfferedClaim(inbox.Lane) (store.Claim, bool)
-	IsSoleAuthor(inbox.Lane, access.Principal) bool
+	IsOnlyAuthor(inbox.Lane, access.Principal) bool
 	Compactions() hygiene.Stats
 }
 

@@ -46,7 +46,7 @@ func (ctl *Control) stop(_ context.Context, c command.Call) (command.Result, err
 	switch {
 	case !running && waiting == 0:
 		return command.Result{Text: c.T("Nothing is running.") + ignored}, nil
-	case restricted && !ctl.parts.Runtime.Turns.IsSoleAuthor(inbox.LaneOf(c.Key), c.Principal):
+	case restricted && !ctl.parts.Runtime.Turns.IsOnlyAuthor(inbox.LaneOf(c.Key), c.Principal):
 		return command.Result{Text: c.T("This would stop what other people asked for. They or a member can use `/stop`.")}, nil
 	case restricted:
 		return command.Result{Text: formatStopped(c, true, 0) + ignored, Stop: true, KeepWaiting: true}, nil

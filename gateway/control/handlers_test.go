@@ -255,10 +255,10 @@ func TestStopByGuestEndsOwnTurn(t *testing.T) {
 	w.accept("7")
 	w.turns.offered = true
 	for _, tt := range []struct {
-		sole, shared bool
-		level        access.Level
-		stop, keep   bool
-		want         string
+		onlyAuthor, shared bool
+		level              access.Level
+		stop, keep         bool
+		want               string
 	}{
 		{false, true, access.Guest, false, false, "what other people asked for"},
 		{true, true, access.Guest, true, true, "The running turn is stopped."},
@@ -267,7 +267,7 @@ func TestStopByGuestEndsOwnTurn(t *testing.T) {
 	} {
 		c := call("/stop")
 		c.Shared, c.Principal.Level = tt.shared, tt.level
-		w.turns.sole = tt.sole
+		w.turns.onlyAuthor = tt.onlyAuthor
 		if r := w.run(c); r.Stop != tt.stop || r.KeepWaiting != tt.keep || !strings.Contains(r.Text, tt.want) {
 			t.Errorf("%+v gives %+v", tt, r)
 		}

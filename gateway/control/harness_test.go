@@ -52,10 +52,10 @@ type harness struct {
 }
 
 // turns are set by tests.
-type turns struct{ offered, sole bool }
+type turns struct{ offered, onlyAuthor bool }
 
 func (s *turns) OfferedClaim(inbox.Lane) (store.Claim, bool)    { return store.Claim{}, s.offered }
-func (s *turns) IsSoleAuthor(inbox.Lane, access.Principal) bool { return s.sole }
+func (s *turns) IsOnlyAuthor(inbox.Lane, access.Principal) bool { return s.onlyAuthor }
 func (s *turns) Compactions() hygiene.Stats                     { return hygiene.Stats{Started: 3} }
 
 // A host counts restarts and ended background commands.

@@ -20,7 +20,7 @@ const ownDisk = "HERMESD_TEST_OWN_DISK"
 // fullDisk returns a small file system that no other process sees, and a function
 // that makes all but a number of its bytes used. It runs the test again in a process
 // that may mount one; in the original process ok is false.
-func fullDisk(t *testing.T) (dir string, leave func(free int), ok bool) {
+func fullDisk(t *testing.T) (dir string, setFree func(free int), ok bool) {
 	t.Helper()
 	if os.Getenv(ownDisk) == t.Name() {
 		const size = 2 << 20
@@ -58,7 +58,7 @@ func fullDisk(t *testing.T) (dir string, leave func(free int), ok bool) {
 // Whatever is free, an index is opened, and if that does not suffice for a file,
 // there is none.
 func TestOpenOnAFullDisk(t *testing.T) {
-	dir, leave, ok := fullDisk(t)
+	dir, setFree, ok := fullDisk(t)
 	if !ok {
 		return
 	}
@@ -66,7 +66,7 @@ func TestOpenOnAFullDisk(t *testing.T) {
 	w.add(dm("a", "1"), "apple")
 	removed := 0
 	for free := 0; free <= 200<<10; free += 4 << 10 {
-		leave(free)
+		setFree(free)
 		x, err := index.Open(filepath.Join(dir, "search.db"))
 		if err != nil {
 			t.Fatalf("%d bytes are free: %v", free, err)

@@ -97,8 +97,8 @@ func TestCopyEndsAtTheLimit(t *testing.T) {
 func TestLate(t *testing.T) {
 	over, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	gone, leave := context.WithCancel(t.Context())
-	leave()
+	gone, cancelGone := context.WithCancel(t.Context())
+	cancelGone()
 	for _, c := range []struct {
 		ctx  context.Context
 		err  error

@@ -158,7 +158,7 @@ func TestARestIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestWhoAsksMayLeave(t *testing.T) {
+func TestCallerMayCancel(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, time.Minute, "hang")
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

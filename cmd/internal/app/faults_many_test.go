@@ -102,14 +102,14 @@ func webFaults() []fault {
 			play: func(w *harness) {
 				p := post{body: question("hold on", ""), headers: map[string]string{"Idempotency-Key": "k1"}}
 				n := w.model.Count()
-				ctx, leave := context.WithCancel(w.ctx)
+				ctx, cancel := context.WithCancel(w.ctx)
 				gone := make(chan error, 1)
 				go func() { // waited for below
 					_, _, err := w.web.post(ctx, p)
 					gone <- err
 				}()
 				w.must(w.model.Await(w.ctx, n+1))
-				leave()
+				cancel()
 				if <-gone == nil {
 					w.Error("the client did not go")
 				}

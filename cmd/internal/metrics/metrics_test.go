@@ -75,7 +75,7 @@ func (p page) wants(t *testing.T, want float64, name string, labels ...string) {
 	}
 }
 
-func TestTheRoadIsCounted(t *testing.T) {
+func TestPipelineIsCounted(t *testing.T) {
 	r := prometheus.NewRegistry()
 	m := metrics.New(r)
 	now := time.Now()

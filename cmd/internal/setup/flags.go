@@ -253,7 +253,7 @@ func (r *flagReader) login(p platforms.Platform, f Flags) (l Login, asked bool) 
 			r.problem(FlagOf(p.Platform, s), "it is missing: the file that holds the %s of %s", Noun(s), p.Name)
 		}
 	}
-	if id, _ := r.s.soleUser(); len(l.Owners) == 0 && len(r.s.owners(p.Platform)) == 0 && id == "" {
+	if id, _ := r.s.onlyUser(); len(l.Owners) == 0 && len(r.s.owners(p.Platform)) == 0 && id == "" {
 		r.problem(OwnerFlagOf(p.Platform), "it is missing: the id of who may do everything, such as %s; nobody else gets in. %s", p.Person.Like, p.Person.Find)
 	}
 	return l, true

@@ -139,15 +139,15 @@ func (i *interview) confirm(ctx context.Context) (p *Plan, next string, err erro
 		for _, problem := range bad.Problems {
 			i.a.Say("Problem: " + problem.String())
 		}
-		next, err = i.selectOne(ctx, "This would not be a valid configuration, so it is not written.", "", Option{"change", "Change something"}, Option{"leave", "Quit; nothing is written"})
+		next, err = i.selectOne(ctx, "This would not be a valid configuration, so it is not written.", "", Option{"change", "Change something"}, Option{"quit", "Quit; nothing is written"})
 	} else if err == nil {
 		if len(p.Changes) == 0 {
 			i.a.Say("Everything stays as it is.")
 			return nil, "write", nil
 		}
-		next, err = i.selectOne(ctx, "Write this?", p.Text(), Option{"write", "Write it"}, Option{"change", "Change something"}, Option{"leave", "Quit; nothing is written"})
+		next, err = i.selectOne(ctx, "Write this?", p.Text(), Option{"write", "Write it"}, Option{"change", "Change something"}, Option{"quit", "Quit; nothing is written"})
 	}
-	if err == nil && next == "leave" {
+	if err == nil && next == "quit" {
 		err = ErrAborted
 	}
 	return p, next, err

@@ -19,14 +19,14 @@ import (
 type scriptedAsker struct {
 	t       *testing.T
 	answers map[string][]string
-	leaves  int // quits at this page, counted from 1; 0 for never
+	quitsAt int // quits at this page, counted from 1; 0 for never
 	pages   int
 	heard   []string
 	asked   []string
 }
 
 func (p *scriptedAsker) Ask(_ context.Context, page setup.Page) error {
-	if p.pages++; p.pages == p.leaves {
+	if p.pages++; p.pages == p.quitsAt {
 		return setup.ErrAborted
 	}
 	if p.pages > 60 {
@@ -98,8 +98,8 @@ func TestInterviewOfFreshHome(t *testing.T) {
 		}
 	}
 	pages := 0
-	for leaves := 1; ; leaves++ { // whoever quits, at any page, leaves nothing behind
-		who := &scriptedAsker{t: t, answers: answers(), leaves: leaves}
+	for page := 1; ; page++ { // whoever quits, at any page, leaves nothing behind
+		who := &scriptedAsker{t: t, answers: answers(), quitsAt: page}
 		err := p.interview(who)
 		if err == nil {
 			pages = who.pages
@@ -112,7 +112,7 @@ func TestInterviewOfFreshHome(t *testing.T) {
 			break
 		}
 		if _, there := os.Stat(p.home); !errors.Is(err, setup.ErrAborted) || there == nil {
-			t.Fatalf("left at page %d: %v; the home is there: %v", leaves, err, there == nil)
+			t.Fatalf("quit at page %d: %v; the home is there: %v", page, err, there == nil)
 		}
 	}
 	if pages < 9 {
@@ -179,7 +179,7 @@ func TestInterviewWritesNoInvalidConfig(t *testing.T) {
 	who := &scriptedAsker{t: t, answers: map[string][]string{
 		"Which parts do you want to set up or change?":                   {"workspace"},
 		"Workspace (optional)":                                           {"/srv/work"},
-		"This would not be a valid configuration, so it is not written.": {"leave"},
+		"This would not be a valid configuration, so it is not written.": {"quit"},
 	}}
 	if err := p.interview(who); !errors.Is(err, setup.ErrAborted) {
 		t.Errorf("%v", err)

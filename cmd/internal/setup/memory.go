@@ -462,8 +462,8 @@ func (s *State) OwnersText(a Answers, perID bool) string {
 			ids = append(ids, p.Name+" "+id)
 		}
 	}
-	if sole, _ := s.soleUser(); sole != "" && len(ids) == 0 {
-		ids = []string{sole}
+	if user, _ := s.onlyUser(); user != "" && len(ids) == 0 {
+		ids = []string{user}
 	}
 	switch {
 	case len(ids) == 0:

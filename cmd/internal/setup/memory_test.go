@@ -173,14 +173,14 @@ func TestMemoryFlagsNameOwners(t *testing.T) {
 	}
 }
 
-// TestInterviewSetsMemory: a wrong key is corrected; who leaves changes nothing.
+// TestInterviewSetsMemory: a wrong key is corrected; a setup that is aborted changes nothing.
 func TestInterviewSetsMemory(t *testing.T) {
 	s := openviking.New(openviking.Options{Keys: []string{memoryKey}, UserKeys: true})
 	url := startMemory(t, s.Server)
 	const yaml = "model: {provider: demo}\n# of us\nmemory:\n  scope: home # one\nplatforms:\n  telegram:\n    token: 1:old-token\n    allow_admin_from: [\"42\"]\n"
-	for leaves := 1; ; leaves++ {
+	for page := 1; ; page++ {
 		p := homeWith(t, yaml, "OTHER=1\n")
-		who := &scriptedAsker{t: t, leaves: leaves, answers: map[string][]string{
+		who := &scriptedAsker{t: t, quitsAt: page, answers: map[string][]string{
 			"External memory (optional)":                          {"openviking"},
 			"Address of the memory's server":                      {url + "/"},
 			"Key of the memory":                                   {"another-key", memoryKey},
@@ -194,12 +194,12 @@ func TestInterviewSetsMemory(t *testing.T) {
 		}
 		if err != nil {
 			if left, _ := os.ReadDir(p.home); !errors.Is(err, setup.ErrAborted) || p.text("config.yaml") != yaml || p.text(".env") != "OTHER=1\n" || len(left) != 2 {
-				t.Fatalf("left at page %d: %v, %v", leaves, err, left)
+				t.Fatalf("quit at page %d: %v, %v", page, err, left)
 			}
 			continue
 		}
-		if leaves < 5 || !who.wasTold("✗ ") || !who.wasTold("✓ It answers ("+url) || !who.wasTold("a recall takes") || !who.wasTold("Owners: Telegram 42. To this provider they are one person.") {
-			t.Errorf("after %d pages heard\n%s", leaves, strings.Join(who.heard, "\n"))
+		if page < 5 || !who.wasTold("✗ ") || !who.wasTold("✓ It answers ("+url) || !who.wasTold("a recall takes") || !who.wasTold("Owners: Telegram 42. To this provider they are one person.") {
+			t.Errorf("after %d pages heard\n%s", page, strings.Join(who.heard, "\n"))
 		}
 		want := strings.Replace(yaml, "one\n", "one\n  provider: openviking\n  people: members\n  mirror: false\n", 1)
 		if d := cmp.Diff(want, p.text("config.yaml")); d != "" {
@@ -216,7 +216,7 @@ func TestInterviewSetsMemory(t *testing.T) {
 // anything is written. Then it can be taken out again.
 func TestInterviewRecommendsHolographic(t *testing.T) {
 	p := homeWith(t, "model: {provider: demo}\n", "")
-	who := &scriptedAsker{t: t, answers: map[string][]string{"Does it store what messages state?": {"yes"}, "Write this?": {"leave"}}}
+	who := &scriptedAsker{t: t, answers: map[string][]string{"Does it store what messages state?": {"yes"}, "Write this?": {"quit"}}}
 	if err := p.interviewMemory(who); !errors.Is(err, setup.ErrAborted) || p.text("memory_store.db") != "-" || !who.wasTold("✓ It answers ("+filepath.Join(p.home, "memory_store.db")) {
 		t.Fatalf("%v, heard\n%s", err, strings.Join(who.heard, "\n"))
 	}
@@ -254,7 +254,7 @@ func TestInterviewInsistsOnMemory(t *testing.T) {
 	before := p.text("config.yaml")
 	who = &scriptedAsker{t: t, answers: map[string][]string{
 		"External memory (optional)": {"mem0", "none"}, "It did not work.": {"go"},
-		"This would not be a valid configuration, so it is not written.": {"change"}, "Write this?": {"leave"},
+		"This would not be a valid configuration, so it is not written.": {"change"}, "Write this?": {"quit"},
 	}}
 	if err := p.interviewMemory(who); !errors.Is(err, setup.ErrAborted) || p.text("config.yaml") != before || !who.wasTold("there is no key") {
 		t.Errorf("%v, heard\n%s", err, strings.Join(who.heard, "\n"))

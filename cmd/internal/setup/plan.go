@@ -181,8 +181,8 @@ func (p *Plan) sectionPath(pl chat.Platform) []string {
 // keepOwner makes the only user, who has owner rights because nobody else may write,
 // an explicit owner before others get access.
 func (p *Plan) keepOwner(a Answers) {
-	sole, on := p.s.soleUser()
-	if sole == "" {
+	user, on := p.s.onlyUser()
+	if user == "" {
 		return
 	}
 	for _, pl := range platforms.All() {
@@ -190,7 +190,7 @@ func (p *Plan) keepOwner(a Answers) {
 		if len(l.Owners) == 0 {
 			continue
 		}
-		if slices.Contains(l.Owners, sole) && (on == "" || on == pl.Platform) {
+		if slices.Contains(l.Owners, user) && (on == "" || on == pl.Platform) {
 			return
 		}
 		at := []string{"access", "owners"}
@@ -198,16 +198,16 @@ func (p *Plan) keepOwner(a Answers) {
 			at = append(p.sectionPath(on), "allow_admin_from")
 		}
 		if _, changed := a.Platforms[on]; on == "" || !changed || len(a.Platforms[on].Owners) == 0 {
-			p.list([]string{sole}, at...)
-			p.note("%s stays an owner: until now it was the only one who may speak", sole)
+			p.list([]string{user}, at...)
+			p.note("%s stays an owner: until now it was the only one who may speak", user)
 		}
 		return
 	}
 }
 
-// soleUser returns the only user ID with access, and its platform, if there is
+// onlyUser returns the only user ID with access, and its platform, if there is
 // exactly one and no owner is configured.
-func (s *State) soleUser() (id string, on chat.Platform) {
+func (s *State) onlyUser() (id string, on chat.Platform) {
 	if s.Config == nil {
 		return "", ""
 	}

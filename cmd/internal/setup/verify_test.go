@@ -128,9 +128,9 @@ func checkVerify(t *testing.T, name, want, text string, err error) {
 }
 
 func TestVerifyEndsWithContext(t *testing.T) {
-	ctx, leave := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		leave()
+		cancel()
 		<-r.Context().Done()
 	}))
 	defer slow.Close()

@@ -101,12 +101,12 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
-	c.leaveLocked()
+	c.detachLocked()
 }
 
-// leaveLocked detaches the connection from its session, which can then be
+// detachLocked detaches the connection from its session, which can then be
 // resumed.
-func (c *conn) leaveLocked() {
+func (c *conn) detachLocked() {
 	if c.session != nil && c.session.conn == c {
 		c.session.conn, c.session.left = nil, time.Now()
 	}
@@ -249,7 +249,7 @@ func (c *conn) linger(err error) {
 func (c *conn) readEnded(err error) {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	defer c.leaveLocked()
+	defer c.detachLocked()
 	bye := websocket.IsCloseError(err, websocket.CloseNormalClosure, websocket.CloseGoingAway)
 	if bye && c.session != nil && !c.ended { // otherwise it answers the server's own close frame
 		delete(c.s.sessions, c.session.id)

@@ -205,7 +205,7 @@ func (s *Server) CutAll(bots ...*Bot) {
 	s.each(bots, func(c *conn) {
 		s.recorder.note(func(n *Counts) { n.Closes[0]++ })
 		_ = c.ws.NetConn().Close() // the reader notices it
-		c.leaveLocked()
+		c.detachLocked()
 	})
 }
 
@@ -216,7 +216,7 @@ func (s *Server) Swallow(bots ...*Bot) {
 	s.each(bots, func(c *conn) {
 		c.hole = true
 		c.beatLocked()
-		c.leaveLocked()
+		c.detachLocked()
 	})
 }
 
@@ -233,7 +233,7 @@ func (s *Server) Invalidate(resumable bool, bots ...*Bot) {
 		if c.session != nil && !resumable {
 			delete(s.sessions, c.session.id)
 		}
-		c.leaveLocked()
+		c.detachLocked()
 	})
 }
 

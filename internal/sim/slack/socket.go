@@ -31,14 +31,14 @@ type socket struct {
 	n    int
 	conn *websocket.Conn
 	life time.Duration
-	wake chan struct{} // signals a change of out, leaving or cut
+	wake chan struct{} // signals a change of out, disconnecting or cut
 	rec  *Link         // the lock of the recorder guards its fields
 
 	// s.mu guards the fields below.
-	out     [][]byte
-	silent  bool // a black hole: nothing is sent and received frames are ignored
-	leaving bool // a disconnect message was sent
-	ended   string
+	out           [][]byte
+	silent        bool // a black hole: nothing is sent and received frames are ignored
+	disconnecting bool // a disconnect message was sent
+	ended         string
 }
 
 // serveSocket upgrades a request with a ticket and serves the socket until it
@@ -194,7 +194,7 @@ func (k *socket) run(life context.Context, read <-chan struct{}) {
 			return
 		case <-age.C:
 			s.mu.Lock()
-			k.leaveLocked(Warning)
+			k.disconnectLocked(Warning)
 			s.mu.Unlock()
 		case now := <-ping.C:
 			if !silent {
@@ -259,13 +259,13 @@ func (k *socket) expectLocked() {
 	_ = k.conn.SetReadDeadline(until) // fails only on a closed connection, where reads fail too
 }
 
-// leaveLocked sends a disconnect message and closes the socket after the grace
+// disconnectLocked sends a disconnect message and closes the socket after the grace
 // period.
-func (k *socket) leaveLocked(why Reason) {
-	if k.leaving {
+func (k *socket) disconnectLocked(why Reason) {
+	if k.disconnecting {
 		return
 	}
-	k.leaving = true
+	k.disconnecting = true
 	k.queueLocked(disconnectFrame(why))
 	k.app.s.afterLocked(k.app.s.opts.Grace, func() { k.endLocked(endedByServer) })
 }
@@ -281,7 +281,7 @@ func (a *App) Disconnect(why Reason) {
 	a.s.mu.Lock()
 	defer a.s.mu.Unlock()
 	for _, k := range a.sockets {
-		k.leaveLocked(why)
+		k.disconnectLocked(why)
 	}
 }
 
@@ -339,7 +339,7 @@ func (a *App) SendRaw(frame string) {
 func (a *App) pickLocked() *socket {
 	var open []*socket
 	for _, k := range a.sockets {
-		if k.ended == "" && !k.leaving {
+		if k.ended == "" && !k.disconnecting {
 			open = append(open, k)
 		}
 	}

@@ -50,7 +50,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyTheOperatorCanMend(t *testing.T) {
+func TestWhatOnlyTheOperatorCanRepair(t *testing.T) {
 	for code, want := range map[string][2]bool{ // for the bot token, for the app token
 		"invalid_auth": {true, true}, "not_authed": {true, true}, "account_inactive": {true, true}, "token_revoked": {true, true},
 		"not_allowed_token_type": {true, true}, "missing_scope": {false, true}, "forbidden_team": {false, true},

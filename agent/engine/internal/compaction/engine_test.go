@@ -96,7 +96,7 @@ func TestAPassThatSavesLittleCountsAndIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatAScribeKeepsIsReadByItsEngineOnly(t *testing.T) {
+func TestSummarizerStateIsReadByItsEngineOnly(t *testing.T) {
 	e := newEngine(fixedSummarizer{text: "short", kept: `{"n":1}`}, nil)
 	if _, err := e.Compress(t.Context(), view(40)); err != nil {
 		t.Fatal(err)

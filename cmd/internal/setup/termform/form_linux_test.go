@@ -131,8 +131,8 @@ func TestFormSetsUpHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open(t)
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	var person sync.WaitGroup
 	person.Go(func() {
 		for _, step := range [][2]string{
@@ -164,7 +164,7 @@ func TestFormSetsUpHome(t *testing.T) {
 			{"┃ > Write it", enter},
 		} {
 			if !p.typeAfter(step[0], step[1]) {
-				leave()
+				cancel()
 				return
 			}
 		}
@@ -192,7 +192,7 @@ func TestFormSetsUpHome(t *testing.T) {
 }
 
 func TestFormAbortWritesNothing(t *testing.T) {
-	for name, leave := range map[string]func(p *terminal, cancel func()){
+	for name, abort := range map[string]func(p *terminal, cancel func()){
 		"Ctrl-C":   func(p *terminal, _ func()) { _, _ = p.keys.WriteString(ctrlC) },
 		"a signal": func(_ *terminal, cancel func()) { cancel() },
 	} {
@@ -206,7 +206,7 @@ func TestFormAbortWritesNothing(t *testing.T) {
 		var person sync.WaitGroup
 		person.Go(func() {
 			if p.typeAfter("> [ ] Telegram", enter) && p.typeAfter("> Anthropic", "") {
-				leave(p, cancel)
+				abort(p, cancel)
 			}
 			time.AfterFunc(2*time.Minute, cancel) // in case the form does not end
 		})

@@ -166,7 +166,7 @@ func (h *house) unsent(t *testing.T) (reasons []string) {
 	return reasons
 }
 
-func TestTheWholeRoad(t *testing.T) {
+func TestRequestThroughPipeline(t *testing.T) {
 	const md = "# Noon\n\n**It is noon.** `12:00`\n\n" + "| a | b |\n|---|---|\n| 1 | 2 |"
 	play(t, func(t *testing.T, h *house) {
 		a := h.do(ask(t, user("what time is it?")))
