@@ -71,6 +71,23 @@ func TestTheDocsListTheMetrics(t *testing.T) {
 	}
 }
 
+// TestDefinitionsAreListed reads the source: a metric without a series is not in a scrape.
+func TestDefinitionsAreListed(t *testing.T) {
+	src, err := os.ReadFile("definitions.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defined := regexp.MustCompile(`Definition\{"(\w+)"`).FindAllSubmatch(src, -1)
+	for _, m := range defined {
+		if !slices.ContainsFunc(metrics.Definitions(), func(d metrics.Definition) bool { return d.Name == string(m[1]) }) {
+			t.Errorf("%s is not in the list of export_test.go", m[1])
+		}
+	}
+	if len(defined) != len(metrics.Definitions()) {
+		t.Errorf("definitions.go has %d metrics, the list of export_test.go %d", len(defined), len(metrics.Definitions()))
+	}
+}
+
 // TestNothingIsCountedThatTheDocsDoNotList also checks the naming rules of
 // Prometheus.
 func TestNothingIsCountedThatTheDocsDoNotList(t *testing.T) {
