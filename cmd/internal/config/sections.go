@@ -93,8 +93,8 @@ type OpenViking struct {
 
 // RetainDB configures the provider RetainDB.
 type RetainDB struct {
-	BaseURL string `yaml:"base_url" json:"base_url,omitempty" doc:"Address of a server of your own; empty: RETAINDB_BASE_URL, else the service."`
-	Project string `yaml:"project" json:"project,omitempty" doc:"Project there; empty: RETAINDB_PROJECT, else hermes- and the name of the profile."`
+	BaseURL string `yaml:"base_url" json:"base_url,omitempty" doc:"Address of a server of your own, if RETAINDB_BASE_URL names none; empty: the service."`
+	Project string `yaml:"project" json:"project,omitempty" doc:"Project there, if RETAINDB_PROJECT names none; empty: default, or hermes- and the name of the profile or of a home that is not .hermes."`
 }
 
 // ByteRover configures the provider ByteRover.
