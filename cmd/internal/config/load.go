@@ -122,7 +122,7 @@ func Load(o Options) (*Config, Report, error) {
 	l := &loader{home: home, file: cmp.Or(o.File, filepath.Join(home, "config.yaml")), dotFile: filepath.Join(home, ".env"), env: env, secrets: &secret.Masker{}}
 	l.Loader = yamlconf.New(c, yamlconf.Options{
 		File: l.file, LookupEnv: l.look, Path: func(s string) string { return InHome(home, s) }, Moved: movedKeys(),
-		Nested: "extra", Foreign: upstreamKey, Strict: strictKey, Rewrite: l.rewrite,
+		Nested: "extra", Foreign: l.foreign, Strict: strictKey, Rewrite: l.rewrite,
 	})
 	r := Report{Home: home, Origins: l.Origins, Secrets: l.secrets, Getenv: l.getenv}
 	l.dot = l.dotenv()

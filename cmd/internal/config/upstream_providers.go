@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net/url"
 	"regexp"
 	"slices"
@@ -48,9 +49,11 @@ func hostedProviders() map[string]hosted {
 		"mistral":        of("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
 		"fireworks":      of("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
 		"alibaba":        of("https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"),
+		"zai-cn":         of("https://open.bigmodel.cn/api/paas/v4", "GLM_CN_API_KEY"),
+		"stepfun":        of("https://api.stepfun.ai/step_plan/v1", "STEPFUN_API_KEY"),
+		"gmi":            of("https://api.gmi-serving.com/v1", "GMI_API_KEY"),
 		"lmstudio":       of("http://127.0.0.1:1234/v1", "LM_API_KEY"),
-		"vllm":           of(""),
-		"llamacpp":       of(""),
+		"local":          of(""),
 	}
 }
 
@@ -59,8 +62,48 @@ func hostedProviders() map[string]hosted {
 func otherProviders() []string {
 	return []string{
 		"openai-codex", "codex", "copilot", "copilot-acp", "bedrock", "vertex", "azure-foundry", "qwen-oauth", "google-gemini-cli",
-		"anthropic-oauth", "claude-code", "minimax-oauth", "xai-oauth", "moa",
+		"anthropic-oauth", "minimax-oauth", "xai-oauth", "moa", "novita", "tencent-tokenhub", "alibaba-coding-plan",
 	}
+}
+
+// providerAliases returns other names that upstream Hermes has for providers.
+func providerAliases() map[string]string {
+	m := make(map[string]string)
+	for name, aliases := range map[string]string{
+		"anthropic":           "claude claude-code",
+		"openai":              "openai-api",
+		"zai":                 "glm z-ai z.ai zhipu",
+		"zai-cn":              "glm-cn zhipu-cn",
+		"xai":                 "x-ai x.ai grok",
+		"xai-oauth":           "grok-oauth x-ai-oauth xai-grok-oauth",
+		"nvidia":              "nim nvidia-nim build-nvidia nemotron",
+		"kimi-coding":         "kimi kimi-for-coding moonshot",
+		"stepfun":             "step stepfun-coding-plan",
+		"minimax-cn":          "minimax-china minimax_cn",
+		"copilot":             "github github-copilot",
+		"copilot-acp":         "github-copilot-acp",
+		"opencode-zen":        "opencode zen",
+		"opencode-go":         "go opencode-go-sub",
+		"kilocode":            "kilo kilo-code kilo-gateway",
+		"deepseek":            "deep-seek",
+		"alibaba":             "dashscope aliyun qwen alibaba-cloud",
+		"alibaba-coding-plan": "alibaba_coding alibaba-coding alibaba_coding_plan",
+		"google-gemini-cli":   "gemini-cli gemini-oauth",
+		"huggingface":         "hf hugging-face huggingface-hub",
+		"novita":              "novita-ai novitaai",
+		"xiaomi":              "mimo xiaomi-mimo",
+		"tencent-tokenhub":    "tencent tokenhub tencent-cloud tencentmaas",
+		"bedrock":             "aws aws-bedrock amazon-bedrock amazon",
+		"arcee":               "arcee-ai arceeai",
+		"gmi":                 "gmi-cloud gmicloud",
+		"lmstudio":            "lm-studio lm_studio",
+		"local":               "vllm llamacpp llama.cpp llama-cpp",
+	} {
+		for alias := range strings.FieldsSeq(aliases) {
+			m[alias] = name
+		}
+	}
+	return m
 }
 
 // provided returns a section that names a provider with one that exists here: for a
@@ -103,9 +146,14 @@ func (l *loader) provided(path string, n *yaml.Node) *yaml.Node {
 		}
 		return m
 	}
-	provider := strings.ToLower(name.Value)
-	if h, ok := hostedProviders()[provider]; ok && ServiceOf(provider).Name == "" {
-		return l.hosted(path, m, name, h)
+	provider := strings.ToLower(strings.TrimSpace(name.Value))
+	provider = cmp.Or(providerAliases()[provider], provider)
+	if ServiceOf(provider).Name != "" || provider == "auto" || provider == "main" {
+		set(m, "provider", scalar(name, provider))
+		return m
+	}
+	if h, ok := hostedProviders()[provider]; ok {
+		return l.hosted(path, m, scalar(name, provider), h)
 	}
 	if slices.Contains(otherProviders(), provider) {
 		l.WarnNode(name, path+".provider", "hermesd does not speak to %s: another provider is chosen, as for auto", provider)
@@ -141,9 +189,6 @@ func (l *loader) hosted(path string, m, name *yaml.Node, h hosted) *yaml.Node {
 // if there is none, or it has no address.
 func (l *loader) namedProvider(name string) *yaml.Node {
 	name = strings.TrimPrefix(name, "custom:")
-	hasAddress := func(n *yaml.Node) bool {
-		return slices.ContainsFunc([]string{"base_url", "api", "url"}, func(k string) bool { v := get(n, k); return v != nil && !empty(v) })
-	}
 	if p := get(get(l.root, "providers"), name); p != nil && hasAddress(p) {
 		return p
 	}
@@ -155,6 +200,25 @@ func (l *loader) namedProvider(name string) *yaml.Node {
 		}
 	}
 	return nil
+}
+
+// hasAddress reports whether an entry of providers or custom_providers has an address.
+func hasAddress(n *yaml.Node) bool {
+	return slices.ContainsFunc([]string{"base_url", "api", "url"}, func(k string) bool { v := get(n, k); return v != nil && !empty(v) })
+}
+
+// foreign implements the option Foreign of package yamlconf. There is no warning about
+// providers if each of them can be named as a provider.
+func (l *loader) foreign(path string) (advice string, ok bool) {
+	if all := get(l.root, "providers"); path == "providers" && all != nil && all.Kind == yaml.MappingNode && len(all.Content) > 0 {
+		for i := 1; i < len(all.Content); i += 2 {
+			if !hasAddress(yamlconf.Deref(all.Content[i])) {
+				return upstreamKey(path)
+			}
+		}
+		return yamlconf.Handled, true
+	}
+	return upstreamKey(path)
 }
 
 func set(m *yaml.Node, key string, v *yaml.Node) {

@@ -217,6 +217,11 @@ func TestFormsOfUpstream(t *testing.T) {
 			"anthropic https://api.minimax.io/anthropic"},
 		{"model: {provider: mine, default: m}\nproviders: {mine: {base_url: 'http://h:1/v1', key_env: MINE}}",
 			func(_ *config.Config, r config.Report) any { return r.Model.BaseURL + " " + r.Model.APIKey.Reveal() }, "http://h:1/v1 mk"},
+		{"model: {provider: lm-studio, default: m}", func(_ *config.Config, r config.Report) any { return r.Model.Provider + " " + r.Model.BaseURL }, "custom http://127.0.0.1:1234/v1"},
+		{"model: {provider: Claude, default: m, api_key: abcdefgh}", func(_ *config.Config, r config.Report) any { return r.Model.Provider + " " + r.Model.Model }, "anthropic m"},
+		{"model: {provider: OpenRouter, default: m}", func(_ *config.Config, r config.Report) any { return r.Model.Provider }, "openrouter"},
+		{"model: {provider: llama.cpp, default: m, base_url: 'http://h:1/v1'}", func(_ *config.Config, r config.Report) any { return r.Model.Provider + " " + r.Model.BaseURL }, "custom http://h:1/v1"},
+		{"auxiliary: {compression: {provider: github-copilot, model: m}}", func(c *config.Config, _ config.Report) any { return string(c.Auxiliary.Compression.Provider) }, "auto"},
 		{"fallback_providers: [{provider: 'custom:own', model: m}]\ncustom_providers: [{name: own, base_url: 'http://h:1/v1', api_key: ok}]",
 			func(_ *config.Config, r config.Report) any {
 				return r.Fallbacks[0].BaseURL + " " + r.Fallbacks[0].APIKey.Reveal()
@@ -227,6 +232,20 @@ func TestFormsOfUpstream(t *testing.T) {
 		cfg, r := setup{yaml: c.yaml, env: map[string]string{"NOUS_API_KEY": "nk", "MINE": "mk", "MINIMAX_API_KEY": "k"}}.good(t)
 		if diff := cmp.Diff(c.want, c.get(cfg, r)); diff != "" {
 			t.Errorf("%s: (-want +got)\n%s", c.yaml, diff)
+		}
+	}
+}
+
+// TestProvidersThatAreReadAreNotWarnedOf shows that the section providers has no effect
+// only if an entry has no address.
+func TestProvidersThatAreReadAreNotWarnedOf(t *testing.T) {
+	for yaml, warned := range map[string]bool{
+		"model: {provider: 'custom:mine', default: m}\nproviders: {mine: {base_url: 'http://h:1/v1', api_mode: chat_completions}}": false,
+		"providers: {anthropic: {request_timeout_seconds: 30}}":                                                                    true,
+	} {
+		_, r := setup{yaml: yaml}.good(t)
+		if got := texts(r.Warnings); strings.Contains(got, "providers: Hermes has this key") != warned {
+			t.Errorf("%s: %s", yaml, got)
 		}
 	}
 }
