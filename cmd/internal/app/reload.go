@@ -75,6 +75,9 @@ func (a *App) Reload(context.Context) admin.Config {
 		if a.onlyPlatform != "" {
 			c.Terminal.CWD = a.opts.Config.Terminal.CWD
 		}
+		if a.opts.Config.Agent.PrefillMessagesFile == "" { // the start does without one that cannot be read
+			given = c
+		}
 		messages, prefillErr := a.readPrefill(given)
 		var used memoryUse
 		if err = prefillErr; err == nil {

@@ -58,6 +58,25 @@ func TestReloadAppliesAccess(t *testing.T) {
 	}
 }
 
+// What the start does without keeps no change from taking effect.
+func TestReloadDoesWithoutWhatTheStartDoesWithout(t *testing.T) {
+	t.Parallel()
+	w := reloading(t)
+	const broken = "context: {engine: none-such}\nagent: {prefill_messages_file: none.json}\nterminal: {cwd: /dev/null/x}\n"
+	w.writeConfig(broken, "")
+	w.start()
+	w.waitConnected()
+	w.askEcho("hello")
+	bob := w.tg.AddUser(telegram.Person{FirstName: "Bob"})
+	room := bob.Chat(w.bot)
+	w.writeConfig(broken+fmt.Sprintf("access: {allow_from: ['telegram:%d']}\n", bob.ID()), "")
+	if s := w.app.Reload(t.Context()); s.Problem != "" || !slices.Contains(s.Applied, "access.allow_from") || len(s.PendingRestart) != 0 {
+		t.Errorf("%+v", s)
+	}
+	room.Say(bob, "may I")
+	w.waitTextIn(room, "echo: may I")
+}
+
 // Settings change repeatedly while messages arrive: each message is answered once.
 func TestReloadLosesNoMessage(t *testing.T) {
 	t.Parallel()
