@@ -183,7 +183,7 @@ func (c *cli) chatAlone(ctx context.Context, l loaded, f func(ctx context.Contex
 		return err
 	}
 	defer release()
-	o := app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, WorkDir: workdir.Current(cfg.Terminal.CWD, report.Home), Version: version, Log: log}
+	o := app.Options{Config: cfg, Report: report, Home: report.Home, ConsoleOnly: true, WorkDir: workdir.Current(cfg.Terminal.CWD, report.Home), Version: version, Log: log, Say: func(string) {}}
 	a, err := app.New(ctx, o)
 	if err != nil {
 		return explainUnanswered(err)

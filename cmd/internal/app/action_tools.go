@@ -31,7 +31,6 @@ import (
 	"hermesd/gateway/target"
 	"hermesd/gateway/usage"
 	"hermesd/hygiene"
-	"hermesd/internal/safehttp"
 	"hermesd/internal/spawn"
 )
 
@@ -110,15 +109,12 @@ func (a *App) webTools() ([]tool.Tool, error) {
 	if err != nil {
 		return nil, nil // a warning of the configuration says so
 	}
-	o := web.Options{
-		Dial:   safehttp.Options{Environment: true},
-		Search: searchOf(a.opts.Config),
-		Scan:   scan, Blocked: blocked, Secrets: a.opts.Report.Secrets, UserAgent: "hermesd/" + a.opts.Version, Log: a.opts.Log.Named("web"),
-	}
-	if a.opts.Web != nil {
-		a.opts.Web(&o)
-	}
-	w, err := web.New(o)
+	dial := a.opts.Web.Dial
+	dial.Environment = true
+	w, err := web.New(web.Options{
+		Dial: dial, Timeout: a.opts.Web.Timeout, Search: searchOf(a.opts.Config),
+		Scan: scan, Blocked: blocked, Secrets: a.opts.Report.Secrets, UserAgent: "hermesd/" + a.opts.Version, Log: a.opts.Log.Named("web"),
+	})
 	if err != nil {
 		return nil, keyError("web.search", err)
 	}

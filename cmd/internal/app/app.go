@@ -45,12 +45,14 @@ import (
 	"hermesd/systemd"
 )
 
-// Options configures an [App]. Config, Report, Home and Log are required.
+// Options configures an [App]. Config, Report, Home, Log and Say are required, and without
+// ConsoleOnly Load and Level.
 type Options struct {
 	Config *config.Config
 	Report config.Report
 	Home   string
-	// ConsoleOnly builds no adapters except the local chat.
+	// ConsoleOnly builds no adapters except the local chat, and the configuration is read
+	// only once.
 	ConsoleOnly bool
 	// WorkDir replaces terminal.cwd by the directory of the user at the terminal.
 	// Nobody else may work there: only the local chat has turns, and scheduled prompts
@@ -59,15 +61,14 @@ type Options struct {
 	// CanRestart is set if users can request a restart. In any case the caller starts a
 	// new App when Run returns ErrRestart.
 	CanRestart bool
-	// Load reads the configuration again; if it is nil, the configuration never
-	// changes. Level sets the lowest level that is logged; it may be nil.
+	// Load reads the configuration again. Level sets the lowest level that is logged.
 	Load    func() (*config.Config, config.Report, error)
 	Level   func(level string)
 	Version string
 	Log     *zap.Logger
-	// Web changes the options of the web tools, for tests. It may be nil.
-	Web func(*web.Options)
-	// Say prints one line about the start to the terminal. It may be nil.
+	// Web has Dial and Timeout of the web tools, for tests.
+	Web web.Options
+	// Say prints one line about the start to the terminal.
 	Say func(line string)
 }
 
@@ -129,9 +130,6 @@ type App struct {
 // line derives its exit code. If New fails, everything that it opened is closed
 // again. The end of ctx does not interrupt New: Run stops the daemon.
 func New(ctx context.Context, o Options) (*App, error) {
-	if o.Say == nil {
-		o.Say = func(string) {}
-	}
 	startGCPacing()
 	a := &App{opts: o, telemetry: newTelemetry(), ready: make(chan struct{}), restart: make(chan struct{}), storeFailed: make(chan struct{}), reload: reloader{lock: make(chan struct{}, 1)}}
 	a.usage = usage.NewMeter(&a.active)

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"hermesd/agent/tools/web"
 	"hermesd/internal/sim/dns"
 	"hermesd/internal/sim/telegram"
 )
@@ -137,16 +136,10 @@ func endlessPage(piece string, pause time.Duration) http.HandlerFunc {
 	}
 }
 
-// serveTrap makes the daemon of w read pages of a trap as if it were public, with more
-// options.
-func (w *harness) serveTrap(h http.HandlerFunc, more func(*web.Options)) *trap {
+// serveTrap makes the daemon of w read pages of a trap as if it were public.
+func (w *harness) serveTrap(h http.HandlerFunc) *trap {
 	t := newTrap(w, h)
-	w.webOptions = func(o *web.Options) {
-		o.Dial.Allow = []string{t.host()}
-		if more != nil {
-			more(o)
-		}
-	}
+	w.webTools.Dial.Allow = []string{t.host()}
 	return t
 }
 
@@ -157,14 +150,15 @@ func webTraps() []hostileInput {
 	return []hostileInput{
 		{
 			name:   "a page that never ends, fast",
-			before: func(w *harness) { at = w.serveTrap(endlessPage(strings.Repeat("more ", 2000), 0), nil) },
+			before: func(w *harness) { at = w.serveTrap(endlessPage(strings.Repeat("more ", 2000), 0)) },
 			play:   read("only its first 2 MB were read", "more more"),
 			memory: 2 * little, disk: small,
 		},
 		{
 			name: "a page that never ends, slow",
 			before: func(w *harness) {
-				at = w.serveTrap(endlessPage("more ", 50*time.Millisecond), func(o *web.Options) { o.Timeout = 2 * time.Second })
+				at = w.serveTrap(endlessPage("more ", 50*time.Millisecond))
+				w.webTools.Timeout = 2 * time.Second
 			},
 			play:   read("the page did not come within 2s"),
 			memory: little, disk: small,
@@ -175,7 +169,7 @@ func webTraps() []hostileInput {
 				inner = newTrap(w, func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("the secret")) })
 				at = w.serveTrap(func(rw http.ResponseWriter, r *http.Request) {
 					http.Redirect(rw, r, map[string]string{"/": inner.URL, "/cloud": "http://169.254.169.254/latest/meta-data/"}[r.URL.Path], http.StatusFound)
-				}, nil)
+				})
 			},
 			play: func(w *harness) {
 				w.extractPage(at.URL+"/", `"127.0.0.1" is not a place to fetch from: it is not an address of the public internet`)
@@ -194,7 +188,7 @@ func webTraps() []hostileInput {
 				names = dns.New(map[string][]string{"turns.test": {"93.184.216.34", "127.0.0.1"}, "both.test": {"127.0.0.1 10.0.0.1"}})
 				w.Cleanup(names.Close)
 				inner = newTrap(w, func(rw http.ResponseWriter, _ *http.Request) { _, _ = rw.Write([]byte("the secret")) })
-				w.webOptions = func(o *web.Options) { o.Dial.Resolver = names.Resolver() }
+				w.webTools.Dial.Resolver = names.Resolver()
 				if first, err := names.Resolver().LookupHost(w.ctx, "turns.test"); err != nil || !slices.Equal(first, []string{"93.184.216.34"}) {
 					w.Fatalf("%v, %v", first, err)
 				}

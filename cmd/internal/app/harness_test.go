@@ -50,12 +50,12 @@ type harness struct {
 	model        *llm.Server
 	secondModel  *llm.Server // a second model
 
-	webOptions func(*web.Options)                            // changes the options of the web tools; may be nil
-	load       func() (*config.Config, config.Report, error) // reads the configuration again; nil if it never changes
-	env        map[string]string                             // environment variables from which the configuration is read
-	app        *app.App
-	stop       func()        // stops the daemon; nil while it is not running
-	ended      chan struct{} // closed when the daemon has stopped
+	webTools web.Options                                   // of the web tools
+	load     func() (*config.Config, config.Report, error) // reads the configuration again
+	env      map[string]string                             // environment variables from which the configuration is read
+	app      *app.App
+	stop     func()        // stops the daemon; nil while it is not running
+	ended    chan struct{} // closed when the daemon has stopped
 
 	releaseOnce sync.Once
 	released    chan struct{} // closed when the model may answer what it holds
@@ -66,6 +66,7 @@ func newHarness(t *testing.T, f fault) *harness {
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	t.Cleanup(cancel)
 	w := &harness{T: t, ctx: ctx, fault: f, home: t.TempDir(), log: newLogRecorder(), released: make(chan struct{})}
+	w.load = w.loadConfig
 	w.tg = telegram.New(f.server)
 	t.Cleanup(w.tg.Close)
 	var err error
@@ -182,15 +183,12 @@ func (w *harness) writeFile(name, text string) {
 
 // build reads the configuration and builds the daemon, as `hermesd run` does.
 func (w *harness) build() (*app.App, error) {
-	c, report, err := config.Load(config.Options{Home: w.home, Env: func(name string) (string, bool) {
-		v, ok := w.env[name]
-		return v, ok
-	}})
+	c, report, err := w.loadConfig()
 	if err != nil {
 		return nil, err
 	}
 	return app.New(w.ctx, app.Options{
-		Config: c, Report: report, Home: report.Home, Version: "test", CanRestart: w.fault.restarts, Load: w.load, Web: w.webOptions, Log: zap.New(w.log.core(report.Secrets)), Say: w.log.say,
+		Config: c, Report: report, Home: report.Home, Version: "test", CanRestart: w.fault.restarts, Load: w.load, Level: func(string) {}, Web: w.webTools, Log: zap.New(w.log.core(report.Secrets)), Say: w.log.say,
 	})
 }
 

@@ -106,7 +106,7 @@ func TestExistingHomeDirectoryWorks(t *testing.T) {
 		}
 	}
 	w := &harness{T: t, ctx: ctx, home: home, log: newLogRecorder(), model: model}
-	a, err := app.New(ctx, app.Options{Config: c, Report: report, Home: home, ConsoleOnly: true, Version: "test", Log: zap.New(w.log.core(report.Secrets))})
+	a, err := app.New(ctx, app.Options{Config: c, Report: report, Home: home, ConsoleOnly: true, Version: "test", Log: zap.New(w.log.core(report.Secrets)), Say: w.log.say})
 	if err != nil {
 		t.Fatal(err)
 	}

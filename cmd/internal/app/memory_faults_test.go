@@ -33,7 +33,6 @@ func newHonchoHarness(t *testing.T, settings, config string) honchoHarness {
 		w.writeFile("honcho.json", `{"baseUrl":"`+url+`","apiKey":"key-of-honcho"`+settings+`}`)
 	}}
 	w, bob, bobChat, _ := newProviderHarness(t, p, config)
-	w.load = w.loadConfig
 	return honchoHarness{w, bob, bobChat, s}
 }
 

@@ -127,7 +127,6 @@ func TestWhoseWordsAreRememberedAndRecalled(t *testing.T) {
 func TestAMemberBecomesAnOwner(t *testing.T) {
 	t.Parallel()
 	w := newWhoHarness(t, "  people: members\n")
-	w.load = w.loadConfig
 	w.start()
 	w.waitConnected()
 	bob := fmt.Sprint(w.people["bob"].ID())

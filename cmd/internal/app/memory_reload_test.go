@@ -23,7 +23,6 @@ func newKeyHarness(t *testing.T) honchoHarness {
 	w, bob, bobChat, _ := newProviderHarness(t, memoryProvider{name: "honcho", server: func() *memory.Server { return s.Server }, files: func(w *harness, url string) {
 		w.writeFile("honcho.json", `{"baseUrl":"`+url+`","apiKey":"first-bad-key","recallSync":true}`)
 	}}, "  recall_wait: 5s\n")
-	w.load = w.loadConfig
 	return honchoHarness{w, bob, bobChat, s}
 }
 
@@ -149,7 +148,6 @@ func TestAMemoryKeyInDotenvIsTaken(t *testing.T) {
 	w, _, _, _ := newProviderHarness(t, memoryProvider{
 		name: "openviking", server: func() *memory.Server { return s.Server }, env: map[string]string{"OPENVIKING_URL": "URL"},
 	}, "")
-	w.load = w.loadConfig
 	w.writeFile(".env", "OPENVIKING_API_KEY=first-bad-key\n")
 	w.start()
 	w.waitConnected()
@@ -214,7 +212,6 @@ func TestReloadSaysWhichMemoryWaits(t *testing.T) {
 func TestReloadOfAMemoryThatWasUnusable(t *testing.T) {
 	t.Parallel()
 	w, _, _, _ := newProviderHarness(t, memoryProvider{name: "mem0", files: func(w *harness, _ string) { w.writeFile("mem0.json", `{"mode":"oss"}`) }}, "")
-	w.load = w.loadConfig
 	w.start()
 	w.waitConnected()
 	if s := w.app.Reload(t.Context()); s.Problem != "" || len(s.PendingRestart) > 0 {

@@ -57,7 +57,7 @@ func (r *reloader) current() admin.Config {
 // errors changes nothing. Messages are accepted and answered meanwhile; each is
 // checked against the old or the new configuration, never against parts of both.
 func (a *App) Reload(context.Context) admin.Config {
-	if a.opts.Load == nil {
+	if a.opts.ConsoleOnly {
 		return a.reload.current()
 	}
 	a.reload.lock <- struct{}{}
@@ -122,9 +122,7 @@ func (a *App) applyConfig(c *config.Config, r config.Report) (used memoryUse, er
 	a.access.checker.Store(check)
 	a.overlay.Apply(a.overlaySettings(c))
 	a.outgoing.Targets.SetConfigured(homeChannels(c))
-	if a.opts.Level != nil {
-		a.opts.Level(c.Logging.Level)
-	}
+	a.opts.Level(c.Logging.Level)
 	if memory != nil {
 		used.reopened = a.memory.Configure(memory, memorySettings(c, a.opts.Config.Memory.Scope, a.access.Owners))
 		used.waits = !used.reopened
@@ -151,7 +149,7 @@ func (a *App) logReload(prev, now admin.Config) {
 
 // watchConfig reloads the configuration whenever its files change, until ctx ends.
 func (a *App) watchConfig(ctx context.Context) {
-	if a.opts.Load == nil {
+	if a.opts.ConsoleOnly {
 		return
 	}
 	file := a.opts.Report.File

@@ -19,7 +19,11 @@ func TestAStopDuringTheStartIsNoFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, report, err := config.Load(config.Options{Home: t.TempDir(), Env: func(string) (string, bool) { return "", false }})
+			home := t.TempDir()
+			load := func() (*config.Config, config.Report, error) {
+				return config.Load(config.Options{Home: home, Env: func(string) (string, bool) { return "", false }})
+			}
+			c, report, err := load()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -28,7 +32,9 @@ func TestAStopDuringTheStartIsNoFailure(t *testing.T) {
 			if when.beforeNew {
 				stop()
 			}
-			a, err := app.New(ctx, app.Options{Config: c, Report: report, Home: report.Home, Version: "test", Log: zap.NewNop()})
+			a, err := app.New(ctx, app.Options{
+				Config: c, Report: report, Home: report.Home, Load: load, Level: func(string) {}, Version: "test", Log: zap.NewNop(), Say: func(string) {},
+			})
 			if err != nil {
 				t.Fatalf("New: %v", err)
 			}
