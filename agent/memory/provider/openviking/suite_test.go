@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"hermesd/agent/memory/provider"
@@ -25,7 +26,7 @@ func TestSuite(t *testing.T) {
 		New: func(t *testing.T) providertest.Target {
 			s := sim.New(sim.Options{Keys: []string{key}})
 			t.Cleanup(s.Close)
-			p, _, err := openviking.Open(provider.Source{Secrets: new(secret.Masker), Getenv: environment("OPENVIKING_URL="+s.URL, "OPENVIKING_API_KEY="+key), HTTP: s.Client()})
+			p, _, err := openviking.Open(provider.Source{Secrets: new(secret.Masker), Getenv: environment("OPENVIKING_URL="+s.URL, "OPENVIKING_API_KEY="+key), HTTP: s.Client(), Open: fstest.MapFS{}.Open})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,7 +39,7 @@ func TestSuite(t *testing.T) {
 
 func FuzzAnswers(f *testing.F) {
 	providertest.FuzzAnswers(f, func(t *testing.T, transport http.RoundTripper) provider.Provider {
-		p, _, err := openviking.Open(provider.Source{Secrets: new(secret.Masker), Getenv: environment(), HTTP: &http.Client{Transport: transport}})
+		p, _, err := openviking.Open(provider.Source{Secrets: new(secret.Masker), Getenv: environment(), HTTP: &http.Client{Transport: transport}, Open: fstest.MapFS{}.Open})
 		if err != nil {
 			t.Fatal(err)
 		}
