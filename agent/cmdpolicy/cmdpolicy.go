@@ -192,6 +192,7 @@ type evaluator struct {
 	background    bool                        // a command runs in the background
 	made          []string                    // files that options of commands name as output
 	targets       []string                    // of mv
+	loads         []string                    // texts of new files that the next build or test loads by itself
 	used          map[use]string              // the rules that hold for paths
 
 	network    bool      // a command of the table or an approved one uses the network

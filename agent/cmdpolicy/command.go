@@ -76,7 +76,7 @@ func (e *evaluator) command(argv []string, script string) {
 		e.permitted(c)
 	case r.rule != "" && r.kind != "wrap":
 		e.refused(c)
-	case slices.ContainsFunc(args, r.forbids), r.is("net"): // without the network it would be of no use
+	case slices.ContainsFunc(args, r.forbids), r.kind == "shell", r.is("net"): // without the network it would be of no use
 		e.find("unknown-option", title(argv, r), "")
 	default:
 		e.unknown(c, "unknown-option")
@@ -229,6 +229,7 @@ func (e *evaluator) permitted(c *call) {
 	}
 	e.statements(c)
 	e.use(c, makes, c.outputs...)
+	e.outputs(c)
 	e.uses(c, files)
 	if mark := map[string]string{"ln": linked, "mv": moved}[c.program()]; mark != "" && len(files) > 0 {
 		e.written[e.resolve(files[len(files)-1])] = mark
@@ -263,7 +264,7 @@ func (e *evaluator) uses(c *call, files []string) {
 			if e.use(c, writes, c.operands...); slices.ContainsFunc(c.data, e.table.patterns["written"].MatchString) {
 				e.find("run-code", title(c.argv, c.row), "")
 			}
-			if slices.ContainsFunc(c.data, e.table.patterns["empties"].MatchString) {
+			if c.program() == "sed" && c.option("-n") || slices.ContainsFunc(c.data, e.table.patterns["empties"].MatchString) {
 				e.find("overwrite", title(c.argv, c.row), "")
 			}
 		} else {
@@ -324,13 +325,19 @@ func (e *evaluator) builds(c *call, files []string) {
 		e.use(c, reads, pathsIn(f)...)
 	}
 	e.loaded(c)
+	for _, text := range e.loads {
+		e.code(c, text)
+	}
+	e.loads = nil
 	if c.rule == "container" && e.table.patterns["written"].MatchString(c.stdin) {
 		e.find("run-code", title(c.argv, c.row), "")
 	}
 	if c.rule == "run-code" && (slices.ContainsFunc(c.values, func(v string) bool { return v == "-" || v == "/dev/stdin" || strings.HasPrefix(v, "/dev/fd/") })) {
 		e.find("run-piped", title(c.argv, c.row), "")
 	}
-	if e.here(c); !c.is("net") {
+	if e.here(c); e.downloads && (c.is("net") || c.rule == "run-code") {
+		e.unconfined = append(e.unconfined, pending{c, true})
+	} else if !c.is("net") {
 		e.own = append(e.own, pending{call: c})
 	}
 }
@@ -346,7 +353,7 @@ func (e *evaluator) loaded(c *call) {
 		}
 		switch {
 		case !strings.HasPrefix(option, "-") || option == "--" || slices.Contains(c.data, value):
-		case e.table.patterns["output-option"].MatchString(option):
+		case e.table.patterns["output-option"].MatchString(option) && (c.row == nil || c.rule != "run-code" || !c.valued(option)):
 			made = append(made, e.resolve(value))
 		case e.foreign(value):
 			e.find("outside", value, withTarget(c.shape(), value))
@@ -386,8 +393,8 @@ func (e *evaluator) refused(c *call) {
 			covers += " " + name
 		}
 	}
-	if covers += " *"; c.rule == "unknown-option" || c.shape() == "" {
-		covers = "" // it may run another program
+	if covers += " *"; c.rule == "unknown-option" || c.shape() == "" || c.rule == "upload" && !own && !other {
+		covers = "" // it may run another program, or send to any host
 	}
 	if e.find(c.rule, title(c.argv, c.row), covers); own && !other && c.rule == "upload" {
 		e.later(n)
@@ -408,7 +415,7 @@ func (e *evaluator) outputOf(c *call) string {
 		return c.stdin
 	case c.program() == "cat" && len(c.argv) == 2 && strings.HasSuffix(c.argv[1], "pid") && e.ruleOf(e.resolve(c.argv[1]), writes) == "":
 		return "%0"
-	case c.argv[0] == "echo" && len(c.argv) == 1:
+	case c.argv[0] == "echo" && len(c.argv) == 1, c.argv[0] == "true", slices.Equal(c.argv, []string{"cat", "/dev/null"}):
 		return ""
 	case c.is("prints"):
 		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed, "job": "%0"}[c.attrs["prints"][0]]

@@ -45,13 +45,26 @@ func (e *evaluator) isRead(p string) bool {
 func (e *evaluator) replaces(c *call) {
 	from, to := e.resolve(c.operands[0]), e.resolve(c.operands[len(c.operands)-1])
 	at := e.place.shown(to)
+	all := strings.HasSuffix(c.operands[0], "/.") || strings.HasSuffix(c.operands[0], "/*")
 	switch {
+	case all && (to == e.place.workspace && c.program() == "cp" || c.option("-f", "--force") && under(to, e.place.workspace) && !e.disposable(at)):
+		e.find("overwrite", at, withTarget(c.shape(), at))
 	case path.Ext(to) == "", strings.Contains(to, "*"), !under(to, e.place.workspace), e.disposable(at):
 	case slices.Contains(e.targets, to) && c.program() == "mv", strings.Contains(from, "*"), (c.option("-f", "--force") || c.program() == "mv" && e.disposable(e.place.shown(from))) && e.written[from] == "":
 		e.find("overwrite", at, withTarget(c.shape(), at))
 	}
 	if c.program() == "mv" {
 		e.targets = append(e.targets, to)
+	}
+}
+
+// outputs notes the files that options of a command name as output. sort reads all before it
+// writes.
+func (e *evaluator) outputs(c *call) {
+	for _, o := range c.outputs {
+		if c.program() != "sort" {
+			e.flow.empties = append(e.flow.empties, e.resolve(o))
+		}
 	}
 }
 

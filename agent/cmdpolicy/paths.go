@@ -198,7 +198,7 @@ func (e *evaluator) use(c *call, a access, names ...string) {
 				e.find("secrets", in, withTarget(c.shape(), in))
 			}
 		}
-		if (a == writes || a == makes) && e.written[p] == "" && (c.row == nil || c.kind == "write" && c.patterns["first"] == nil) {
+		if (a == writes || a == makes) && e.written[p] == "" && (c.row == nil || c.kind == "write" && c.patterns["first"] == nil && c.program() != "mv") {
 			e.written[p] = hole
 		}
 		key := use{p, a}

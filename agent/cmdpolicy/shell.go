@@ -101,7 +101,7 @@ func (e *evaluator) script(text string) {
 	e.source, e.saves = text, sync.OnceValue(func() bool { return e.table.patterns["keeps"].MatchString(text) })
 	e.walk(file)
 	if e.depth == 1 && e.again {
-		e.made, e.targets = nil, nil
+		e.made, e.targets, e.loads = nil, nil, nil
 		e.findings, e.commands, e.network, e.downloads, e.loopback, e.unconfined, e.own, e.count, e.recorded = e.findings[:0], nil, false, false, nil, nil, nil, 0, 0
 		clear(e.seen)
 		e.where = start
@@ -342,7 +342,7 @@ func (e *evaluator) keep(s *syntax.Stmt, script string, files []string) {
 		empties = script == "" && slices.ContainsFunc(s.Redirs, func(r *syntax.Redirect) bool { return r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc })
 	case "echo", "printf":
 		script = strings.Join(e.words(call.Args[1:]...)[0], " ")
-		empties = strings.TrimSpace(script) == ""
+		empties = strings.Trim(script, " \t\n{}[]") == ""
 	case ":", "true":
 		script, empties = "", true
 	default:
@@ -352,7 +352,9 @@ func (e *evaluator) keep(s *syntax.Stmt, script string, files []string) {
 		if empties && slices.Contains(e.flow.empties, p) && !strings.Contains(e.source, ">>") {
 			e.empty(p)
 		}
-		e.written[p] = script
+		if e.written[p] = script; script != hole && e.table.in("loads", path.Base(p)) {
+			e.loads = append(e.loads, script)
+		}
 		if script != hole && e.table.patterns["written"].MatchString(script) && !e.table.in("prose", path.Ext(p)) {
 			e.find("run-code", e.place.shown(p), "")
 		}

@@ -264,10 +264,11 @@ func (t *Table) lookup(argv []string) (r *row, args, before []string) {
 	return nil, argv[1:], nil
 }
 
-// asks reports whether a subcommand always asks or never runs, by whatever path it is called.
+// asks reports whether a command always asks or never runs, by whatever path it is called:
+// because of its subcommand, or of an argument that its row names as harmful.
 func (t *Table) asks(argv []string) bool {
-	r, _, _ := t.lookup(argv)
-	return r != nil && len(r.words) > 0 && (r.kind == "ask" || r.kind == "block")
+	r, args, _ := t.lookup(argv)
+	return r != nil && (len(r.words) > 0 && (r.kind == "ask" || r.kind == "block") || r.kind == "build" && slices.ContainsFunc(args, r.forbids))
 }
 
 // shows reports whether a program that otherwise asks only shows something.
@@ -280,6 +281,9 @@ func (t *Table) shows(r *row, argv, args []string) bool {
 	}
 	words := append(slices.Clone(r.words), args...)
 	shows := t.patterns["shows"].MatchString
+	if len(words) > 2 && t.in("three", path.Base(argv[0])) && subcommand.MatchString(words[1]) && words[2] == "list" {
+		return true
+	}
 	return len(words) > 0 && len(r.words) == 0 && shows(words[0]) || len(words) > 1 && t.in("two", path.Base(argv[0])) && subcommand.MatchString(words[0]) && shows(words[1])
 }
 
@@ -310,7 +314,7 @@ func (r *row) permits(option string) bool {
 	long := strings.HasPrefix(name, "--")
 	for _, f := range r.refused {
 		switch {
-		case len(f) > 2 && (name == f || long && len(name) > 3 && strings.HasPrefix(f, name)): // also abbreviated
+		case name == f, len(f) > 2 && long && len(name) > 3 && strings.HasPrefix(f, name): // also abbreviated
 			return false
 		case len(f) == 2 && !long && !r.is("long") && strings.ContainsRune(r.cluster(name), rune(f[1])):
 			return false
