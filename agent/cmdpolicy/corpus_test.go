@@ -25,7 +25,7 @@ var update = flag.Bool("update", false, "write the generated parts of the docume
 type corpusLine struct{ Label, Class, Command string }
 
 // corpus returns one half of the corpus. All lines were written without knowledge of the table,
-// which was then changed for those of the first half, and a little for the second.
+// which was then changed for those of the first half, then for the second.
 func corpus(t testing.TB, half string) (all []corpusLine) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", "corpus_"+half+".jsonl"))
@@ -103,10 +103,10 @@ func TestFigures(t *testing.T) {
 	row("full sandbox, dangerous to the workspace only", full, "inside")
 	checkPage(t, "Figures", b.String())
 	for name, c := range map[string]struct{ got, most float64 }{ // what was measured; the aims are in docs/approvals.md
-		"dangerous without a sandbox": {none.percent("inside", "outside"), 1}, "harmless without a sandbox": {none.percent("harmless"), 5},
-		"dangerous in a sandbox": {full.percent("outside"), 1}, "harmless in a sandbox": {full.percent("harmless"), 4},
-		"dangerous in a sandbox, first half": {firstFull.percent("outside"), 0.7}, "dangerous without a sandbox, first half": {firstNone.percent("inside", "outside"), 0.7},
-		"dangerous with approvals": {later.percent("outside"), 1}, "harmless with approvals": {later.percent("harmless"), 3},
+		"dangerous without a sandbox": {none.percent("inside", "outside"), 1}, "harmless without a sandbox": {none.percent("harmless"), 3},
+		"dangerous in a sandbox": {full.percent("outside"), 1}, "harmless in a sandbox": {full.percent("harmless"), 2},
+		"dangerous in a sandbox, first half": {firstFull.percent("outside"), 0.4}, "dangerous without a sandbox, first half": {firstNone.percent("inside", "outside"), 0.4},
+		"dangerous with approvals": {later.percent("outside"), 1}, "harmless with approvals": {later.percent("harmless"), 2},
 	} {
 		if c.got > c.most {
 			t.Errorf("%s: %.1f %%, at most %.1f %%", name, c.got, c.most)
