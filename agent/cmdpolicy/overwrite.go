@@ -81,10 +81,10 @@ func (e *evaluator) tees(c *call, files []string) {
 	}
 }
 
-// Options of perl and ruby: a program follows; it changes files.
+// Options of perl and ruby: a program follows; it changes files (-M and -I are followed by names).
 var (
 	program = regexp.MustCompile(`^-\w*[eE]$`)
-	inPlace = regexp.MustCompile(`^-[0-9A-Za-z]*i`)
+	inPlace = regexp.MustCompile(`^-[0-9A-HJ-LN-Za-z]*i`)
 )
 
 // oneLiner examines a program in an argument that changes files.
