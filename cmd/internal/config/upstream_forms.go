@@ -95,10 +95,6 @@ func (l *loader) rewriteScalar(path string, n *yaml.Node) *yaml.Node {
 			l.WarnNode(n, path, "hermesd does not speak this language yet: it speaks English")
 			return scalar(n, "en")
 		}
-	case "logging.level", "approvals.mode", "display.tool_progress", "display.busy_input_mode", "agent.reasoning_effort", "session_reset.mode":
-		if value != n.Value && !strings.Contains(value, "$") { // names of variables have a case
-			return scalar(n, value)
-		}
 	case "platforms.discord.allow_mentions":
 		if value == "false" || value == "true" { // of upstream's mapping, written as one value
 			return sequence(n)

@@ -220,6 +220,9 @@ func TestFormsOfUpstream(t *testing.T) {
 		{"model: {provider: lm-studio, default: m}", func(_ *config.Config, r config.Report) any { return r.Model.Provider + " " + r.Model.BaseURL }, "custom http://127.0.0.1:1234/v1"},
 		{"model: {provider: Claude, default: m, api_key: abcdefgh}", func(_ *config.Config, r config.Report) any { return r.Model.Provider + " " + r.Model.Model }, "anthropic m"},
 		{"model: {provider: OpenRouter, default: m}", func(_ *config.Config, r config.Report) any { return r.Model.Provider }, "openrouter"},
+		{"telegram: {dm_policy: Disabled}\nslack: {reply_in_thread: true}\nagent: {reasoning_effort: HIGH}", func(c *config.Config, _ config.Report) any {
+			return string(c.Platforms.Telegram.DMPolicy) + " " + string(c.Agent.ReasoningEffort)
+		}, "disabled high"},
 		{"model: {provider: llama.cpp, default: m, base_url: 'http://h:1/v1'}", func(_ *config.Config, r config.Report) any { return r.Model.Provider + " " + r.Model.BaseURL }, "custom http://h:1/v1"},
 		{"auxiliary: {compression: {provider: github-copilot, model: m}}", func(c *config.Config, _ config.Report) any { return string(c.Auxiliary.Compression.Provider) }, "auto"},
 		{"fallback_providers: [{provider: 'custom:own', model: m}]\ncustom_providers: [{name: own, base_url: 'http://h:1/v1', api_key: ok}]",

@@ -76,10 +76,14 @@ func setWords(f *field, v reflect.Value, ws []string) error {
 	return nil
 }
 
-// inEnum returns an error if s is not a valid value of f. It turns false back into
-// the value off, since YAML writers may have changed it.
+// inEnum returns an error if s is not a valid value of f, in any case. It turns false back
+// into the value off, since YAML writers may have changed it.
 func inEnum(f *field, s *string) error {
 	if f.enum == nil || slices.Contains(f.enum, *s) {
+		return nil
+	}
+	if i := slices.IndexFunc(f.enum, func(c string) bool { return strings.EqualFold(c, *s) }); i >= 0 {
+		*s = f.enum[i]
 		return nil
 	}
 	if strings.EqualFold(*s, "false") && slices.Contains(f.enum, "off") {
