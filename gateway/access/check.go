@@ -47,8 +47,6 @@ const (
 // valid Grant.
 type Denial struct {
 	Rule string
-	// UnknownDM is set for a direct message of an unauthorized user.
-	UnknownDM bool
 	// OfferPairing is set if the sender is to get a pairing code.
 	OfferPairing bool
 }
@@ -281,7 +279,7 @@ func (c *Checker) deny(rs []rules, in chat.Inbound) Denial {
 			unknown = r.unknown
 		}
 	}
-	return Denial{Rule: RuleUnknownDM, UnknownDM: true, OfferPairing: unknown != Ignore}
+	return Denial{Rule: RuleUnknownDM, OfferPairing: unknown != Ignore}
 }
 
 // hears reports whether the daemon listens to the kind of chat and the topic of in.
