@@ -117,7 +117,7 @@ func (r *fakeAdapter) Health() chat.Health {
 }
 
 func (r *fakeAdapter) Capabilities() chat.Capabilities {
-	return chat.Capabilities{MaxTextSize: 4096, TextSize: func(r chat.RichText) int { return len(utf16.Encode([]rune(r.Text))) }, CaptionLimit: 1024, EditInterval: time.Second}
+	return chat.Capabilities{MaxTextSize: 4096, TextSize: func(r chat.RichText) int { return len(utf16.Encode([]rune(r.Text))) }, EditInterval: time.Second}
 }
 
 func (r *fakeAdapter) Send(ctx context.Context, m chat.Outbound) (chat.Receipt, error) {

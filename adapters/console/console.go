@@ -132,7 +132,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 
 func (a *Adapter) Capabilities() chat.Capabilities {
 	return chat.Capabilities{
-		MaxTextSize: limit, TextSize: func(r chat.RichText) int { return len(r.Text) }, CaptionLimit: limit,
+		MaxTextSize: limit, TextSize: func(r chat.RichText) int { return len(r.Text) },
 		EditInterval: editInterval, CanFind: true,
 	}
 }

@@ -241,7 +241,7 @@ func (a *Adapter) wasDismissed(in chat.Inbound) bool {
 }
 
 func (a *Adapter) Capabilities() chat.Capabilities {
-	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: textLimit, EditInterval: editInterval, CanFind: true}
+	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, EditInterval: editInterval, CanFind: true}
 }
 
 // Identity returns the bot's own account; its ID is empty until the first

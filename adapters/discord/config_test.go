@@ -59,7 +59,7 @@ func TestFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := a.Capabilities()
-	if f.MaxTextSize != 2000 || f.RawMarkdown || !f.CanFind || f.EditInterval <= 0 || f.CaptionLimit != 2000 {
+	if f.MaxTextSize != 2000 || f.RawMarkdown || !f.CanFind || f.EditInterval <= 0 {
 		t.Errorf("%+v", f)
 	}
 	for text, want := range map[string]int{"abc": 3, "é漢😀": 3, "a*b": 4} {

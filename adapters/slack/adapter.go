@@ -186,7 +186,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 }
 
 func (a *Adapter) Capabilities() chat.Capabilities {
-	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: captionLimit, EditInterval: editInterval, CanFind: true}
+	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, EditInterval: editInterval, CanFind: true}
 }
 
 func (a *Adapter) Health() chat.Health {

@@ -143,7 +143,7 @@ func (a *Adapter) Run(ctx context.Context, sink chat.Sink) error {
 }
 
 func (a *Adapter) Capabilities() chat.Capabilities {
-	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, CaptionLimit: captionLimit, EditInterval: editInterval}
+	return chat.Capabilities{MaxTextSize: textLimit, TextSize: Size, EditInterval: editInterval}
 }
 
 func (a *Adapter) Health() chat.Health {
@@ -158,13 +158,12 @@ func (a *Adapter) Health() chat.Health {
 
 // Limits of the platform, text in UTF-16 units.
 const (
-	textLimit    = 4096
-	captionLimit = 1024
-	buttonData   = 64
-	downLimit    = 20 << 20 // getFile on the public server
-	upLimit      = 50 << 20
-	photoLimit   = 10 << 20
-	menuLimit    = 100
+	textLimit  = 4096
+	buttonData = 64
+	downLimit  = 20 << 20 // getFile on the public server
+	upLimit    = 50 << 20
+	photoLimit = 10 << 20
+	menuLimit  = 100
 )
 
 // Timeouts and intervals.

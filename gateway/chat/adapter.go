@@ -50,8 +50,6 @@ type Capabilities struct {
 	MaxTextSize int
 	// TextSize returns the size of a text, as it will be sent, in the platform's unit.
 	TextSize func(RichText) int
-	// CaptionLimit is the maximum TextSize of a file's caption; 0: no captions.
-	CaptionLimit int
 	// EditInterval is the minimum time between two preview edits in one chat.
 	EditInterval time.Duration
 	// RawMarkdown: the platform's clients render the agent's Markdown themselves.
