@@ -71,8 +71,6 @@ type About struct {
 	// Wait: the first model call of every turn waits for the recall of that turn, within
 	// the time limit. Otherwise only that of the first turn of a conversation does.
 	Wait bool
-	// Ahead: recall is too slow for a turn, so the result of one turn serves the next.
-	Ahead bool
 	// RecallAlone: recalls need less than other calls, which need a model account, say. So
 	// failures of the one do not hold back the other.
 	RecallAlone bool

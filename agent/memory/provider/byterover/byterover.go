@@ -97,7 +97,7 @@ func (c *client) About() provider.About {
 			{Name: "brv_curate", Description: "Store facts, decisions or preferences for later conversations. Takes up to two minutes.", Writes: true, Schema: json.RawMessage(`{"type":"object","properties":{"content":{"type":"string"}},"required":["content"]}`)},
 			{Name: "brv_status", Description: "Show version, project and account of ByteRover.", Owners: true, Schema: json.RawMessage(`{"type":"object","properties":{}}`)},
 		},
-		Ahead: true, RecallAlone: true, Checkpoints: true,
+		RecallAlone: true, Checkpoints: true,
 		Cannot: "what was said in a single conversation, and copies in ByteRover's cloud: it has no command that deletes",
 	}
 }

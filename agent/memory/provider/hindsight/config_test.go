@@ -78,17 +78,17 @@ func TestConfiguration(t *testing.T) {
 
 func TestModes(t *testing.T) {
 	for _, test := range []struct {
-		file                           string
-		noRecall, noTools, wait, ahead bool
+		file                    string
+		noRecall, noTools, wait bool
 	}{
-		{`{}`, false, false, false, true},
-		{`{"memory_mode":"context","recall_sync":true}`, false, true, true, false},
-		{`{"memory_mode":"tools"}`, true, false, false, true},
-		{`{"auto_recall":false}`, true, false, false, true},
+		{`{}`, false, false, false},
+		{`{"memory_mode":"context","recall_sync":true}`, false, true, true},
+		{`{"memory_mode":"tools"}`, true, false, false},
+		{`{"auto_recall":false}`, true, false, false},
 	} {
 		_, p := start(t, sim.Options{}, test.file)
 		a := p.About()
-		if a.NoRecall != test.noRecall || a.NoTools != test.noTools || a.Wait != test.wait || a.Ahead != test.ahead || a.NoTools != (len(a.Tools) == 0) || a.NoTools == strings.Contains(a.Header, "hindsight_recall") {
+		if a.NoRecall != test.noRecall || a.NoTools != test.noTools || a.Wait != test.wait || a.NoTools != (len(a.Tools) == 0) || a.NoTools == strings.Contains(a.Header, "hindsight_recall") {
 			t.Errorf("%s: %+v", test.file, a)
 		}
 	}

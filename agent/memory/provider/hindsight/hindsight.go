@@ -83,7 +83,7 @@ const (
 func (c *client) About() provider.About {
 	a := provider.About{
 		Name: "hindsight", Label: "Hindsight", Mode: c.mode, Place: c.rest.Base, Header: header, Exact: true, PerID: strings.Contains(c.template, "{user}"),
-		NoRecall: c.memoryMode == "tools" || !c.recalls, NoTools: c.memoryMode == "context", Wait: c.waits, Ahead: !c.waits,
+		NoRecall: c.memoryMode == "tools" || !c.recalls, NoTools: c.memoryMode == "context", Wait: c.waits,
 		Cannot: "what Hindsight has derived from several conversations, if one of them is deleted",
 	}
 	if !a.PerID {

@@ -80,14 +80,14 @@ func TestPlaces(t *testing.T) {
 
 func TestModes(t *testing.T) {
 	for file, want := range map[string]provider.About{
-		`{}`:                       {Mode: "hybrid", Ahead: true},
-		`{"recallMode":"auto"}`:    {Mode: "hybrid", Ahead: true},
-		`{"recallMode":"context"}`: {Mode: "context", Ahead: true, NoTools: true},
+		`{}`:                       {Mode: "hybrid"},
+		`{"recallMode":"auto"}`:    {Mode: "hybrid"},
+		`{"recallMode":"context"}`: {Mode: "context", NoTools: true},
 		`{"recallMode":"tools","recallSync":true}`:                                            {Mode: "tools", Wait: true, NoRecall: true},
 		`{"recallMode":"tools","hosts":{"hermes":{"recallMode":"hybrid","recallSync":true}}}`: {Mode: "hybrid", Wait: true},
 	} {
 		a := open(t, file, nil, "HONCHO_API_KEY", "k").About()
-		got := provider.About{Mode: a.Mode, Ahead: a.Ahead, Wait: a.Wait, NoRecall: a.NoRecall, NoTools: a.NoTools}
+		got := provider.About{Mode: a.Mode, Wait: a.Wait, NoRecall: a.NoRecall, NoTools: a.NoTools}
 		if d := cmp.Diff(want, got); d != "" || len(a.Tools) == 0 != want.NoTools {
 			t.Errorf("%s: %s, %d tools", file, d, len(a.Tools))
 		}

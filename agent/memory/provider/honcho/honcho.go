@@ -66,7 +66,7 @@ func (c *client) About() provider.About {
 	}
 	a := provider.About{
 		Name: "honcho", Label: "Honcho", Mode: c.mode, Place: place, Header: header + headers[c.mode], Honcho: true, StandingEvery: c.standingEvery,
-		NoRecall: c.mode == "tools", NoTools: c.mode == "context", Wait: c.waits, Ahead: !c.waits, Exact: true, PerID: !c.pin || c.peer == "",
+		NoRecall: c.mode == "tools", NoTools: c.mode == "context", Wait: c.waits, Exact: true, PerID: !c.pin || c.peer == "",
 		Cannot: "a single conversation of a chat whose session at Honcho holds others too; facts that Honcho has derived from several sessions, unless all of a person's are deleted",
 	}
 	if !a.PerID {
