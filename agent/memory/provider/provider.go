@@ -122,10 +122,8 @@ type Scope struct {
 
 // An Item is something that a provider remembers.
 type Item struct {
-	ID    string // "" if the provider has none
-	Text  string
-	Score float64   // 0 to 1; 0 if unknown
-	At    time.Time // of the last change; zero if unknown
+	ID   string // "" if the provider has none
+	Text string
 }
 
 // A Kind is the kind of an event.

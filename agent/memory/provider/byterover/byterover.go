@@ -138,10 +138,9 @@ func (c *client) Recall(ctx context.Context, s provider.Scope, query string) ([]
 	}
 	var found struct {
 		Results []struct {
-			Title   string  `json:"title"`
-			Path    string  `json:"path"`
-			Score   float64 `json:"score"`
-			Excerpt string  `json:"excerpt"`
+			Title   string `json:"title"`
+			Path    string `json:"path"`
+			Excerpt string `json:"excerpt"`
 		} `json:"results"`
 	}
 	do := command{person: s.Person, args: []string{"search", "--limit", "10"}, text: shorten.To(query, maxQuery), limit: searchTime}
@@ -152,7 +151,7 @@ func (c *client) Recall(ctx context.Context, s provider.Scope, query string) ([]
 	for _, r := range found.Results {
 		text := strings.TrimSpace(front().ReplaceAllString(r.Excerpt, ""))
 		if text = cmp.Or(text, strings.TrimSpace(r.Title)); text != "" {
-			out = append(out, provider.Item{ID: r.Path, Text: text, Score: min(max(r.Score, 0), 1)})
+			out = append(out, provider.Item{ID: r.Path, Text: text})
 		}
 	}
 	return out, nil

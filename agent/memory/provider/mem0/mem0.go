@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"time"
+	"slices"
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/rest"
@@ -138,10 +138,9 @@ type question struct {
 }
 
 type found struct {
-	ID      string    `json:"id"`
-	Memory  string    `json:"memory"`
-	Score   float64   `json:"score"`
-	Created time.Time `json:"-"`
+	ID     string  `json:"id"`
+	Memory string  `json:"memory"`
+	Score  float64 `json:"score"`
 }
 
 func (c *client) search(ctx context.Context, q question) ([]found, error) {
@@ -150,24 +149,12 @@ func (c *client) search(ctx context.Context, q question) ([]found, error) {
 		body["rerank"], body["threshold"] = q.rerank, q.threshold
 	}
 	var out struct {
-		Results []struct {
-			found
-			Created string `json:"created_at"`
-			Updated string `json:"updated_at"`
-		} `json:"results"`
+		Results []found `json:"results"`
 	}
 	if err := c.rest.Do(ctx, rest.Call{Method: "POST", Path: c.path("/v3/memories/search/", "/search"), Body: body, Reads: true}, &out); err != nil {
 		return nil, err
 	}
-	results := make([]found, 0, len(out.Results))
-	for _, r := range out.Results {
-		if r.Memory == "" {
-			continue
-		}
-		r.found.Created, _ = time.Parse(time.RFC3339, cmp.Or(r.Updated, r.Created)) // zero: unknown
-		results = append(results, r.found)
-	}
-	return results, nil
+	return slices.DeleteFunc(out.Results, func(f found) bool { return f.Memory == "" }), nil
 }
 
 // Recall implements provider.Provider. It finds what any agent has stored about the
@@ -176,7 +163,7 @@ func (c *client) Recall(ctx context.Context, s provider.Scope, query string) ([]
 	results, err := c.search(ctx, question{user: c.userID(s), query: query, top: recalled, rerank: c.rerank, threshold: threshold})
 	var items []provider.Item
 	for _, r := range results {
-		items = append(items, provider.Item{ID: r.ID, Text: r.Memory, Score: min(max(r.Score, 0), 1), At: r.Created})
+		items = append(items, provider.Item{ID: r.ID, Text: r.Memory})
 	}
 	return items, err
 }

@@ -157,7 +157,7 @@ func (c *client) items(ctx context.Context, person string, hits []hit) []provide
 			continue
 		}
 		free -= n
-		out = append(out, provider.Item{ID: h.URI, Text: text, Score: min(max(h.Score, 0), 1)})
+		out = append(out, provider.Item{ID: h.URI, Text: text})
 	}
 	return out
 }

@@ -168,10 +168,9 @@ func (c *client) either(ctx context.Context, read bool, first, second rest.Call,
 
 // A memory is a memory of a profile or a session, or a result of a context query.
 type memory struct {
-	ID      string   `json:"id"`
-	Content string   `json:"content"`
-	Score   *float64 `json:"score"`
-	Pending bool     `json:"pending"`
+	ID      string `json:"id"`
+	Content string `json:"content"`
+	Pending bool   `json:"pending"`
 }
 
 type memories struct {
@@ -227,11 +226,7 @@ func (c *client) Recall(ctx context.Context, s provider.Scope, query string) ([]
 			continue
 		}
 		seen[text] = true
-		item := provider.Item{ID: m.ID, Text: text}
-		if m.Score != nil {
-			item.Score = min(max(*m.Score, 0), 1)
-		}
-		items = append(items, item)
+		items = append(items, provider.Item{ID: m.ID, Text: text})
 	}
 	return items, nil
 }

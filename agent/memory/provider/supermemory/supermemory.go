@@ -108,7 +108,6 @@ type hit struct {
 	Memory     string   `json:"memory"`
 	Chunk      string   `json:"chunk"`
 	Similarity *float64 `json:"similarity"`
-	Updated    string   `json:"updatedAt"`
 }
 
 func (h hit) text() string { return strings.TrimSpace(h.Memory + h.Chunk) } // it has one of them
@@ -176,14 +175,7 @@ func (c *client) Recall(ctx context.Context, s provider.Scope, query string) ([]
 			continue
 		}
 		seen[text] = true
-		item := provider.Item{ID: h.ID, Text: text}
-		if h.Similarity != nil {
-			item.Score = min(max(*h.Similarity, 0), 1)
-		}
-		if at, err := time.Parse(time.RFC3339, h.Updated); err == nil {
-			item.At = at
-		}
-		items = append(items, item)
+		items = append(items, provider.Item{ID: h.ID, Text: text})
 	}
 	return items, nil
 }
