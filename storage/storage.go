@@ -97,7 +97,29 @@ func open(path string, sys disk) (*Home, error) {
 		return nil, &HomeError{path, reasonOf(err, "cannot open lock file"), err}
 	}
 	h := &Home{path: path, lock: lock}
-	if err := h.acquire(sys); err != nil {
+	if err = h.acquire(sys); err == nil {
+		err = h.prepare(sys)
+	}
+	if err != nil {
+		_ = lock.Close() // the first error is returned
+		return nil, err
+	}
+	return h, nil
+}
+
+// OpenReadOnly is Open for a directory that cannot be written: it locks the directory and
+// changes nothing in it.
+func OpenReadOnly(path string) (*Home, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, &HomeError{path, "invalid path", err}
+	}
+	lock, err := os.Open(filepath.Join(path, LockName))
+	if err != nil {
+		return nil, &HomeError{path, "cannot open lock file", err}
+	}
+	h := &Home{path: path, lock: lock}
+	if err := h.acquire(systemDisk()); err != nil {
 		_ = lock.Close() // the first error is returned
 		return nil, err
 	}
@@ -111,7 +133,7 @@ const (
 	lockRetryDelay = 20 * time.Millisecond
 )
 
-// acquire locks the directory, checks the file system and writes the lock file.
+// acquire locks the directory.
 func (h *Home) acquire(sys disk) error {
 	held, err := sys.lock(h.lock)
 	for range lockAttempts {
@@ -128,6 +150,11 @@ func (h *Home) acquire(sys disk) error {
 		pid, since := readHolder(h.lock)
 		return &LockedError{Path: h.path, PID: pid, Since: since}
 	}
+	return nil
+}
+
+// prepare checks the file system and writes the lock file.
+func (h *Home) prepare(sys disk) error {
 	if err := probe(h.path, sys); err != nil {
 		return err
 	}

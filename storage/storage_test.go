@@ -156,6 +156,40 @@ func TestEmptyLockFileStillLocks(t *testing.T) {
 	}
 }
 
+func TestOpenReadOnlyLocksAndChangesNothing(t *testing.T) {
+	path := t.TempDir()
+	if _, err := storage.OpenReadOnly(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a lock file: %v", err)
+	}
+	if err := open(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	lock := filepath.Join(path, storage.LockName)
+	before, err := os.ReadFile(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := storage.OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var locked *storage.LockedError
+	if _, err := storage.Open(path); !errors.As(err, &locked) {
+		t.Errorf("got %v, want a *storage.LockedError", err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(lock)
+	if names, e := os.ReadDir(path); err != nil || e != nil || len(names) != 1 || string(after) != string(before) {
+		t.Errorf("%v, %q, %v, %v", names, after, err, e)
+	}
+	open(t, path)
+	if _, err := storage.OpenReadOnly(path); !errors.As(err, &locked) {
+		t.Errorf("got %v, want a *storage.LockedError", err)
+	}
+}
+
 func TestOpenRejectsUnsuitableFileSystem(t *testing.T) {
 	no := errors.New("function not implemented")
 	for _, tc := range []struct {

@@ -63,10 +63,14 @@ func (c *cli) backup(cmd *cobra.Command, name string, secrets bool) error {
 		Home: home, Secrets: secrets, Mask: report.Secrets.Mask, Masked: secret.Value("any").String(),
 		Manifest: backup.Manifest{Made: time.Now().UTC().Truncate(time.Second), Version: version, Schema: bolt.SchemaNow()},
 	}
+	spare, err := filepath.Abs(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
 	sweepCopies(home, time.Now())
 	if _, err := os.Stat(filepath.Join(home, dbName)); err == nil {
 		err := c.withClient(cmd.Context(), func(client *admin.Client) error {
-			made, err := client.Backup(cmd.Context())
+			made, err := client.Backup(cmd.Context(), spare)
 			o.Store, o.Manifest.Waiting, o.Manifest.Outbox = made.Path, made.Stats.Waiting+made.Stats.Claimed, made.Stats.Outbox
 			return err
 		})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -106,19 +107,36 @@ func explainUnanswered(err error) error {
 // closing limits the time for closing what this process opened.
 const closing = 10 * time.Second
 
+// openHome opens home or, if it cannot be written, which readOnly says, only for reading.
+func openHome(home string) (h *storage.Home, readOnly, err error) {
+	h, err = storage.Open(home)
+	if !storage.NoSpace(err) && !errors.Is(err, fs.ErrPermission) {
+		return h, nil, err
+	}
+	readOnly = err
+	h, err = storage.OpenReadOnly(home)
+	if _, locked := errors.AsType[*storage.LockedError](err); err != nil && !locked {
+		err = readOnly
+	}
+	return h, readOnly, err
+}
+
 // withStore opens the store of home, or makes an empty one, and calls f with a client
-// of it.
+// of it. What cannot be written is only read.
 func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) error) (err error) {
 	if err := c.isHome(home); err != nil {
 		return err
 	}
-	h, err := storage.Open(home)
+	h, readOnly, err := openHome(home)
 	if err != nil {
 		return explainUnanswered(err)
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	store, err := bolt.Open(ctx, h.Path(dbName), bolt.Options{})
-	if err != nil {
+	store, err := bolt.Open(ctx, h.Path(dbName), bolt.Options{ReadOnly: readOnly})
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return readOnly
+	case err != nil:
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
@@ -127,13 +145,15 @@ func (c *cli) withStore(ctx context.Context, home string, f func(*admin.Client) 
 	if err != nil {
 		return err
 	}
-	words, wrong := index.Open(filepath.Join(home, "search.db")) // as up to date as the last daemon left it
-	if wrong != nil {
-		words = index.NotOpen()
+	words := index.NotOpen()
+	if readOnly == nil {
+		if x, err := index.Open(filepath.Join(home, "search.db")); err == nil { // as up to date as the last daemon left it
+			words = x
+		}
 	}
 	defer func() { err = errors.Join(err, words.Close()) }()
 	external := memory.Off()
-	if cfg != nil {
+	if cfg != nil && readOnly == nil {
 		p := memory.Parts{Store: store, Log: zap.NewNop(), Observe: func(memory.Call) {}, Notify: func(context.Context, error) {}}
 		if external, _, err = app.MemoryService(cfg, report, home, p); err != nil {
 			external, err = memory.Off(), nil // nothing can be told to a provider that is not configured

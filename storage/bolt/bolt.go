@@ -24,6 +24,10 @@ type Options struct {
 	// MaxBytes is the maximum size of the file; 0: no limit. Writes that need
 	// more fail.
 	MaxBytes int64
+	// ReadOnly, if not nil, is why the file cannot be written. The file must exist and is
+	// not changed: claims and attempts of earlier processes stay. All writes fail with
+	// this error.
+	ReadOnly error
 	// OnDamage, if not nil, is called with the error of each damaged record
 	// that was moved out of the way so that its queue can continue. The writer
 	// goroutine calls it: it must not call the store.

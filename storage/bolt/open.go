@@ -51,7 +51,7 @@ func (s *Store) open() error {
 
 func (s *Store) openEpoch() error {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(s.path); errors.Is(err, fs.ErrNotExist) && s.opts.ReadOnly == nil {
 		if err := createFile(s.path); err != nil {
 			return fmt.Errorf("create file: %w", err)
 		}
@@ -62,6 +62,13 @@ func (s *Store) openEpoch() error {
 	have, err := readSchema(s.db, s.path)
 	if err != nil {
 		return err
+	}
+	if s.opts.ReadOnly != nil {
+		if have != SchemaNow() {
+			return fmt.Errorf("migrate from schema %d: %w", have, s.opts.ReadOnly)
+		}
+		s.broken = s.opts.ReadOnly
+		return s.reloadMirror()
 	}
 	if err := migrate(s.db, s.path, have, migrations()); err != nil {
 		if errors.Is(err, errPanic) {
@@ -88,7 +95,7 @@ func (s *Store) openFile() error {
 	return recoverPanics(func() error {
 		db, err := bbolt.Open(s.path, 0o600, &bbolt.Options{
 			Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoStatistics: true,
-			InitialMmapSize: mapSize(), MaxSize: int(s.opts.MaxBytes),
+			InitialMmapSize: mapSize(), MaxSize: int(s.opts.MaxBytes), ReadOnly: s.opts.ReadOnly != nil,
 		})
 		if err != nil {
 			if errors.Is(err, bolterrors.ErrTimeout) {

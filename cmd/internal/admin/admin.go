@@ -157,7 +157,7 @@ func NewHandler(o Options) *Handler {
 		})
 	}
 	h.mux.HandleFunc("GET /metrics", h.metrics)
-	for pattern, work := range map[string]func(context.Context, Maintenance) (any, error){"POST /backup": h.backup, "POST /compact": compact, "POST /verify": verify} {
+	for pattern, work := range map[string]func(*http.Request, Maintenance) (any, error){"POST /backup": h.backup, "POST /compact": compact, "POST /verify": verify} {
 		h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h.serveLong(w, r, work) })
 	}
 	h.mux.HandleFunc("POST /attach", h.attach)

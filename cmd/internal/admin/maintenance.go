@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,14 +58,14 @@ type VerifyReport struct {
 
 // serveLong responds with the result of work. The header is sent before work starts, so
 // the client need not wait for it, and an error is reported in the body.
-func (h *Handler) serveLong(w http.ResponseWriter, r *http.Request, work func(ctx context.Context, u Maintenance) (any, error)) {
+func (h *Handler) serveLong(w http.ResponseWriter, r *http.Request, work func(r *http.Request, u Maintenance) (any, error)) {
 	c := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	if err := c.Flush(); err != nil {
 		h.opts.Log.Debug("cannot flush header", zap.Error(err)) // the response fails too
 	}
-	v, err := work(r.Context(), h.opts.Upkeep)
+	v, err := work(r, h.opts.Upkeep)
 	if err != nil {
 		h.opts.Log.Error("store maintenance failed", zap.Error(err))
 		v = map[string]string{"error": err.Error()}
@@ -78,8 +79,24 @@ func (h *Handler) serveLong(w http.ResponseWriter, r *http.Request, work func(ct
 	}
 }
 
-func (h *Handler) backup(ctx context.Context, u Maintenance) (any, error) {
-	dir, err := os.MkdirTemp(h.opts.Home, BackupDir)
+// backup copies the store into the home directory or, if that fails, into the directory
+// that the request names.
+func (h *Handler) backup(r *http.Request, u Maintenance) (any, error) {
+	c, err := copyStore(r.Context(), u, h.opts.Home)
+	spare := r.FormValue("spare")
+	if err == nil || spare == "" {
+		return c, err
+	}
+	c, spareErr := copyStore(r.Context(), u, spare)
+	if spareErr != nil {
+		return nil, errors.Join(err, spareErr)
+	}
+	return c, nil
+}
+
+// copyStore copies the store into a new directory in parent.
+func copyStore(ctx context.Context, u Maintenance, parent string) (any, error) {
+	dir, err := os.MkdirTemp(parent, BackupDir)
 	if err != nil {
 		return nil, err
 	}
@@ -93,19 +110,19 @@ func (h *Handler) backup(ctx context.Context, u Maintenance) (any, error) {
 	return Copy{path, u.Stats()}, nil
 }
 
-func compact(ctx context.Context, u Maintenance) (any, error) {
+func compact(r *http.Request, u Maintenance) (any, error) {
 	c := Compaction{Before: u.Stats().Bytes}
-	err := u.Compact(ctx)
+	err := u.Compact(r.Context())
 	c.After = u.Stats().Bytes
 	return c, err
 }
 
-func verify(ctx context.Context, u Maintenance) (any, error) {
+func verify(r *http.Request, u Maintenance) (any, error) {
 	v := VerifyReport{Findings: []string{}}
-	if err := u.Verify(ctx); err != nil {
+	if err := u.Verify(r.Context()); err != nil {
 		v.Findings = strings.Split(err.Error(), "\n")
 	}
-	return v, ctx.Err()
+	return v, r.Context().Err()
 }
 
 func (h *Handler) reload(r *http.Request) (any, error) { return h.opts.Daemon.Reload(r.Context()), nil }
@@ -127,25 +144,28 @@ func (l *streamed[T]) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &l.v)
 }
 
-func wait[T any](ctx context.Context, c *Client, path string) (T, error) {
-	l, err := post[streamed[T]](ctx, c, path, nil)
+func wait[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
+	l, err := post[streamed[T]](ctx, c, path, query)
 	if err == nil && l.Error != "" {
 		err = &Error{http.StatusInternalServerError, l.Error}
 	}
 	return l.v, err
 }
 
-// Backup copies the store into the home directory; the daemon keeps working.
-func (c *Client) Backup(ctx context.Context) (Copy, error) { return wait[Copy](ctx, c, "/backup") }
+// Backup copies the store into the home directory or, if that fails, into the directory
+// spare, an absolute path; the daemon keeps working.
+func (c *Client) Backup(ctx context.Context, spare string) (Copy, error) {
+	return wait[Copy](ctx, c, "/backup", url.Values{"spare": {spare}})
+}
 
 // Compact reclaims unused space of the store.
 func (c *Client) Compact(ctx context.Context) (Compaction, error) {
-	return wait[Compaction](ctx, c, "/compact")
+	return wait[Compaction](ctx, c, "/compact", nil)
 }
 
 // Verify reads and checks every record of the store.
 func (c *Client) Verify(ctx context.Context) (VerifyReport, error) {
-	return wait[VerifyReport](ctx, c, "/verify")
+	return wait[VerifyReport](ctx, c, "/verify", nil)
 }
 
 // Reload makes the daemon reload its configuration and returns the result.

@@ -46,7 +46,7 @@ func TestTheStoreIsKeptWholeOverTheSocket(t *testing.T) {
 	home := t.TempDir()
 	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: &fakeStore{}, Upkeep: k, Home: home}))
 	defer func() { _ = c.Close(t.Context()) }()
-	got, err := c.Backup(t.Context())
+	got, err := c.Backup(t.Context(), "")
 	if err != nil || got.Stats.Waiting != 3 || !strings.HasPrefix(got.Path, filepath.Join(home, admin.BackupDir)) {
 		t.Fatalf("backup: %+v, %v", got, err)
 	}
@@ -67,11 +67,26 @@ func TestTheStoreIsKeptWholeOverTheSocket(t *testing.T) {
 	if _, err := c.Compact(t.Context()); !errors.As(err, &said) || !strings.Contains(said.Text, "damaged") {
 		t.Errorf("compact: %v", err)
 	}
-	if _, err := c.Backup(t.Context()); !errors.As(err, &said) {
+	if _, err := c.Backup(t.Context(), ""); !errors.As(err, &said) {
 		t.Errorf("backup: %v", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(home, admin.BackupDir+"*")); err != nil || len(left) != 1 {
 		t.Errorf("left behind: %q, %v", left, err)
+	}
+}
+
+// A home directory that cannot be written is backed up by way of another directory.
+func TestTheStoreIsCopiedElsewhereIfNeeded(t *testing.T) {
+	spare := t.TempDir()
+	c := admin.Local(admin.NewHandler(admin.Options{Log: zap.NewNop(), Masker: new(secret.Masker), Store: &fakeStore{}, Upkeep: &keeper{}, Home: filepath.Join(spare, "none")}))
+	defer func() { _ = c.Close(t.Context()) }()
+	if got, err := c.Backup(t.Context(), spare); err != nil || !strings.HasPrefix(got.Path, filepath.Join(spare, admin.BackupDir)) {
+		t.Errorf("backup: %+v, %v", got, err)
+	}
+	for _, spare := range []string{"", filepath.Join(spare, "none")} {
+		if got, err := c.Backup(t.Context(), spare); err == nil {
+			t.Errorf("%q: backup: %+v", spare, got)
+		}
 	}
 }
 

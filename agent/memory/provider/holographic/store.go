@@ -89,7 +89,26 @@ func dataSource(path string) string { return "file:" + (&url.URL{Path: path}).Es
 // Copy writes a copy of the file at path to a new file: of one moment, with what is still
 // in the write-ahead log, also while others use the file.
 func Copy(ctx context.Context, path, to string) error {
-	db, err := sql.Open("sqlite", dataSource(path)+"?mode=rw&_pragma=busy_timeout(5000)")
+	err := copyAs(ctx, "mode=rw&_pragma=busy_timeout(5000)", path, to)
+	if err == nil || isBusy(err) || hasContent(path+"-wal") || hasContent(path+"-journal") {
+		return err
+	}
+	// SQLite reads a file with a write-ahead log only if it can write files next to it. With
+	// nothing in a log the file itself is complete.
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return copyAs(ctx, "mode=ro&immutable=1", path, to)
+}
+
+func hasContent(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist)
+}
+
+// copyAs writes a copy of the file at path, opened with options, to a new file.
+func copyAs(ctx context.Context, options, path, to string) error {
+	db, err := sql.Open("sqlite", dataSource(path)+"?"+options)
 	if err != nil {
 		return err
 	}
