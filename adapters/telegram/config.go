@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -54,8 +53,8 @@ func (c Config) withDefaults() Config {
 }
 
 var (
-	tokenForm  = regexp.MustCompile(`^[0-9]+:[A-Za-z0-9_-]+$`)
-	secretForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,256}$`)
+	tokenForm  = lazyregexp.New(`^[0-9]+:[A-Za-z0-9_-]+$`)
+	secretForm = lazyregexp.New(`^[A-Za-z0-9_-]{1,256}$`)
 )
 
 // Validate returns the first invalid setting as an error written for the
@@ -65,7 +64,7 @@ func (c Config) Validate() error {
 	if c.Token == "" {
 		return fmt.Errorf("token: missing; set it to what @BotFather gave you (TELEGRAM_BOT_TOKEN)")
 	}
-	if !tokenForm.MatchString(c.Token.Reveal()) {
+	if !tokenForm().MatchString(c.Token.Reveal()) {
 		return fmt.Errorf("token: this is not a bot token, which looks like 123456:AA-letters; check TELEGRAM_BOT_TOKEN")
 	}
 	if err := transport.CheckURL(c.BaseURL, "http", "https"); err != nil {
@@ -101,7 +100,7 @@ func (c Config) validateWebhook() error {
 	if c.WebhookSecret == "" {
 		return fmt.Errorf("webhook_secret: required when webhook_url is set")
 	}
-	if !secretForm.MatchString(c.WebhookSecret.Reveal()) {
+	if !secretForm().MatchString(c.WebhookSecret.Reveal()) {
 		return fmt.Errorf("webhook_secret: must be 1 to 256 of A-Z a-z 0-9 _ -")
 	}
 	if _, _, err := net.SplitHostPort(c.WebhookListen); err != nil {

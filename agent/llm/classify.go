@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"hermesd/internal/lazyregexp"
 )
 
 // An ErrorResponse is the response of a service that failed: a status with its headers and
@@ -203,8 +205,8 @@ var (
 	laterWords    = patterns(`try again`, `resets? (at|in)`, `retry`, `wait`)
 )
 
-func patterns(alternatives ...string) *regexp.Regexp {
-	return regexp.MustCompile(strings.Join(alternatives, "|"))
+func patterns(alternatives ...string) func() *regexp.Regexp {
+	return lazyregexp.New(strings.Join(alternatives, "|"))
 }
 
-func matches(text string, w *regexp.Regexp) bool { return w.MatchString(text) }
+func matches(text string, w func() *regexp.Regexp) bool { return w().MatchString(text) }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"hermesd/internal/lazyregexp"
 )
 
 // An errorInfo holds what was found in the body of an error response.
@@ -129,13 +131,13 @@ func (s *errorInfo) add(sentence string) {
 }
 
 var (
-	title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
-	tags  = regexp.MustCompile(`(?s)<[^>]*>`)
-	space = regexp.MustCompile(`\s+`)
+	title = lazyregexp.New(`(?is)<title[^>]*>(.*?)</title>`)
+	tags  = lazyregexp.New(`(?s)<[^>]*>`)
+	space = lazyregexp.New(`\s+`)
 	// keyLike matches what looks like a key, also when the service masked a part of it.
-	keyLike = regexp.MustCompile(`(?i)\b(sk|pk|rk|gsk|xai|hf|ghp|key|token|bearer)[-_ ]+[-_a-z0-9*.]{8,}|AIza[-_A-Za-z0-9]{8,}`)
+	keyLike = lazyregexp.New(`(?i)\b(sk|pk|rk|gsk|xai|hf|ghp|key|token|bearer)[-_ ]+[-_a-z0-9*.]{8,}|AIza[-_A-Za-z0-9]{8,}`)
 	// quoted matches from the place where a service begins to quote the request.
-	quoted = regexp.MustCompile(`(?is)([,\[({]?\s*['"]?\binput(_value)?['"]?\s*[=:]\s*['"{\[(]|\bgot:? ['"{\[]|\breceived:? ['"{\[]).*`)
+	quoted = lazyregexp.New(`(?is)([,\[({]?\s*['"]?\binput(_value)?['"]?\s*[=:]\s*['"{\[(]|\bgot:? ['"{\[]|\breceived:? ['"{\[]).*`)
 )
 
 // maxMessage is the maximum length of an Error.Message in characters.
@@ -143,22 +145,22 @@ const maxMessage = 300
 
 // plainText returns the text of a body that is not JSON; for an HTML page, its title.
 func plainText(body string) string {
-	if m := title.FindStringSubmatch(body); m != nil {
+	if m := title().FindStringSubmatch(body); m != nil {
 		return strings.TrimSpace(m[1])
 	}
 	if t := strings.TrimSpace(body); strings.HasPrefix(t, "{") || strings.HasPrefix(t, "[") {
 		return ""
 	}
-	return strings.TrimSpace(tags.ReplaceAllString(body, " "))
+	return strings.TrimSpace(tags().ReplaceAllString(body, " "))
 }
 
 // sanitize removes quotations and keys from a service's sentence and shortens it, so that
 // it can be shown and logged.
 func sanitize(s string) string {
 	s = strings.ToValidUTF8(s, "")
-	s = quoted.ReplaceAllString(s, " …")
-	s = keyLike.ReplaceAllString(s, "<secret>")
-	s = strings.TrimSpace(space.ReplaceAllString(s, " "))
+	s = quoted().ReplaceAllString(s, " …")
+	s = keyLike().ReplaceAllString(s, "<secret>")
+	s = strings.TrimSpace(space().ReplaceAllString(s, " "))
 	if utf8.RuneCountInString(s) <= maxMessage {
 		return s
 	}
@@ -168,21 +170,21 @@ func sanitize(s string) string {
 const number = `([0-9][0-9,_]{2,11})`
 
 // limits match the context length in a rejection, the most reliable first.
-var limits = []*regexp.Regexp{
-	regexp.MustCompile(`\+ [0-9]+ > ` + number),
-	regexp.MustCompile(`max_model_len\D{0,20}` + number),
-	regexp.MustCompile(`maximum model length\D{0,20}` + number),
-	regexp.MustCompile(`(?:max|limit)\D{0,40}context (?:length|size|window)\D{0,12}` + number),
-	regexp.MustCompile(`context (?:length|size|window|limit)\b[^0-9]{0,20}` + number + `(?:\D|$)`),
-	regexp.MustCompile(number + `[ -]token (?:context|limit)`),
-	regexp.MustCompile(`> ` + number + `\D{0,3}(?:max|limit|token)`),
-	regexp.MustCompile(number + ` maximum`),
+var limits = []func() *regexp.Regexp{
+	lazyregexp.New(`\+ [0-9]+ > ` + number),
+	lazyregexp.New(`max_model_len\D{0,20}` + number),
+	lazyregexp.New(`maximum model length\D{0,20}` + number),
+	lazyregexp.New(`(?:max|limit)\D{0,40}context (?:length|size|window)\D{0,12}` + number),
+	lazyregexp.New(`context (?:length|size|window|limit)\b[^0-9]{0,20}` + number + `(?:\D|$)`),
+	lazyregexp.New(number + `[ -]token (?:context|limit)`),
+	lazyregexp.New(`> ` + number + `\D{0,3}(?:max|limit|token)`),
+	lazyregexp.New(number + ` maximum`),
 }
 
 // parseLimit returns the context length that text names, or 0.
 func parseLimit(text string) int {
 	for _, r := range limits {
-		if m := r.FindStringSubmatch(text); m != nil {
+		if m := r().FindStringSubmatch(text); m != nil {
 			if n := atoi(m[1]); n >= 1024 && n <= 10_000_000 {
 				return n
 			}
@@ -200,12 +202,12 @@ func atoi(s string) int {
 }
 
 var (
-	capRange  = regexp.MustCompile(`range of max_tokens should be \[1, ?` + number + `\]`)
-	capAvail  = regexp.MustCompile(`available_tokens\D{0,4}` + number)
-	capClaude = regexp.MustCompile(`max_tokens: ?` + number + ` > ` + number + `, which is the maximum`)
-	capOpenAI = regexp.MustCompile(`supports at most ` + number + ` completion tokens`)
-	sumClaude = regexp.MustCompile("input length and `?max_tokens`? exceed context limit: " + number + ` \+ ` + number + ` > ` + number)
-	sumRouter = regexp.MustCompile(`maximum context length is ` + number + ` tokens.{0,60}requested about ` + number +
+	capRange  = lazyregexp.New(`range of max_tokens should be \[1, ?` + number + `\]`)
+	capAvail  = lazyregexp.New(`available_tokens\D{0,4}` + number)
+	capClaude = lazyregexp.New(`max_tokens: ?` + number + ` > ` + number + `, which is the maximum`)
+	capOpenAI = lazyregexp.New(`supports at most ` + number + ` completion tokens`)
+	sumClaude = lazyregexp.New("input length and `?max_tokens`? exceed context limit: " + number + ` \+ ` + number + ` > ` + number)
+	sumRouter = lazyregexp.New(`maximum context length is ` + number + ` tokens.{0,60}requested about ` + number +
 		` tokens \(` + number + ` of text input(?:, ([0-9]+) of tool input)?, ` + number + ` in the output\)`)
 )
 
@@ -214,9 +216,9 @@ var (
 func parseOutputLimit(text string) int { return lastNumber(text, capRange, capClaude, capOpenAI) }
 
 // lastNumber returns the last number of the first pattern that matches, or 0.
-func lastNumber(text string, patterns ...*regexp.Regexp) int {
+func lastNumber(text string, patterns ...func() *regexp.Regexp) int {
 	for _, r := range patterns {
-		if m := r.FindStringSubmatch(text); m != nil {
+		if m := r().FindStringSubmatch(text); m != nil {
 			if n := atoi(m[len(m)-1]); n > 0 {
 				return n
 			}
@@ -233,10 +235,10 @@ func parseOutputCap(text string) int {
 		return n
 	}
 	input, limit := 0, 0
-	if m := sumClaude.FindStringSubmatch(text); m != nil {
+	if m := sumClaude().FindStringSubmatch(text); m != nil {
 		input, limit = atoi(m[1]), atoi(m[3])
 	}
-	if m := sumRouter.FindStringSubmatch(text); m != nil {
+	if m := sumRouter().FindStringSubmatch(text); m != nil {
 		input, limit = atoi(m[3])+atoi(m[4]), atoi(m[1])
 	}
 	if limit == 0 || input > limit*9/10 {
@@ -245,7 +247,7 @@ func parseOutputCap(text string) int {
 	return limit - input
 }
 
-var tryIn = regexp.MustCompile(`(?:try again|retry|retrydelay|resets?)[a-z ]{0,12}\b(?:in|after|":) ?"?((?:[0-9.]+ ?(?:ms|h|m|s)[a-z]{0,6} ?)+)`)
+var tryIn = lazyregexp.New(`(?:try again|retry|retrydelay|resets?)[a-z ]{0,12}\b(?:in|after|":) ?"?((?:[0-9.]+ ?(?:ms|h|m|s)[a-z]{0,6} ?)+)`)
 
 // parseAfter returns the delay that the service asked for, or 0.
 func parseAfter(f ErrorResponse, info errorInfo) time.Duration {
@@ -256,7 +258,7 @@ func parseAfter(f ErrorResponse, info errorInfo) time.Duration {
 	if d, ok := parseRetryAfter(h.Get("Retry-After"), f.At); ok {
 		return d
 	}
-	if m := tryIn.FindStringSubmatch(info.text); m != nil {
+	if m := tryIn().FindStringSubmatch(info.text); m != nil {
 		if d := parseSpan(m[1]); d > 0 {
 			return d
 		}
@@ -318,13 +320,13 @@ func parseReset(s string, now time.Time) (time.Duration, bool) {
 	return time.Duration(n * float64(time.Second)), true
 }
 
-var unit = regexp.MustCompile(`([0-9.]+) ?(ms|h|m|s)[a-z]* ?`)
+var unit = lazyregexp.New(`([0-9.]+) ?(ms|h|m|s)[a-z]* ?`)
 
 // parseSpan parses durations such as "6m0s", "20 s", "120ms" and "1 hour". It returns 0 for
 // invalid input.
 func parseSpan(s string) time.Duration {
 	var d time.Duration
-	for _, m := range unit.FindAllStringSubmatch(s, -1) {
+	for _, m := range unit().FindAllStringSubmatch(s, -1) {
 		v, err := time.ParseDuration(strings.Trim(m[1], ".") + m[2])
 		if err != nil {
 			return 0

@@ -2,11 +2,11 @@ package demo
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"hermesd/agent/llm"
+	"hermesd/internal/lazyregexp"
 	"hermesd/internal/shorten"
 )
 
@@ -38,14 +38,14 @@ func newConversation(r *llm.Request) (conversation, bool) {
 	}
 	for i := len(c.messages) - 1; i >= 0 && c.newest == ""; i-- {
 		if c.messages[i].Role == llm.User {
-			c.newest = strings.TrimSpace(speaker.ReplaceAllString(textOf(c.messages[i]), ""))
+			c.newest = strings.TrimSpace(speaker().ReplaceAllString(textOf(c.messages[i]), ""))
 		}
 	}
 	return c, true
 }
 
 // speaker matches the name before a message in chats with several people.
-var speaker = regexp.MustCompile(`^\s*\[[^\[\]\n]{1,80}\] `)
+var speaker = lazyregexp.New(`^\s*\[[^\[\]\n]{1,80}\] `)
 
 func textOf(m llm.Message) string {
 	var parts []string
@@ -86,7 +86,7 @@ func (c conversation) answer() answer {
 	return a
 }
 
-var greeting = regexp.MustCompile(`(?i)^\W*(hello|hi|hey|good (morning|evening|day)|greetings)\b`)
+var greeting = lazyregexp.New(`(?i)^\W*(hello|hi|hey|good (morning|evening|day)|greetings)\b`)
 
 // defaultText answers a text that no other rule handles.
 func (c conversation) defaultText() string {
@@ -97,7 +97,7 @@ func (c conversation) defaultText() string {
 	if value, ok := arithmetic(c.newest); ok {
 		return "Demo model: that makes " + value + ". " + seen
 	}
-	if greeting.MatchString(c.newest) {
+	if greeting().MatchString(c.newest) {
 		return "Hello! I am the built-in demo model: I follow a few simple rules, nothing here is intelligent. " + seen
 	}
 	if c.newest == "" {
@@ -142,14 +142,14 @@ func listOf(calls []llm.Block) string {
 	return strings.Join(names, ", ")
 }
 
-var token = regexp.MustCompile(`\[\[[^\[\]\n]{1,200}\]\]|#[0-9]+`)
+var token = lazyregexp.New(`\[\[[^\[\]\n]{1,200}\]\]|#[0-9]+`)
 
 // tokensIn returns the distinct tokens of text that answers must repeat.
 func tokensIn(text string) []string {
 	const most = 100
 	var all []string
 	seen := map[string]bool{}
-	for _, t := range token.FindAllString(text, most) {
+	for _, t := range token().FindAllString(text, most) {
 		if !seen[t] {
 			seen[t] = true
 			all = append(all, t)
@@ -163,15 +163,15 @@ func wantsSummary(text string) bool {
 }
 
 var (
-	saidLine = regexp.MustCompile(`(?im)^\W*(?:user|human)\W{1,4}(.{3,})$`)
-	fileName = regexp.MustCompile(`\b[\w./-]+\.(?:go|py|md|txt|json|yaml|yml|js|ts|sh|csv|log|toml)\b`)
+	saidLine = lazyregexp.New(`(?im)^\W*(?:user|human)\W{1,4}(.{3,})$`)
+	fileName = lazyregexp.New(`\b[\w./-]+\.(?:go|py|md|txt|json|yaml|yml|js|ts|sh|csv|log|toml)\b`)
 )
 
 // summary fills the headings of a summary with what can be found in the text to summarize.
 func (c conversation) summary() string {
 	text := c.newest
 	var said []string
-	for _, m := range saidLine.FindAllStringSubmatch(text, 200) {
+	for _, m := range saidLine().FindAllStringSubmatch(text, 200) {
 		said = append(said, shorten.Line(m[1], 160))
 	}
 	for _, m := range c.messages[:len(c.messages)-1] {
@@ -191,7 +191,7 @@ func (c conversation) summary() string {
 		"### In Progress", bullets(said, 5),
 		"### Blocked", "Nothing.",
 		"## Key Decisions", "None that the demo model can see.",
-		"## Relevant Files", bullets(fileName.FindAllString(text, 20), 20),
+		"## Relevant Files", bullets(fileName().FindAllString(text, 20), 20),
 		"## Next Steps", newest,
 		"## Critical Context", "Summed up by the demo model, by rules. " + strings.Join(tokensIn(text), " "),
 	}, "\n")
@@ -214,14 +214,14 @@ func bullets(items []string, n int) string {
 }
 
 var (
-	asksForSum = regexp.MustCompile(`(?i)^\W*(?:what(?:'s| is)|how much is|calculate|compute|please calculate)?\s*([0-9(][0-9+\-*/()., ]*[0-9)])\s*[=?.! ]*(?:\[\[.*|#.*)?$`)
-	operator   = regexp.MustCompile(`[0-9) ][+\-*/]`)
+	asksForSum = lazyregexp.New(`(?i)^\W*(?:what(?:'s| is)|how much is|calculate|compute|please calculate)?\s*([0-9(][0-9+\-*/()., ]*[0-9)])\s*[=?.! ]*(?:\[\[.*|#.*)?$`)
+	operator   = lazyregexp.New(`[0-9) ][+\-*/]`)
 )
 
 // arithmetic returns the value of the expression that text asks for, if it is one.
 func arithmetic(text string) (string, bool) {
-	m := asksForSum.FindStringSubmatch(strings.TrimSpace(text))
-	if m == nil || !operator.MatchString(m[1]) || len(m[1]) > 200 {
+	m := asksForSum().FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil || !operator().MatchString(m[1]) || len(m[1]) > 200 {
 		return "", false
 	}
 	s := expression{s: strings.ReplaceAll(m[1], " ", "")}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"hermesd/agent/llm"
+	"hermesd/internal/lazyregexp"
 )
 
 // maxCalls is the maximum number of tool calls in one answer.
@@ -32,12 +33,12 @@ func (c conversation) calls() []llm.Block {
 	return calls[:min(len(calls), maxCalls)]
 }
 
-var spelledOut = regexp.MustCompile(`([a-zA-Z0-9_-]{1,64})\s*:\s*\{`)
+var spelledOut = lazyregexp.New(`([a-zA-Z0-9_-]{1,64})\s*:\s*\{`)
 
 // explicitCalls finds calls of the form name: {json}.
 func (c conversation) explicitCalls() []llm.Block {
 	var calls []llm.Block
-	for _, m := range spelledOut.FindAllStringSubmatchIndex(c.newest, 50) {
+	for _, m := range spelledOut().FindAllStringSubmatchIndex(c.newest, 50) {
 		t, ok := c.tool(c.newest[m[2]:m[3]])
 		if !ok {
 			continue
@@ -55,12 +56,12 @@ func objectAt(s string) (json.RawMessage, bool) {
 	return raw, err == nil && llm.ValidInput(raw)
 }
 
-var useTool = regexp.MustCompile(`(?is)\b(?:use|call|invoke)\s+(?:the\s+)?(?:tool\s+)?([a-zA-Z0-9_-]{1,64})\b(?:\s+tool\b)?(.*)`)
+var useTool = lazyregexp.New(`(?is)\b(?:use|call|invoke)\s+(?:the\s+)?(?:tool\s+)?([a-zA-Z0-9_-]{1,64})\b(?:\s+tool\b)?(.*)`)
 
 // namedCalls finds "please use NAME …".
 func (c conversation) namedCalls() []llm.Block {
 	for rest := c.newest; ; {
-		m := useTool.FindStringSubmatch(rest)
+		m := useTool().FindStringSubmatch(rest)
 		if m == nil {
 			return nil
 		}
@@ -78,21 +79,21 @@ func (c conversation) namedCalls() []llm.Block {
 
 // A rule recognizes a request that does not name a tool.
 type rule struct {
-	asks  *regexp.Regexp
+	asks  func() *regexp.Regexp
 	tools []string // names or parts of names, in order of preference
 	also  []string // properties that are given although they are not required
 }
 
 var rules = []rule{
-	{regexp.MustCompile(`(?is)\bread\s+(?:the\s+)?file\s+(\S+)`), []string{"read_file", "file_read", "read"}, nil},
-	{regexp.MustCompile(`(?is)\bsearch\s+(?:(?:the\s+)?(?:web|history|sessions?)\s+)?for\s+(.+)`), []string{"web_search", "session_search", "search"}, nil},
-	{regexp.MustCompile(`(?is)\bremember\s+(?:that\s+)?(.+)`), []string{"memory", "remember"}, []string{"action", "content"}},
-	{regexp.MustCompile(`(?is)\brun\s+(?:the\s+)?command\s+(.+)`), []string{"terminal", "shell", "bash"}, nil},
+	{lazyregexp.New(`(?is)\bread\s+(?:the\s+)?file\s+(\S+)`), []string{"read_file", "file_read", "read"}, nil},
+	{lazyregexp.New(`(?is)\bsearch\s+(?:(?:the\s+)?(?:web|history|sessions?)\s+)?for\s+(.+)`), []string{"web_search", "session_search", "search"}, nil},
+	{lazyregexp.New(`(?is)\bremember\s+(?:that\s+)?(.+)`), []string{"memory", "remember"}, []string{"action", "content"}},
+	{lazyregexp.New(`(?is)\brun\s+(?:the\s+)?command\s+(.+)`), []string{"terminal", "shell", "bash"}, nil},
 }
 
 func (c conversation) impliedCalls() []llm.Block {
 	for _, r := range rules {
-		m := r.asks.FindStringSubmatch(c.newest)
+		m := r.asks().FindStringSubmatch(c.newest)
 		if m == nil {
 			continue
 		}
@@ -161,7 +162,7 @@ func fill(raw json.RawMessage, text string, also ...string) json.RawMessage {
 	return s.fill(text, 0)
 }
 
-var firstNumber = regexp.MustCompile(`-?[0-9]{1,15}`)
+var firstNumber = lazyregexp.New(`-?[0-9]{1,15}`)
 
 func (s schema) fill(text string, depth int) json.RawMessage {
 	if len(s.Enum) > 0 {
@@ -182,7 +183,7 @@ func (s schema) fill(text string, depth int) json.RawMessage {
 		}
 		return slices.Concat([]byte(`[`), s.Items.fill(text, depth+1), []byte(`]`))
 	case "integer", "number":
-		if n, err := strconv.ParseInt(firstNumber.FindString(text), 10, 64); err == nil {
+		if n, err := strconv.ParseInt(firstNumber().FindString(text), 10, 64); err == nil {
 			return strconv.AppendInt(nil, n, 10)
 		}
 		return json.RawMessage(`1`)

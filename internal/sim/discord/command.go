@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"hermesd/internal/lazyregexp"
 )
 
 func commandRoutes() map[string]func(*call) (any, *apiError) {
@@ -63,7 +64,7 @@ const (
 	maxOptions     = 25
 )
 
-var commandName = regexp.MustCompile(`^[-_'\p{L}\p{N}]{1,32}$`)
+var commandName = lazyregexp.New(`^[-_'\p{L}\p{N}]{1,32}$`)
 
 // appLocked requires that the call is about the bot's own application and that
 // the bot is in the guild of the call, if there is one.
@@ -92,7 +93,7 @@ func (cm *command) merge(fields obj) *apiError {
 	cm.Description, _ = all["description"].(string)
 	n := utf8.RuneCountInString(cm.Description)
 	switch {
-	case cm.kind == 1 && (!commandName.MatchString(cm.Name) || strings.ToLower(cm.Name) != cm.Name):
+	case cm.kind == 1 && (!commandName().MatchString(cm.Name) || strings.ToLower(cm.Name) != cm.Name):
 		return invalid("name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
 	case cm.kind == 1 && (n < 1 || n > maxDescription):
 		return badLength("description", 1, maxDescription)
@@ -106,7 +107,7 @@ func (cm *command) merge(fields obj) *apiError {
 	for i, raw := range list {
 		option, _ := raw.(obj)
 		name, _ := option["name"].(string)
-		if !commandName.MatchString(name) || strings.ToLower(name) != name {
+		if !commandName().MatchString(name) || strings.ToLower(name) != name {
 			return invalid("options."+strconv.Itoa(i)+".name", "APPLICATION_COMMAND_INVALID_NAME", "Command name is invalid")
 		}
 		if on, _ := option["required"].(bool); !on {
