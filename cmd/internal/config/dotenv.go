@@ -13,7 +13,8 @@ var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // A dotVar is one variable of a .env file.
 type dotVar struct {
 	name, value  string
-	line, column int // of the name
+	line, column int  // of the name
+	inConfig     bool // it stands in the config file
 }
 
 // parseDotenv reads a .env file: NAME=value, one per line, with an optional

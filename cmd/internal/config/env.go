@@ -7,6 +7,8 @@ import (
 	"sync"
 	"unicode"
 
+	"go.yaml.in/yaml/v3"
+
 	"hermesd/cmd/internal/config/yamlconf"
 	"hermesd/internal/secret"
 	"hermesd/internal/spawn"
@@ -47,8 +49,34 @@ func (l *loader) variable(name string) (string, Origin, Problem) {
 		return s, Origin{Kind: yamlconf.FromEnv, Name: name}, Problem{File: "environment", Key: name}
 	}
 	d := l.dot[name]
+	if d.inConfig {
+		return d.value, Origin{Kind: yamlconf.FromFile, Name: l.file, Line: d.line, Column: d.column}, Problem{File: l.file, Line: d.line, Column: d.column, Key: name}
+	}
 	return d.value, Origin{Kind: yamlconf.FromDotenv, Name: name, File: l.dotFile, Line: d.line, Column: d.column},
 		Problem{File: l.dotFile, Line: d.line, Column: d.column, Key: name}
+}
+
+// environmentName matches keys at the top of the config file that are variables.
+var environmentName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$`)
+
+// topVariables adds the plain values at the top of the config file whose keys are names of
+// variables, as upstream Hermes does: as if they stood in .env, unless it has them too.
+func (l *loader) topVariables(root *yaml.Node) {
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		k, v := root.Content[i], yamlconf.Deref(root.Content[i+1])
+		if _, ok := l.dot[k.Value]; ok || v.Kind != yaml.ScalarNode || empty(v) || !environmentName.MatchString(k.Value) {
+			continue
+		}
+		s, err := yamlconf.Expand(v.Value, l.look)
+		if err != nil {
+			l.WarnNode(v, k.Value, "%v: it has no effect", err)
+			continue
+		}
+		if l.dot == nil {
+			l.dot = make(map[string]dotVar)
+		}
+		l.dot[k.Value] = dotVar{name: k.Value, value: s, line: k.Line, column: k.Column, inConfig: true}
+	}
 }
 
 // mentionVariables applies the variables of upstream Hermes of which each sets one

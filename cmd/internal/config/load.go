@@ -201,6 +201,9 @@ func (l *loader) yaml(o Options, c *Config, r *Report) {
 		s, ok := v.(secret.Value)
 		found = found || ok && s != "" && l.Origins[path].Kind == yamlconf.FromFile
 	})
+	for name, v := range l.dot {
+		found = found || v.inConfig && secretName.MatchString(name)
+	}
 	if found {
 		l.Warnings = append(l.Warnings, Problem{File: l.file, Text: "others can read this file, and the secrets in it; run chmod 600 " + l.file})
 	}

@@ -234,10 +234,11 @@ func TestReadableFilesAreWarnedOf(t *testing.T) {
 	if got := texts(r.Warnings); !strings.HasPrefix(got, ".env: others can read this file") || strings.Contains(got, "config.yaml") {
 		t.Errorf("warnings without a secret in config.yaml:\n%s", got)
 	}
-	s.yaml = "telegram: {token: '1:x'}\n"
-	_, r = s.good(t)
-	if got := texts(r.Warnings); !strings.Contains(got, "config.yaml: others can read this file, and the secrets in it") {
-		t.Errorf("warnings with a secret in config.yaml:\n%s", got)
+	for _, s.yaml = range []string{"telegram: {token: '1:x'}\n", "TELEGRAM_BOT_TOKEN: '1:x'\n"} {
+		_, r = s.good(t)
+		if got := texts(r.Warnings); !strings.Contains(got, "config.yaml: others can read this file, and the secrets in it") {
+			t.Errorf("warnings with a secret in config.yaml:\n%s", got)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ func (l *loader) rewrite(path string, n *yaml.Node) *yaml.Node {
 	switch {
 	case path == "":
 		l.root = n
+		l.topVariables(n)
 	case path == "model":
 		return l.provided(path, modelForm(n))
 	case path == "fallback_providers":

@@ -208,8 +208,13 @@ func hasAddress(n *yaml.Node) bool {
 }
 
 // foreign implements the option Foreign of package yamlconf. There is no warning about
-// providers if each of them can be named as a provider.
+// variables, nor about providers if each of them can be named as a provider.
 func (l *loader) foreign(path string) (advice string, ok bool) {
+	if environmentName.MatchString(path) {
+		if v := get(l.root, path); v != nil && v.Kind == yaml.ScalarNode {
+			return yamlconf.Handled, true
+		}
+	}
 	if all := get(l.root, "providers"); path == "providers" && all != nil && all.Kind == yaml.MappingNode && len(all.Content) > 0 {
 		for i := 1; i < len(all.Content); i += 2 {
 			if !hasAddress(yamlconf.Deref(all.Content[i])) {

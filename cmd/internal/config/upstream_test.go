@@ -253,6 +253,26 @@ func TestProvidersThatAreReadAreNotWarnedOf(t *testing.T) {
 	}
 }
 
+// TestVariablesAtTheTop shows that names of variables at the top of the config file are read
+// as if they stood in .env, which has precedence.
+func TestVariablesAtTheTop(t *testing.T) {
+	const yaml = "TELEGRAM_BOT_TOKEN: '12:${PART}'\nTELEGRAM_ALLOWED_TOPICS: '7,8'\nSLACK_DISABLE_DMS: true\nTERMINAL_ENV: ssh\nNOUS_API_KEY: ${NONE}\nSKILL_REGION: eu\nHERMES_TIMEZONE: Asia/Tokyo\n"
+	c, r := setup{yaml: yaml, dotenv: "PART=abcdefgh-1234\nTELEGRAM_ALLOWED_TOPICS=9\n"}.good(t)
+	got := []any{c.Platforms.Telegram.Adapter.Token.Reveal(), c.Platforms.Telegram.AllowedTopics, c.Platforms.Slack.DisableDMs, c.Terminal.Enabled, r.Getenv("SKILL_REGION"), c.Timezone}
+	if d := cmp.Diff([]any{"12:abcdefgh-1234", []string{"9"}, true, false, "eu", "Asia/Tokyo"}, got); d != "" {
+		t.Errorf("(-want +got)\n%s", d)
+	}
+	if o := r.Origins["platforms.telegram.token"]; o.Line != 1 || !strings.HasSuffix(o.Name, "config.yaml") {
+		t.Errorf("the token is of %+v", o)
+	}
+	if got := texts(r.Warnings); !strings.Contains(got, "config.yaml:5:15: NOUS_API_KEY: the variable NONE is not set") || strings.Contains(got, "unknown key") {
+		t.Errorf("warnings %q", got)
+	}
+	if got := r.Secrets.Mask("12:abcdefgh-1234"); strings.Contains(got, "abcd") {
+		t.Errorf("the token is shown: %q", got)
+	}
+}
+
 // TestUnknownKeys shows where a key that neither program has stops the start.
 func TestUnknownKeys(t *testing.T) {
 	for _, c := range []struct{ yaml, problem, warning string }{

@@ -140,7 +140,7 @@ func (l *Loader) scalar(n *yaml.Node, f *field, path string) (string, bool) {
 		l.problem(n, path, "tags (!) mean nothing here; a value that begins with ! needs quotes")
 		return "", false
 	}
-	s, err := expand(n.Value, l.o.LookupEnv)
+	s, err := Expand(n.Value, l.o.LookupEnv)
 	if err != nil {
 		l.problem(n, path, "%v", err)
 		return "", false

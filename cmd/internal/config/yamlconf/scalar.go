@@ -219,11 +219,11 @@ func (f *field) wants() string {
 
 var varName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expand replaces ${NAME} by the variable, ${NAME:-text} by the variable or, if
+// Expand replaces ${NAME} by the variable, ${NAME:-text} by the variable or, if
 // that is unset or empty, by text, and $$ by $. Any other $ is literal.
 // Values of variables are not expanded again. Errors contain names of variables,
 // never their values.
-func expand(s string, look func(string) (string, bool)) (string, error) {
+func Expand(s string, look func(string) (string, bool)) (string, error) {
 	if !strings.Contains(s, "$") {
 		return s, nil
 	}

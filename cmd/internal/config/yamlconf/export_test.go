@@ -1,4 +1,0 @@
-package yamlconf
-
-// Expand exports expand.
-var Expand = expand
