@@ -66,7 +66,7 @@ func (p *Process) start() (err error) {
 	if p.cmd.Stdout, p.cmd.Stderr, err = p.openOutputs(output); err != nil {
 		return err
 	}
-	if p.c.Input || p.c.Stdin != "" {
+	if p.c.Input {
 		their, w, err := os.Pipe()
 		if err != nil {
 			return err
@@ -119,12 +119,6 @@ func (p *Process) serve(sinks []io.Writer) {
 	var o outputs
 	for i, r := range p.pipes {
 		o.copies.Go(func() { o.copy(sinks[i], r) })
-	}
-	if p.c.Stdin != "" && !p.c.Input {
-		p.work.Go(func() {
-			_, _ = io.WriteString(p.stdin, p.c.Stdin) // the child need not read it
-			_ = p.stdin.Close()
-		})
 	}
 	if p.c.Timeout > 0 {
 		p.timer = time.AfterFunc(p.c.Timeout, func() { p.stop(ErrTimeout) })

@@ -59,9 +59,7 @@ type Command struct {
 	Dir         string   // working directory, must exist; "": that of this process
 	PassEnv     []string // names of variables passed in addition to Passed
 	Env         []string // additional variables, NAME=value
-	// Stdin is its input. With Input its input is the data passed to Write instead.
-	Stdin string
-	Input bool
+	Input       bool     // its input is the data passed to Write; false: it has none
 	// Stdout and Stderr, if set, get the output instead of memory. A stream without
 	// writer is kept; if neither has one, both are kept in order.
 	Stdout, Stderr io.Writer

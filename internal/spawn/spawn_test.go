@@ -62,14 +62,27 @@ func TestACommandRunsAndSaysHowItEnded(t *testing.T) {
 			t.Errorf("%s: got %q, %d %q, cause %v", line, got, r.Code, r.Signal, r.Cause)
 		}
 	}
-	r := run(t, spawn.Command{Argv: []string{"cat"}, Stdin: strings.Repeat("0123456789", 10000)})
-	if got := text(t, r); len(got) != 100_000 || r.Code != 0 {
-		t.Errorf("got %d bytes of the input", len(got))
+	r, err := write(t, spawn.Command{Argv: []string{"cat"}}, strings.Repeat("0123456789", 10000))
+	if got := text(t, r); err != nil || len(got) != 100_000 || r.Code != 0 {
+		t.Errorf("got %d bytes of the input, %v", len(got), err)
 	}
-	r = run(t, spawn.Command{Argv: []string{"true"}, Stdin: strings.Repeat("x", 1<<20)})
-	if r.Code != 0 || r.Cause != nil {
-		t.Errorf("input that nobody reads: got %d, %v", r.Code, r.Cause)
+	r, err = write(t, spawn.Command{Argv: []string{"true"}}, strings.Repeat("x", 1<<20))
+	if !errors.Is(err, spawn.ErrNoInput) || r.Code != 0 || r.Cause != nil {
+		t.Errorf("input that nobody reads: got %v, %d, %v", err, r.Code, r.Cause)
 	}
+}
+
+// write runs a command with an input and returns the error of writing it.
+func write(t *testing.T, c spawn.Command, input string) (spawn.Result, error) {
+	t.Helper()
+	c.Input, c.Timeout = true, patience
+	p, err := spawn.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p.Write(t.Context(), []byte(input))
+	p.CloseInput()
+	return p.Wait(), err
 }
 
 func real(t *testing.T, dir string) string {
