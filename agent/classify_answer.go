@@ -3,10 +3,10 @@ package agent
 import (
 	"fmt"
 	"strings"
-	"unicode"
 
 	"hermesd/agent/llm"
 	"hermesd/agent/prompt"
+	"hermesd/internal/shorten"
 )
 
 // Notes that replace an empty assistant message in the transcript, and the
@@ -20,12 +20,11 @@ const (
 	askGoOn     = "You have ended your turn without an answer. Go on: use a tool, or say what you have found."
 )
 
-// visibleText returns the part of a model's output that users see; "" if all of it is
-// white space, control characters and format characters, such as U+200B.
+// visibleText returns the part of a model's output that users see; "" if nothing of it is
+// visible.
 func visibleText(raw string) string {
 	text := strings.TrimSpace(prompt.Scrub(raw))
-	visible := func(r rune) bool { return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) }
-	if !strings.ContainsFunc(text, visible) {
+	if shorten.IsBlank(text) {
 		return ""
 	}
 	return text

@@ -11,10 +11,8 @@ package delivery
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"go.uber.org/zap"
 
@@ -26,6 +24,7 @@ import (
 	"hermesd/gateway/outbox"
 	"hermesd/gateway/store"
 	"hermesd/internal/secret"
+	"hermesd/internal/shorten"
 )
 
 // Options configure a Delivery.
@@ -197,7 +196,7 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 	}
 	md = d.opts.Masker.Mask(md)
 	rich := markup.Parse(md)
-	if !strings.ContainsFunc(rich.Text, isVisible) {
+	if shorten.IsBlank(rich.Text) {
 		rich = chat.PlainText(md)
 	}
 	pieces := []chat.RichText{rich}
@@ -213,10 +212,6 @@ func (d *Delivery) Render(md string, f Draft) []outbox.Row {
 		}
 	}
 	return rows
-}
-
-func isVisible(r rune) bool {
-	return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
 }
 
 // RawMarkdown reports whether the clients at an address render Markdown themselves.

@@ -1,7 +1,10 @@
-// Package shorten shortens texts.
+// Package shorten shortens texts, and finds those that show nothing.
 package shorten
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
 // To returns s or, if s has more than n characters, its first n and "…".
 func To(s string, n int) string {
@@ -24,4 +27,12 @@ func Offset(s string, n int) int {
 		n--
 	}
 	return len(s)
+}
+
+// IsBlank reports whether people see nothing of s: white space, control characters and
+// format characters, such as U+200B.
+func IsBlank(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r)
+	})
 }

@@ -22,3 +22,11 @@ func TestTo(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestIsBlank(t *testing.T) {
+	for s, want := range map[string]bool{"": true, " \n\u200b\u00ad\x07": true, "\u200b.": false, "🙂": false} {
+		if got := shorten.IsBlank(s); got != want {
+			t.Errorf("%q: got %t", s, got)
+		}
+	}
+}
