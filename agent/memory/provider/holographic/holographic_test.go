@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"hermesd/agent/memory/provider"
 	"hermesd/agent/memory/provider/holographic"
@@ -354,7 +353,23 @@ func TestLargeMemory(t *testing.T) {
 	}
 }
 
-// SQLite does not notice the end of a context while it waits for a lock.
+// A watchedContext calls at when it is asked for its error the lookth time. A call asks twice
+// for each try to get a lock.
+type watchedContext struct {
+	context.Context
+	look, looks int
+	at          func()
+}
+
+func (c *watchedContext) Err() error {
+	if c.looks++; c.looks == c.look {
+		c.at()
+	}
+	return c.Context.Err()
+}
+
+// SQLite does not notice the end of a context while it waits for a lock, so a call tries again
+// and again and asks its context in between. The lock is released after the call has ended.
 func TestWaitForALockEndsWithTheContext(t *testing.T) {
 	home := t.TempDir()
 	p := open(t, home, "")
@@ -364,26 +379,27 @@ func TestWaitForALockEndsWithTheContext(t *testing.T) {
 	if _, err := db.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	unlocked := make(chan struct{})
-	time.AfterFunc(3*time.Second, func() { // real time: SQLite's waiting is not virtual
-		_, _ = db.Exec("COMMIT")
-		close(unlocked)
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := p.Sync(ctx, added("", "user", "during"))
-	select {
-	case <-unlocked:
-		t.Error("the call has waited for the lock")
-	default:
-	}
+	watched := &watchedContext{Context: ctx, look: 5, at: cancel}
+	_, err := p.Sync(watched, added("", "user", "during"))
 	if err == nil || provider.ClassOf(err) != provider.Down {
 		t.Error(err)
+	}
+	if ctx.Err() == nil || watched.looks > watched.look+1 {
+		t.Errorf("the call has asked %d times whether its context has ended, which ended at the %dth", watched.looks, watched.look)
 	}
 	if got := recall(t, p, "", "before"); len(got) != 1 {
 		t.Error("a reader waits for a writer:", got)
 	}
-	sync1(t, p, added("", "user", "after")) // waits for it
+	released := false
+	waits := &watchedContext{Context: t.Context(), look: 5, at: func() {
+		_, err := db.Exec("COMMIT")
+		released = err == nil
+	}}
+	if _, err := p.Sync(waits, added("", "user", "after")); err != nil || !released {
+		t.Errorf("a call that waits for the lock: %v, the lock is released: %v", err, released)
+	}
 }
 
 func TestManyAtOnce(t *testing.T) {
