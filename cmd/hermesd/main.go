@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +68,9 @@ type cli struct {
 func (c *cli) execute(ctx context.Context, args []string) int {
 	root := c.root()
 	root.SetArgs(args)
+	began := time.Now()
 	err := root.ExecuteContext(ctx)
+	c.noteRootFiles(began.Add(-time.Second)) // times of files may be those of the last tick
 	if err == nil {
 		return 0
 	}
