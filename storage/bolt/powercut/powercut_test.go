@@ -14,6 +14,7 @@ package powercut_test
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"os/exec"
@@ -124,25 +125,15 @@ type bench struct {
 	program string // the tests of this package on the changed build; "" before the first run
 }
 
-// The changed bbolt. All benches use one copy, so that it is compiled once.
+// library is the directory of the changed bbolt, which all benches use. It is in the build
+// cache and stays there: what is compiled depends on its path, and is compiled once only.
 var (
 	library     string
 	copyLibrary sync.Once
 )
 
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "hermesd-powercut-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	library = filepath.Join(dir, "bbolt")
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
-}
+// The change of db.go makes bbolt write with the function of disk.
+const ownWrite, changedWrite = "db.ops.writeAt = db.file.WriteAt", "db.ops.writeAt = db.writeAt"
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
@@ -153,13 +144,7 @@ func newBench(t *testing.T) *bench {
 		t.Skipf("builds bbolt from source and there is no go command: %v", err)
 	}
 	b := &bench{t: t, dir: t.TempDir()}
-	copyLibrary.Do(func() {
-		if err := os.CopyFS(library, os.DirFS(b.list("go.etcd.io/bbolt", "{{.Dir}}"))); err != nil {
-			t.Fatal(err)
-		}
-		b.write(filepath.Join(library, "bolt_linux.go"), disk)
-		b.replace(filepath.Join(library, "db.go"), "", "db.ops.writeAt = db.file.WriteAt", "db.ops.writeAt = db.writeAt")
-	})
+	copyLibrary.Do(b.makeLibrary)
 	root := b.list("hermesd/storage/bolt", "{{.Module.Dir}}")
 	for _, name := range []string{"go.mod", "go.sum"} {
 		raw, err := os.ReadFile(filepath.Join(root, name))
@@ -175,6 +160,34 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
+// makeLibrary sets library. What makes its files differ is in its name.
+func (b *bench) makeLibrary() {
+	b.t.Helper()
+	from, cache := b.list("go.etcd.io/bbolt", "{{.Dir}}"), b.goCommand("env", "GOCACHE")
+	sum := sha256.Sum256([]byte(from + disk + changedWrite))
+	dir := filepath.Join(cache, fmt.Sprintf("hermesd-powercut-%x", sum[:8]))
+	if _, err := os.Stat(dir); err == nil {
+		library = dir
+		return
+	}
+	tmp, err := os.MkdirTemp(cache, "hermesd-powercut-")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(tmp) }() // it is gone, unless something failed
+	if err := os.CopyFS(tmp, os.DirFS(from)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.write(filepath.Join(tmp, "bolt_linux.go"), disk)
+	b.replace(filepath.Join(tmp, "db.go"), "", ownWrite, changedWrite)
+	if err := os.Rename(tmp, dir); err != nil {
+		if _, made := os.Stat(dir); made != nil { // by another process meanwhile
+			b.t.Fatal(err)
+		}
+	}
+	library = dir
+}
+
 func (b *bench) write(path, text string) {
 	b.t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -184,9 +197,15 @@ func (b *bench) write(path, text string) {
 
 func (b *bench) list(pkg, format string) string {
 	b.t.Helper()
-	out, err := exec.CommandContext(b.t.Context(), "go", "list", "-f", format, pkg).Output()
+	return b.goCommand("list", "-f", format, pkg)
+}
+
+// goCommand runs the go command and returns its output.
+func (b *bench) goCommand(args ...string) string {
+	b.t.Helper()
+	out, err := exec.CommandContext(b.t.Context(), "go", args...).Output()
 	if err != nil {
-		b.t.Fatalf("go list %s: %v", pkg, err)
+		b.t.Fatalf("go %s: %v", strings.Join(args, " "), err)
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -219,7 +238,7 @@ func (b *bench) run(test string, env ...string) (out string, passed bool) {
 	b.t.Helper()
 	if b.program == "" {
 		b.program = filepath.Join(b.dir, "powercut.test")
-		args := []string{"test", "-c", "-o", b.program, "-vet=off", "-modfile=" + b.modfile}
+		args := []string{"test", "-c", "-o", b.program, "-vet=off", "-ldflags", "-s -w", "-modfile=" + b.modfile}
 		if b.overlay != "" {
 			args = append(args, "-overlay="+b.overlay)
 		}
