@@ -65,7 +65,7 @@ latency: ## how long others wait for being accepted next to a session that burns
 	HERMESD_LATENCY=1 $(GO) test -count=1 -v -timeout 30m -run 'TestBusySessionsDelayNobody' ./cmd/internal/app $(MATCHED)
 
 engines: ## CHECKS random conversations for each context engine, and recall on long ones
-	$(GO) test -count=1 -timeout 60m -run 'TestSuite' ./agent/engine/compressor ./agent/engine/lcm -rapid.checks=$(CHECKS) $(MATCHED)
+	$(GO) test -count=1 -timeout 60m -run 'TestSuite' ./agent/engine/compressor ./agent/engine/lcm ./agent/engine/plugin -rapid.checks=$(CHECKS) $(MATCHED)
 	HERMESD_RECALL=all $(GO) test -count=1 -timeout 30m ./agent/engine/internal/recallbench
 
 # FUZZ_OF and FUZZ_PART run every FUZZ_OF-th target only, from FUZZ_PART on. The

@@ -53,8 +53,8 @@ func (s Setup) Settings() compaction.Settings {
 }
 
 // defaultChecks is the default number of random conversations, with which an
-// engine's tests take seconds.
-const defaultChecks = "60"
+// engine's tests take seconds. "make engines" tries more.
+const defaultChecks = "30"
 
 // Main runs the tests of an engine, with few random conversations unless the
 // flag -rapid.checks is set, and fails if a goroutine remains.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"hermesd/agent"
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) {
 		rogue(os.Args[2], os.Args[3:])
 		return
 	}
-	goleak.VerifyTestMain(m)
+	enginetest.Main(m)
 }
 
 // rogue is an engine that answers correctly until it is asked to compress; then
