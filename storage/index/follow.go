@@ -103,7 +103,7 @@ func (f *Follower) checkSpace() error {
 }
 
 // makeWay removes the index and waits for the delay, in which the store uses the
-// space. It reports whether there was an index.
+// space. If there was no index, it reports false and waits for minRetryDelay only.
 func (f *Follower) makeWay(ctx context.Context, delay time.Duration) (removed bool) {
 	if fault := f.x.Fault(); fault == nil || unlessRemoved(fault) != nil {
 		err := f.x.Remove()
@@ -112,6 +112,9 @@ func (f *Follower) makeWay(ctx context.Context, delay time.Duration) (removed bo
 		} else {
 			f.log.Warn("disk is full, and search index cannot be removed", zap.Error(err))
 		}
+	}
+	if !removed {
+		delay = minRetryDelay
 	}
 	_ = backoff.Sleep(ctx, delay) // returns early when ctx ends
 	return removed
