@@ -19,12 +19,12 @@ import (
 	"hermesd/internal/sim/telegram"
 )
 
-// span returns for how long the daemon is killed repeatedly: a few seconds in normal test
-// runs, longer with `make crashtest`.
+// span returns for how long the daemon is killed repeatedly: a moment in normal test runs,
+// longer with `make crashtest`.
 func span(t *testing.T) time.Duration {
 	s := os.Getenv("HERMESD_CRASHTEST")
 	if s == "" {
-		return 4 * time.Second
+		return 2 * time.Second
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -70,6 +70,7 @@ func (l *load) write(ctx context.Context, every time.Duration) {
 }
 
 func TestSIGKILLUnderLoadLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	bin := program(t)
 	r, err := daemontest.New(daemontest.Options{
 		Binary: bin, Home: filepath.Join(t.TempDir(), "home"), People: 30, Out: testWriter{t},

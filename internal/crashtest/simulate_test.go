@@ -14,12 +14,12 @@ import (
 	sim "hermesd/internal/sim/telegram"
 )
 
-// simSpan returns for how long days are simulated: a few seconds in normal test runs,
+// simSpan returns for how long days are simulated: a second in normal test runs,
 // longer with `make simulate`.
 func simSpan(t *testing.T) time.Duration {
 	s := os.Getenv("HERMESD_SIM")
 	if s == "" {
-		return 3 * time.Second
+		return time.Second
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil {
