@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"hermesd/cmd/internal/admin"
 )
 
 // TestMain allows more parallel tests than processors, since the tests mostly wait.
@@ -87,6 +90,11 @@ func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
+		c, err := admin.Dial(context.Background(), ts.Getenv("HERMES_HOME"))
+		if err != nil {
+			continue // a process would find this out at a much higher cost
+		}
+		_ = c.Close(context.Background()) // it was not asked
 		if ts.Exec("hermesd", "status") == nil {
 			return
 		}
