@@ -53,7 +53,11 @@ var wildcards = []string{"nip.io", "sslip.io", "xip.io", "localtest.me", "lvh.me
 func (e *evaluator) address(word string, host bool) (address, bool) {
 	word = strings.ReplaceAll(norm.NFKC.String(word), "。", ".")
 	lower := strings.ToLower(word)
-	colon, at := strings.Contains(word, ":"), strings.Contains(word, "@")
+	colon, at, dots := strings.Contains(word, ":"), strings.Contains(word, "@"), strings.Count(word, ".") > 2
+	named := strings.Contains(lower, "local") || strings.Contains(lower, ".internal") || strings.Contains(lower, ".lan")
+	if !host && !colon && !at && !dots && !named && !strings.HasPrefix(word, "/dev/") {
+		return address{}, false
+	}
 	var found []address
 	for _, m := range allIf(colon, inURL, word) {
 		if m[1] != "file" && len(m[1]) > 1 && !strings.HasPrefix(m[1], "sqlite") {
@@ -73,11 +77,7 @@ func (e *evaluator) address(word string, host bool) (address, bool) {
 		if host && len(found) > 0 {
 			break // what follows the host is data
 		}
-		may := strings.Count(word, ".") > 2
-		if re == local {
-			may = strings.Contains(lower, "local") || strings.Contains(lower, ".internal") || strings.Contains(lower, ".lan")
-		}
-		for _, m := range allIf(may, re, word) {
+		for _, m := range allIf(re == quad && dots || re == local && named, re, word) {
 			if a := newAddress(m[1]+":"+m[2], ""); re == local || len(safehttp.Readings(m[1])) > 0 && !strings.HasPrefix(m[1], "0.") {
 				found = append(found, a)
 			}

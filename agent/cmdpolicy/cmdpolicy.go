@@ -167,10 +167,12 @@ type evaluator struct {
 	seen     map[string]bool // commands
 	recorded int             // bytes of commands
 	parser   *syntax.Parser
+	visitor  func(syntax.Node) bool // visit
 	config   expand.Config
 	depth    int
 	count    int         // of commands
 	source   string      // the text of the script
+	bytes    []byte      // the same
 	saves    func() bool // reports whether the script saves what it downloads
 
 	where
@@ -210,7 +212,7 @@ func newEvaluator(p Place) *evaluator {
 	for _, dir := range e.table.sets["secret"] {
 		e.place.secret = append(e.place.secret, strings.Replace(dir, "~", e.place.home, 1))
 	}
-	e.piped, e.config.Env, e.dir = hole, e, e.place.dir
+	e.piped, e.config.Env, e.dir, e.visitor = hole, e, e.place.dir, e.visit
 	for _, v := range e.table.sets["variables"] {
 		name, value, _ := strings.Cut(v, "=")
 		e.set(name, value)

@@ -191,8 +191,10 @@ func (c *call) valueOf(args []string) (name, value string, n int) {
 	if name, value, ok := strings.Cut(a, "="); ok {
 		return name, value, 0
 	}
-	cluster := c.cluster(a)
-	last := "-" + cluster[max(len(cluster)-1, 0):]
+	cluster, last := c.cluster(a), a
+	if len(a) > 2 {
+		last = "-" + cluster[max(len(cluster)-1, 0):]
+	}
 	switch {
 	case c.valued(a):
 		last = a
@@ -218,7 +220,7 @@ func (e *evaluator) permitted(c *call) {
 	if c.kind == "ask" || c.kind == "block" || c.kind == "wrap" && c.rule != "" {
 		e.find(c.rule, title(c.argv, c.row), c.narrowShape())
 	}
-	files := slices.Concat(c.operands, c.values)
+	files := append(slices.Clip(c.operands), c.values...)
 	for _, f := range files {
 		if c.is("root") && e.root(e.resolve(f)) {
 			e.find(c.attrs["root"][0], f, "")
@@ -231,8 +233,8 @@ func (e *evaluator) permitted(c *call) {
 	e.use(c, makes, c.outputs...)
 	e.outputs(c)
 	e.uses(c, files)
-	if mark := map[string]string{"ln": linked, "mv": moved}[c.program()]; mark != "" && len(files) > 0 {
-		e.written[e.resolve(files[len(files)-1])] = mark
+	if p := c.program(); (p == "ln" || p == "mv") && len(files) > 0 {
+		e.written[e.resolve(files[len(files)-1])] = map[string]string{"ln": linked, "mv": moved}[p]
 	}
 	if c.kind != "wrap" {
 		e.output = e.outputOf(c)
@@ -362,13 +364,6 @@ func (e *evaluator) loaded(c *call) {
 	e.made = append(e.made, made...)
 }
 
-// here examines that a command may read the directory in which it runs.
-func (e *evaluator) here(c *call) {
-	if len(c.operands) == 0 && (c.kind == "build" || c.is("recursive")) {
-		e.use(c, reads, ".")
-	}
-}
-
 // refused examines a command with an option that its row does not permit. An approval
 // covers the same option, hosts and files.
 func (e *evaluator) refused(c *call) {
@@ -403,11 +398,6 @@ func (e *evaluator) refused(c *call) {
 
 // outputOf returns what a command prints, as far as the evaluator uses it.
 func (e *evaluator) outputOf(c *call) string {
-	names := c.attrs["names"]
-	outside := slices.DeleteFunc(slices.Clone(c.operands), func(o string) bool {
-		return !strings.HasPrefix(o, "/") && !strings.HasPrefix(o, "~") && !strings.Contains(o, "../") && o != ".." && !strings.Contains(o, hole)
-	})
-	inside := len(outside) == 0
 	switch {
 	case c.argv[0] == "echo" && len(c.argv) == 2 && !strings.ContainsAny(c.argv[1], " \t\n\\"):
 		return c.argv[1]
@@ -418,8 +408,19 @@ func (e *evaluator) outputOf(c *call) string {
 	case c.argv[0] == "echo" && len(c.argv) == 1, c.argv[0] == "true", slices.Equal(c.argv, []string{"cat", "/dev/null"}):
 		return ""
 	case c.is("prints"):
-		return map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed, "job": "%0"}[c.attrs["prints"][0]]
-	case len(names) == 0:
+		return printed[c.attrs["prints"][0]]
+	case !c.is("names"):
+		return hole
+	}
+	names := c.attrs["names"]
+	var outside []string
+	for _, o := range c.operands {
+		if absolute(o) || strings.Contains(o, "../") || o == ".." || strings.Contains(o, hole) {
+			outside = append(outside, o)
+		}
+	}
+	inside := len(outside) == 0
+	switch {
 	case len(outside) == 1 && (c.is("searches") || c.program() == "ls") && strings.HasPrefix(e.resolve(outside[0]), "/"):
 		return e.resolve(outside[0]) + "/" + listed
 	case names[0] == "absolute" && inside && len(c.operands) == 0:
@@ -436,9 +437,6 @@ func (e *evaluator) outputOf(c *call) string {
 	}
 	return hole
 }
-
-// absolute reports whether a name does not depend on the current directory.
-func absolute(name string) bool { return strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") }
 
 // builtin examines commands of the shell that change what later ones mean. It returns false
 // for others.

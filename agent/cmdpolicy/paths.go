@@ -71,6 +71,9 @@ var (
 	rootDir = regexp.MustCompile(`^/proc/(?:self|1)/root(/|$)`)
 )
 
+// absolute reports whether a name does not depend on the current directory.
+func absolute(name string) bool { return strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") }
+
 // resolve returns the absolute path that a name means. A name that begins with something
 // unknown means itself.
 func (e *evaluator) resolve(name string) string {
@@ -146,10 +149,13 @@ func (e *evaluator) matchesAny(p, set string) bool {
 func (e *evaluator) secret(p string) bool {
 	name := strings.TrimRight(path.Base(p), " .")
 	stem := strings.TrimSuffix(name, path.Ext(name))
+	star := strings.IndexAny(p, `*?[\`)
 	glob := name == ".*" || strings.ContainsAny(name, "*?[") && (strings.Trim(stem, "*?.") != "" || stem == "")
 	return (glob && slices.ContainsFunc(e.table.sets["keys"], func(n string) bool { return (name[0] == '.') == (n[0] == '.') && matches(name, n) }) ||
 		e.table.patterns["secret"].MatchString(strings.ToLower(name)) || e.table.patterns["secrets"].MatchString(p) ||
-		slices.ContainsFunc(e.place.secret, func(dir string) bool { return under(p, dir) || strings.ContainsAny(p, "*?[") && matchesUnder(p, dir) })) &&
+		slices.ContainsFunc(e.place.secret, func(dir string) bool {
+			return under(p, dir) || star >= 0 && strings.HasPrefix(dir, p[:star]) && matchesUnder(p, dir)
+		})) &&
 		!e.table.patterns["public"].MatchString(p)
 }
 
@@ -162,7 +168,7 @@ func (e *evaluator) startup(p string) bool {
 		if at.workspace == at.home {
 			name = "~/" + name
 		}
-		return protected.Path(name) != "" || protected.Manifest(name, nil, []byte(e.source)) != "" || e.table.patterns["startup"].MatchString(p) ||
+		return protected.Path(name) != "" || protected.Manifest(name, nil, e.bytes) != "" || e.table.patterns["startup"].MatchString(p) ||
 			path.Base(name) == "package.json" && e.table.patterns["install-script"].MatchString(e.source)
 	case under(p, at.home):
 		return protected.Path("~"+p[len(at.home):]) != ""
@@ -192,10 +198,13 @@ func (e *evaluator) use(c *call, a access, names ...string) {
 	for _, name := range names {
 		p := e.resolve(name)
 		if a == reads || a == touches {
-			in := e.resolve(name[strings.LastIndexByte(name, ':')+1:]) // HEAD:FILE
 			e.reads++
-			if e.read[p], e.read[in] = e.reads, e.reads; in != p && e.secret(in) {
-				e.find("secrets", in, withTarget(c.shape(), in))
+			e.read[p] = e.reads
+			if i := strings.LastIndexByte(name, ':'); i >= 0 { // HEAD:FILE
+				in := e.resolve(name[i+1:])
+				if e.read[in] = e.reads; in != p && e.secret(in) {
+					e.find("secrets", in, withTarget(c.shape(), in))
+				}
 			}
 		}
 		if (a == writes || a == makes) && e.written[p] == "" && (c.row == nil || c.kind == "write" && c.patterns["first"] == nil && c.program() != "mv") {
@@ -216,6 +225,13 @@ func (e *evaluator) use(c *call, a access, names ...string) {
 		default:
 			e.find(rule, e.place.shown(p), withTarget(c.shape(), e.place.shown(p)))
 		}
+	}
+}
+
+// here examines that a command may read the directory in which it runs.
+func (e *evaluator) here(c *call) {
+	if len(c.operands) == 0 && (c.kind == "build" || c.is("recursive")) {
+		e.use(c, reads, ".")
 	}
 }
 

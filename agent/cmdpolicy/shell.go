@@ -21,6 +21,9 @@ const (
 	listed   = "0"        // the name of a file that another command lists
 )
 
+// printed is what commands print, by the value of prints.
+var printed = map[string]string{"word": measured, "number": listed, "temporary": "/tmp/" + listed, "job": "%0"}
+
 // A variable has one of the values, or all of them if it is an array.
 type variable struct {
 	values []string
@@ -96,9 +99,9 @@ func (e *evaluator) script(text string) {
 		e.find("unreadable", "", "")
 		return
 	}
-	source, saves, start := e.source, e.saves, e.where
-	defer func() { e.source, e.saves = source, saves }()
-	e.source, e.saves = text, sync.OnceValue(func() bool { return e.table.patterns["keeps"].MatchString(text) })
+	source, bytes, saves, start := e.source, e.bytes, e.saves, e.where
+	defer func() { e.source, e.bytes, e.saves = source, bytes, saves }()
+	e.source, e.bytes, e.saves = text, []byte(text), sync.OnceValue(func() bool { return e.table.patterns["keeps"].MatchString(text) })
 	e.walk(file)
 	if e.depth == 1 && e.again {
 		e.made, e.targets, e.loads = nil, nil, nil
@@ -120,48 +123,51 @@ func (e *evaluator) text(script string) {
 
 // walk examines a node and all below it, in the order of the text.
 func (e *evaluator) walk(n syntax.Node) {
-	syntax.Walk(n, func(n syntax.Node) bool {
-		switch x := n.(type) {
-		case *syntax.Stmt:
-			e.statement(x)
-			return false
-		case *syntax.Assign:
-			exports := e.exports
-			e.children(x)
-			e.exports = exports
-			e.assign(x)
-			return false
-		case *syntax.CmdSubst:
-			e.output = hole
-			read, piping := e.read, e.piping
-			e.read, e.piping = map[string]int{}, false
-			if e.apart(n); len(x.Stmts) == 1 {
-				e.substituted[x] = e.output
-			}
-			e.read, e.piping = read, piping // it ends before the command begins
-			return false
-		case *syntax.ProcSubst:
-			if e.apart(n); e.table.patterns["written"].MatchString(e.piece(x)) {
-				e.find("run-code", "", "")
-			}
-			return false
-		case *syntax.WordIter:
-			for _, w := range x.Items {
-				e.walk(w)
-			}
-			for _, words := range e.words(x.Items...) {
-				for _, v := range words {
-					e.set(x.Name.Value, v)
-				}
-			}
-			return false
-		case *syntax.UnaryArithm:
-			e.counts(x.X)
-		case *syntax.BinaryArithm:
-			e.counts(x.X)
+	syntax.Walk(n, e.visitor)
+}
+
+// visit examines a node. It returns false if what is below it has been examined, too.
+func (e *evaluator) visit(n syntax.Node) bool {
+	switch x := n.(type) {
+	case *syntax.Stmt:
+		e.statement(x)
+		return false
+	case *syntax.Assign:
+		exports := e.exports
+		syntax.Walk(x, func(n syntax.Node) bool { return n == x || n != nil && e.visit(n) })
+		e.exports = exports
+		e.assign(x)
+		return false
+	case *syntax.CmdSubst:
+		e.output = hole
+		read, piping := e.read, e.piping
+		e.read, e.piping = map[string]int{}, false
+		if e.apart(x.Stmts); len(x.Stmts) == 1 {
+			e.substituted[x] = e.output
 		}
-		return true
-	})
+		e.read, e.piping = read, piping // it ends before the command begins
+		return false
+	case *syntax.ProcSubst:
+		if e.apart(x.Stmts); e.table.patterns["written"].MatchString(e.piece(x)) {
+			e.find("run-code", "", "")
+		}
+		return false
+	case *syntax.WordIter:
+		for _, w := range x.Items {
+			e.walk(w)
+		}
+		for _, words := range e.words(x.Items...) {
+			for _, v := range words {
+				e.set(x.Name.Value, v)
+			}
+		}
+		return false
+	case *syntax.UnaryArithm:
+		e.counts(x.X)
+	case *syntax.BinaryArithm:
+		e.counts(x.X)
+	}
+	return true
 }
 
 // counts notes that a variable is a number.
@@ -172,19 +178,12 @@ func (e *evaluator) counts(x syntax.ArithmExpr) {
 }
 
 // apart examines what runs in a shell of its own: a change of directory in it ends with it.
-func (e *evaluator) apart(n syntax.Node) {
+func (e *evaluator) apart(list []*syntax.Stmt) {
 	at, piped := e.where, e.piped
-	e.children(n)
+	for _, s := range list {
+		e.statement(s)
+	}
 	e.where, e.piped = at, piped
-}
-
-func (e *evaluator) children(n syntax.Node) {
-	syntax.Walk(n, func(c syntax.Node) bool {
-		if c != n && c != nil {
-			e.walk(c)
-		}
-		return c == n
-	})
 }
 
 // body examines what runs several times, or where it is not seen.
@@ -228,7 +227,7 @@ func (e *evaluator) statement(s *syntax.Stmt) {
 	case *syntax.BinaryCmd:
 		e.binary(x)
 	case *syntax.Subshell:
-		e.apart(x)
+		e.apart(x.Stmts)
 	case *syntax.FuncDecl:
 		e.function(x)
 	case *syntax.WhileClause:
@@ -280,6 +279,9 @@ func (e *evaluator) piece(n syntax.Node) string {
 	return e.source[min(from, len(e.source)):max(min(to, len(e.source)), min(from, len(e.source)))]
 }
 
+// input and output are the commands that redirections count as.
+var input, output = &call{argv: []string{"<"}}, &call{argv: []string{">"}}
+
 // redirects examines redirections. It returns the text of a here-document, and the files that
 // are written.
 func (e *evaluator) redirects(list []*syntax.Redirect) (script string, targets []string) {
@@ -306,9 +308,9 @@ func (e *evaluator) redirects(list []*syntax.Redirect) (script string, targets [
 				if a, ok := e.device(t); ok && a.loopback {
 					continue // whether a port is open
 				}
-				e.use(&call{argv: []string{"<"}}, reads, t)
+				e.use(input, reads, t)
 			} else if strings.Trim(t, "0123456789-") != "" {
-				e.use(&call{argv: []string{">"}}, writes, t)
+				e.use(output, writes, t)
 				p := e.resolve(t)
 				targets = append(targets, p)
 				if r.Op == syntax.AppOut || r.Op == syntax.AppAll {
@@ -364,7 +366,7 @@ func (e *evaluator) keep(s *syntax.Stmt, script string, files []string) {
 func (e *evaluator) binary(x *syntax.BinaryCmd) {
 	at, piped, piping := e.where, e.piped, e.piping
 	e.piping = piping || x.Op == syntax.Pipe || x.Op == syntax.PipeAll
-	e.walk(x.X)
+	e.statement(x.X)
 	doubt := e.doubt
 	switch x.Op {
 	case syntax.Pipe, syntax.PipeAll:
@@ -372,16 +374,16 @@ func (e *evaluator) binary(x *syntax.BinaryCmd) {
 		if e.piped = e.output; e.piped == hole {
 			e.piped = fed
 		}
-		e.walk(x.Y)
+		e.statement(x.Y)
 		e.piped, e.where, e.piping = piped, at, piping
 	case syntax.AndStmt: // Y runs only if X has changed the directory
 		if e.doubt = at.doubt; entered(x.X) && !strings.Contains(e.dir, hole) {
 			e.doubt = noName
 		}
-		e.walk(x.Y)
+		e.statement(x.Y)
 		e.doubt = max(e.doubt, doubt)
 	case syntax.OrStmt:
-		e.walk(x.Y)
+		e.statement(x.Y)
 		if c, ok := x.Y.Cmd.(*syntax.CallExpr); ok && len(c.Args) > 0 && (c.Args[0].Lit() == "exit" || c.Args[0].Lit() == "return") {
 			e.doubt = at.doubt
 		}

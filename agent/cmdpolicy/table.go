@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 )
 
 //go:embed table.txt
@@ -55,6 +56,7 @@ type row struct {
 	attrs    map[string][]string
 	patterns map[string]*regexp.Regexp
 	takes    map[string]string // options with a value, and the attribute that names them
+	letters  string            // the short ones of these
 	allowed  []string          // options; nil: all
 	refused  []string          // options
 }
@@ -139,7 +141,7 @@ func (t *Table) add(line string) error {
 		return nil
 	case fields[0] == "pattern":
 		expr := strings.Join(fields[2:], " ")
-		if inner, ok := strings.CutPrefix(expr, ".*"); ok && strings.HasSuffix(inner, ".*") {
+		if inner, ok := strings.CutPrefix(expr, ".*"); ok && (inner == "" || strings.HasSuffix(inner, ".*")) {
 			expr = "(?s)" + strings.TrimSuffix(inner, ".*")
 		} else {
 			expr = "(?s)^(?:" + expr + ")$"
@@ -173,7 +175,9 @@ func (t *Table) addRow(fields []string) error {
 	}
 	for _, key := range []string{"val", "text", "query"} {
 		for _, o := range r.attrs[key] {
-			r.takes[o] = key
+			if r.takes[o] = key; utf8.RuneCountInString(o) == 2 && o[0] == '-' {
+				r.letters += o[1:]
+			}
 		}
 	}
 	if r.patterns["value"] == nil {
@@ -334,10 +338,9 @@ func (r *row) permits(option string) bool {
 // cluster returns the letters of a word of short options, without the value of the last one.
 func (r *row) cluster(name string) string {
 	letters := strings.TrimPrefix(name, "-")
-	for i, c := range letters {
-		if r.valued("-" + string(c)) {
-			return letters[:i+len(string(c))]
-		}
+	if i := strings.IndexAny(letters, r.letters); i >= 0 {
+		_, n := utf8.DecodeRuneInString(letters[i:])
+		return letters[:i+n]
 	}
 	return letters
 }

@@ -38,31 +38,27 @@ func (e *evaluator) words(list ...*syntax.Word) (all [][]string) {
 // plain returns the value of a word that the shell neither splits nor evaluates: of text,
 // and of variables in double quotes.
 func (e *evaluator) plain(list []syntax.WordPart, quoted bool) (value string, ok bool) {
-	for _, p := range list {
+	for i, p := range list {
 		part := ""
 		switch x := p.(type) {
 		case *syntax.Lit:
-			if part = x.Value; strings.ContainsAny(part, `\~{`) && (!quoted || strings.Contains(part, `\`)) {
-				return "", false
-			}
+			part = x.Value
+			ok = strings.IndexByte(part, '\\') < 0 && (quoted || strings.IndexByte(part, '{') < 0 && (i > 0 || !strings.HasPrefix(part, "~")))
 		case *syntax.SglQuoted:
-			if part = x.Value; x.Dollar {
-				return "", false
-			}
+			part, ok = x.Value, !x.Dollar
 		case *syntax.DblQuoted:
-			if part, ok = e.plain(x.Parts, true); !ok || x.Dollar {
-				return "", false
-			}
+			part, ok = e.plain(x.Parts, true)
 		case *syntax.ParamExp:
 			if !quoted || x.Exp != nil || x.Slice != nil || x.Repl != nil || x.Excl || x.Length || x.Width || x.Index != nil || x.Names != 0 || x.Param == nil || slices.Contains([]string{"@", "*", "IFS"}, x.Param.Value) {
 				return "", false
 			}
 			v := e.Get(x.Param.Value)
-			if part = v.Str; v.Kind != expand.String {
-				return "", false
-			}
+			part, ok = v.Str, v.Kind == expand.String
 		default:
-			return "", false
+			part, ok = e.mark(p)
+		}
+		if !ok || len(list) == 1 {
+			return part, ok
 		}
 		value += part
 	}
@@ -104,36 +100,40 @@ func (e *evaluator) known(w *syntax.Word) *syntax.Word { return &syntax.Word{Par
 
 func (e *evaluator) parts(list []syntax.WordPart) (all []syntax.WordPart) {
 	for _, p := range list {
-		value := hole
-		switch x := p.(type) {
-		case *syntax.Lit, *syntax.SglQuoted:
-			all = append(all, p)
-			continue
-		case *syntax.DblQuoted:
-			all = append(all, &syntax.DblQuoted{Parts: e.parts(x.Parts)})
-			continue
-		case *syntax.ParamExp:
-			plain := x.Exp == nil && x.Slice == nil && x.Repl == nil
-			assigned := x.Param != nil && x.Param.Value == "IFS" && len(e.vars["IFS"].values) > 0
-			if !assigned && !x.Excl && x.Names == 0 && !x.Length && (plain || x.Param != nil && !slices.ContainsFunc(e.vars[x.Param.Value].values, partial)) {
-				all = append(all, p)
-				continue
-			}
-			if x.Length {
-				value = "0"
-			}
-		case *syntax.ArithmExp:
-			value = "0"
-		case *syntax.ProcSubst:
-			value = "/dev/fd/63"
-		case *syntax.CmdSubst:
-			if s, ok := e.substituted[x]; ok {
-				value = s
-			}
+		if value, ok := e.mark(p); ok {
+			p = &syntax.SglQuoted{Value: value}
+		} else if x, ok := p.(*syntax.DblQuoted); ok {
+			p = &syntax.DblQuoted{Parts: e.parts(x.Parts)}
 		}
-		all = append(all, &syntax.SglQuoted{Value: value})
+		all = append(all, p)
 	}
 	return all
+}
+
+// mark returns the text that stands for a part of a word that is not evaluated.
+func (e *evaluator) mark(p syntax.WordPart) (string, bool) {
+	switch x := p.(type) {
+	case *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted:
+		return "", false
+	case *syntax.ParamExp:
+		plain := x.Exp == nil && x.Slice == nil && x.Repl == nil
+		assigned := x.Param != nil && x.Param.Value == "IFS" && len(e.vars["IFS"].values) > 0
+		if !assigned && !x.Excl && x.Names == 0 && !x.Length && (plain || x.Param != nil && !slices.ContainsFunc(e.vars[x.Param.Value].values, partial)) {
+			return "", false
+		}
+		if x.Length {
+			return "0", true
+		}
+	case *syntax.ArithmExp:
+		return "0", true
+	case *syntax.ProcSubst:
+		return "/dev/fd/63", true
+	case *syntax.CmdSubst:
+		if s, ok := e.substituted[x]; ok {
+			return s, true
+		}
+	}
+	return hole, true
 }
 
 // partial reports whether a part of a value may be another than that of the real one.
