@@ -43,6 +43,7 @@ func (b *prefixes) build(r session.Record) (prompt.Prefix, []string) {
 	}
 	window := b.models.lengths.lengthOf(model)
 	notes, own := b.addFiles(&in, r, window), b.ownTurn(r)
+	guidance := in.Guidance
 	build := func(toolsets []string) prompt.Prefix {
 		in.Tools, in.Short = tool.Select(slices.Clone(b.tools), toolsets), slices.Contains(toolsets, tool.Small)
 		if !b.mayUseMemories(r) { // the prompt says nothing of what the conversation does not have
@@ -52,6 +53,7 @@ func (b *prefixes) build(r session.Record) (prompt.Prefix, []string) {
 			ours, err := b.providerToolDenied(own, t.Name)
 			return ours && err != nil
 		})
+		in.Guidance = append(slices.Clone(guidance), b.memoryGuidance(in.Tools)...)
 		in.Skills = b.skillIndex(in.Tools, window)
 		return b.mask(prompt.Build(in))
 	}

@@ -268,6 +268,16 @@ func (m *promptInputs) skillFilter(tools []llm.Tool) skills.Filter {
 	return f
 }
 
+// memoryGuidance returns what a session with tools is told if it may keep notes in one of
+// the two stores only.
+func (m *promptInputs) memoryGuidance(tools []llm.Tool) []string {
+	targets := m.memoryTargets()
+	if len(targets) != 1 || !slices.ContainsFunc(tools, func(t llm.Tool) bool { return t.Name == memorytool.Name }) {
+		return nil
+	}
+	return []string{fmt.Sprintf("Of the stores of the memory tool only %s is on here: give target %[1]s for each note, whatever it is about.", targets[0])}
+}
+
 // addMemories adds the snapshots of s to in.
 func (m *promptInputs) addMemories(in *prompt.Inputs, s *memory.Store) {
 	for _, t := range m.memoryTargets() {

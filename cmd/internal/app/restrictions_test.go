@@ -76,6 +76,33 @@ func TestAPromptSaysNothingOfMemoryWhereThereIsNone(t *testing.T) {
 	}
 }
 
+// TestAPromptNamesTheStoreOfMemoryThatIsOn: the other one refuses notes.
+func TestAPromptNamesTheStoreOfMemoryThatIsOn(t *testing.T) {
+	for setting, want := range map[string]string{
+		"{memory_enabled: false}":       "give target user for each note",
+		"{user_profile_enabled: false}": "give target memory for each note",
+		"{}":                            "",
+		"{memory_enabled: false, write_approval: true}": "",
+	} {
+		home := t.TempDir()
+		if err := os.WriteFile(filepath.Join(home, "config.yaml"), []byte("model: {provider: demo}\nmemory: "+setting+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, report, err := config.Load(config.Options{Home: home, Env: func(string) (string, bool) { return "", false }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		build, err := app.Prompts(c, report, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		system := build(session.Record{ID: "s", OwnersOnly: true}).System()
+		if !strings.Contains(system, want) || want == "" && strings.Contains(system, "stores of the memory tool") {
+			t.Errorf("%s: the prompt:\n%s", setting, system)
+		}
+	}
+}
+
 // TestAPromptSaysNothingOfToolsThatAreOff: what is kept is still read.
 func TestAPromptSaysNothingOfToolsThatAreOff(t *testing.T) {
 	home := t.TempDir()
