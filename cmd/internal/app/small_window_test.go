@@ -138,15 +138,20 @@ func TestUsualPrompt(t *testing.T) {
 // TestSkillsGetTheirShareOfTheWindow has more skills than a small window has room for.
 func TestSkillsGetTheirShareOfTheWindow(t *testing.T) {
 	t.Parallel()
+	skills := filepath.Join(t.TempDir(), "skills")
+	for i := range 300 {
+		dir := filepath.Join(skills, fmt.Sprintf("skill-with-a-long-name-%03d", i))
+		text := fmt.Sprintf("---\nname: skill-with-a-long-name-%03d\ndescription: %s\n---\n\nCook.\n", i, strings.Repeat("Cooks well. ", 15))
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for window, most := range map[int]int{8000: 3000, 16_000: 6000, 32_000: 12_000, 64_000: 24_000} {
 		c, report, home := configured(t, fmt.Sprintf("model: {provider: demo, default: demo, context_length: %d}\ntoolsets: [skills]\n", window))
-		for i := range 300 {
-			dir := filepath.Join(home, "skills", fmt.Sprintf("skill-with-a-long-name-%03d", i))
-			text := fmt.Sprintf("---\nname: skill-with-a-long-name-%03d\ndescription: %s\n---\n\nCook.\n", i, strings.Repeat("Cooks well. ", 15))
-			if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte(text), 0o600)); err != nil {
-				t.Fatal(err)
-			}
+		if err := os.Rename(skills, filepath.Join(home, "skills")); err != nil { // from the home before
+			t.Fatal(err)
 		}
+		skills = filepath.Join(home, "skills")
 		build, err := app.Prompts(c, report, home)
 		if err != nil {
 			t.Fatal(err)
