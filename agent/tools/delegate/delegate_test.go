@@ -292,7 +292,9 @@ func TestDelegateLimits(t *testing.T) {
 				f.limits, f.tools = c.limits, []tool.Tool{named("wait", func(ctx context.Context, _ tool.Call) (string, error) {
 					n := now.Add(1)
 					defer now.Add(-1)
-					most.Store(max(most.Load(), n))
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); {
+						m = most.Load()
+					}
 					select {
 					case <-time.After(time.Minute):
 					case <-ctx.Done():
